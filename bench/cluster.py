@@ -23,6 +23,7 @@ STEADY = {
     "throughput": workloads.throughput,
     "closed-loop": workloads.one_record_per_request,
     "end-to-end": workloads.end_to_end,
+    "transactions": workloads.transactions,
 }
 KILLS = {
     "failover": workloads.failover,
@@ -68,7 +69,7 @@ def play(name: str, scratch: Path, options: argparse.Namespace, samples: Samples
                 for index in range(2 * options.rounds):
                     try:
                         note(samples, system, kill(system, index), counted=True)
-                    except (KafkaException, TimeoutError) as error:
+                    except (KafkaException, TimeoutError, ExceptionGroup) as error:
                         print(f"{name} {workload} {index}: no figure: {error}", flush=True)
                         break
     finally:

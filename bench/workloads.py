@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -23,8 +25,8 @@ from tests.clients.connected import (
 )
 from tests.clients.connected_python import (
     ConfluentAdmin,
-    ConfluentGroups,
     ConfluentMember,
+    ConfluentOffsets,
     ConfluentProducer,
 )
 
@@ -156,6 +158,60 @@ def throughput(system: System, records: int = 300_000) -> Figures:
             "resident after load, MB": max(system.resident_bytes()) / 1e6}  # fmt: skip
 
 
+def transactions(system: System, seconds: float = 5.0) -> Figures:
+    """Transactions of ten records over three partitions, one after the other, from one producer and from 16
+    at once: commits per second, and what one takes from its begin to the answer."""
+    figures: Figures = {}
+    for count in (1, 16):
+        topic = f"transactions-{time.monotonic_ns()}"
+        create_topic(system, topic)
+        first_ack(system, topic)
+        clients = [
+            producer(
+                system,
+                **{"transactional.id": f"{topic}-{index}", "linger.ms": 0, "acks": "all"},
+            )
+            for index in range(count)
+        ]
+        for client in clients:
+            _patiently(partial(client.init_transactions, 60))
+        durations: list[float] = []
+        began = time.monotonic()
+        threads = [
+            threading.Thread(target=_transact, args=(client, topic, began + seconds, durations))
+            for client in clients
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.monotonic() - began
+        durations.sort()
+        name = f"transactions of 10 records, {count} producer{'s' if count > 1 else ''}"
+        figures[f"{name}, commits/s"] = len(durations) / took
+        figures[f"{name}, p99 ms"] = 1000 * durations[int(0.99 * (len(durations) - 1))]
+    return figures
+
+
+def _transact(client: Producer, topic: str, until: float, durations: list[float]) -> None:
+    while (begun := time.monotonic()) < until:
+        client.begin_transaction()
+        for index in range(10):
+            client.produce(topic, RECORD, partition=index % 3)
+        _patiently(lambda: client.commit_transaction(60))
+        durations.append(time.monotonic() - begun)
+
+
+def _patiently(action: Callable[[], None]) -> None:
+    while True:
+        try:
+            action()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+
+
 def one_record_per_request(system: System) -> Figures:
     """64 connections, each with one request of one record in flight, for five seconds."""
     create_topic(system, "closed-loop")
@@ -263,7 +319,7 @@ def controller_failover(system: System, index: int) -> Figures:
 def connected_before(system: System, index: int) -> Figures:
     """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
     before do next: a producer's record is acknowledged in every partition, a group's member reads it and
-    commits, one admin client creates a topic and another one asks for the group's offsets."""
+    commits, an admin client creates a topic, and another consumer asks for the group's offsets."""
     wait_whole(system, "first")
     topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
     (group,) = groups_of_one_coordinator(1)
@@ -273,14 +329,16 @@ def connected_before(system: System, index: int) -> Figures:
         ConfluentProducer(system.bootstrap, topic),
         ConfluentMember(system.bootstrap, topic, group),
         ConfluentAdmin(system.bootstrap),
-        ConfluentGroups(system.bootstrap, group),
+        ConfluentOffsets(system.bootstrap, topic, group),
     ]
     try:
         act_at_once(clients, 0)
         node = dies_as(system.bootstrap, kind, topic, group)
         system.kill(node)
-        took = act_at_once(clients, 1)
-        system.restart(node)
+        try:
+            took = act_at_once(clients, 1)
+        finally:
+            system.restart(node)
     finally:
         for client in clients:
             client.close()

@@ -42,8 +42,8 @@ LISTINGS = {
 """Folders that are tables: one module per entry."""
 
 SAME_CONCEPT = {
-    "Instant": "coordinator_shard declares as a Protocol what group.outcome implements",
-    "Outcome": "coordinator_shard declares as a Protocol what group.outcome implements",
+    "Instant": "coordinator_shard declares as a Protocol what groups and transactions implement",
+    "Outcome": "coordinator_shard declares as a Protocol what groups and transactions implement",
     "Caller": "who calls a coordinator: of a group, and of the quorum's recipes",
     "NewTopic": "a topic that an administrator asks for, in the client and in a policy",
     "FeatureLevels": "the client's view of them, and the checker that watches it",

@@ -15,12 +15,11 @@ SOURCES = Path(__file__).parent.parent / "src"
 GENERATED = ("messages", "records")
 
 TYPED: Mapping[str, str] = {
-    "barnabas.broker.broker": "handlers name the role that they serve; the role is composed of what they use",
+    "barnabas.broker.broker": "the handlers of transactions are typed by the whole broker",
     "barnabas.broker.replicas.log_repairs": "a repair names the table that it mends for",
-    "barnabas.controller.active.broker_fencing": "services of the active controller name what they serve",
     "barnabas.log.directories.future_logs": "part and whole: future logs of the log directories",
     "barnabas.log.partition.flush_jobs": "functions by subject over one PartitionLog",
-    "barnabas.log.partition.segmented_log": "functions by subject over one SegmentedLog",
+    "barnabas.log.partition.aborted_ranges": "functions by subject over one SegmentedLog",
     "barnabas.metadata.image.broker_partitions": "the image, its columns and their replay name each other",
     "barnabas.raft.core.elections": "functions by role over one Machine",
     "barnabas.raft.recipes.confirming": "parts of one store",

@@ -1,8 +1,18 @@
 """Producers, members and admin clients of confluent-kafka, kafka-python and aiokafka that stay connected.
 
-Each is configured as its authors ship it, but for the time that one request of an admin client may take. An
-admin client that raises is asked again, as an application does: aiokafka's sends to a random broker of those
-that it knows, dead or alive, and waits for a dead controller until its request times out.
+Each is configured as its authors ship it, but for two things. One request of an admin client may take less
+time. And librdkafka and kafka-python wait for up to 10 and 30 s before they try a broker again that they
+could not reach: where two nodes die within some seconds, the first one leads again and is waited for. They
+try again after `RECONNECT_MS_MAX`, where Java's clients wait a second.
+
+An admin client that raises is asked again, as an application does: aiokafka's sends to a random broker of
+those that it knows, dead or alive, and waits for a dead controller until its request times out.
+
+Two faults of clients cannot be mended by a broker, and are the same with Apache Kafka. The process that uses
+librdkafka's admin client for a group's offsets ends (``eonce->refcnt > 0``, up to 2.16 at least) when the
+coordinator's connection ends under such a request: a consumer asks for them here. kafka-python's admin client
+keeps a controller until an answer says NOT_CONTROLLER, and a coordinator for ever: it is made once more when
+it fails.
 """
 
 from __future__ import annotations
@@ -27,6 +37,24 @@ R = TypeVar("R")
 REQUEST_S = 2.0
 AIOKAFKA_REQUEST_S = 0.5
 RETRY_S = 0.05
+RECONNECT_MS_MAX = 500
+
+
+def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
+    """The configuration of one of its clients."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }
+
+
+def kafka_python(bootstrap: str) -> dict[str, Any]:
+    """The configuration of one of its clients."""
+    return {
+        "bootstrap_servers": bootstrap.split(","),
+        "reconnect_backoff_max_ms": RECONNECT_MS_MAX,
+    }
 
 
 def until_done(act: Callable[[], object]) -> None:
@@ -48,7 +76,7 @@ class ConfluentProducer:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._client = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+        self._client = confluent_kafka.Producer(librdkafka(bootstrap, acks="all"))
 
     def act(self, number: int) -> None:
         failures: list[object] = []
@@ -74,7 +102,7 @@ class ConfluentAdmin:
     name = "confluent admin"
 
     def __init__(self, bootstrap: str) -> None:
-        self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
+        self._client = confluent_kafka.admin.AdminClient(librdkafka(bootstrap))
 
     def act(self, number: int) -> None:
         until_done(self._create)
@@ -88,36 +116,28 @@ class ConfluentAdmin:
         """It ends with its last reference."""
 
 
-class ConfluentGroups:
-    """An admin client that asks for a group's offsets only."""
+class ConfluentOffsets:
+    """A consumer that is no member: it asks the coordinator for the group's offsets, and nothing else."""
 
-    name = "confluent groups"
+    name = "confluent offsets"
 
-    def __init__(self, bootstrap: str, group: str) -> None:
-        self._group = group
-        self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self._asked = [confluent_kafka.TopicPartition(topic, n) for n in range(PARTITIONS)]
+        self._client = confluent_kafka.Consumer(librdkafka(bootstrap, group_id=group))
 
     def act(self, number: int) -> None:
-        until_done(self._ask)
-
-    def _ask(self) -> None:
-        asked = [confluent_kafka.ConsumerGroupTopicPartitions(self._group)]
-        found = self._client.list_consumer_group_offsets(asked, request_timeout=REQUEST_S)
-        found[self._group].result(PATIENCE_S)
+        until_done(lambda: self._client.committed(self._asked, timeout=PATIENCE_S))
 
     def close(self) -> None:
-        """It ends with its last reference."""
+        self._client.close()
 
 
 class ConfluentMember(Member):
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self._client = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
+            librdkafka(
+                bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+            )
         )
         self._client.subscribe([topic])
         super().__init__("confluent member", self._read, self._write)
@@ -139,7 +159,7 @@ class KafkaPythonProducer:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._client = kafka.KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all")
+        self._client = kafka.KafkaProducer(**kafka_python(bootstrap), acks="all")
 
     def act(self, number: int) -> None:
         futures = [
@@ -154,15 +174,26 @@ class KafkaPythonProducer:
 
 
 class KafkaPythonAdmin:
+    """Made once more when it fails: it would ask the same dead broker again."""
+
     name = "kafka-python admin"
 
     def __init__(self, bootstrap: str, group: str) -> None:
+        self._settings = kafka_python(bootstrap)
         self._group = group
-        self._client = kafka.admin.KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+        self._client = kafka.admin.KafkaAdminClient(**self._settings)
 
     def act(self, number: int) -> None:
-        until_done(self._create)
-        until_done(self._ask)
+        until_done(lambda: self._or_again(self._create))
+        until_done(lambda: self._or_again(self._ask))
+
+    def _or_again(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            self._client.close()
+            self._client = kafka.admin.KafkaAdminClient(**self._settings)
+            raise
 
     def _create(self) -> None:
         topic = kafka.admin.NewTopic(fresh("by-kafka-python"), 1, 2)
@@ -179,7 +210,7 @@ class KafkaPythonMember(Member):
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self._client = kafka.KafkaConsumer(
             topic,
-            bootstrap_servers=bootstrap.split(","),
+            **kafka_python(bootstrap),
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -309,7 +340,7 @@ def all_clients(loop: Loop, bootstrap: str, topic: str, groups: list[str]) -> li
         ConfluentProducer(bootstrap, topic),
         ConfluentMember(bootstrap, topic, first),
         ConfluentAdmin(bootstrap),
-        ConfluentGroups(bootstrap, first),
+        ConfluentOffsets(bootstrap, topic, first),
         KafkaPythonProducer(bootstrap, topic),
         KafkaPythonMember(bootstrap, topic, second),
         KafkaPythonAdmin(bootstrap, second),

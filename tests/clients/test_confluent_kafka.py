@@ -143,12 +143,3 @@ def test_acknowledged_records_survive_the_death_of_a_leader(cluster: Cluster) ->
     reader.subscribe([topic])
     assert_read_once_in_order(acknowledged, read(reader, 6000))
     reader.close()
-
-
-def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions(
-    cluster: Cluster,
-) -> None:
-    client = producer(cluster, **{"transactional.id": "x"})
-    with pytest.raises(confluent_kafka.KafkaException, match="no coordinator of transactions") as e:
-        client.init_transactions(30)
-    assert e.value.args[0].fatal()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
@@ -30,6 +30,7 @@ from barnabas.broker.controller_client.metadata_hold import MetadataHold
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.broker.cooperative_jobs import CooperativeJobs
 from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinator.coordinators import Coordinators
 from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.dynamic_config import apply_dynamic, valid_values
@@ -49,6 +50,7 @@ from barnabas.broker.replicas.replica_table import (
     tell_directories,
     tell_lost_directories,
 )
+from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -61,7 +63,6 @@ from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
-from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -81,11 +82,9 @@ class Broker:
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
-        """`identities` maps each readable path of ``log.dirs`` to its ``meta.properties``;
-        `channels` lead to brokers, `to_controllers` to controllers;
-        `controller_endpoint` says where the active controller is, None while nobody knows."""
-        self.ports = ports
-        self.config = config
+        """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
+        brokers; `controller_endpoint` is None while the active controller is not known."""
+        self.ports, self.config = ports, config
         self.cluster_id = cluster_id
         self.image = image
         self.node_id = int(config.node_id)
@@ -130,10 +129,12 @@ class Broker:
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
+        epoch = self._broker_epoch
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
-        self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
+        self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.lifecycle: BrokerLifecycle
@@ -181,12 +182,6 @@ class Broker:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
         return len(topic) if topic is not None else self.config.offsets.topic_partitions
 
-    def add_to(self, table: ApiTable) -> ApiTable:
-        """Serve all of a broker's APIs on a listener."""
-        from barnabas.broker import handlers  # they import this module's class
-
-        return handlers.add_to(table, self)
-
     # -- start -----------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -194,6 +189,7 @@ class Broker:
         where no log directory is usable."""
         self.logs.open()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
+        self.transactions.start()
         self.lifecycle = BrokerLifecycle(
             self.ports,
             self.controller,
@@ -260,6 +256,8 @@ class Broker:
             self.moves.ask_again()
             self.replicas.waiting.when_done(self.moves.resume)
         self.metadata_hold.on_metadata(changes)
+        self.transactions.on_metadata(changes)
+        self.groups.on_metadata(image, changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
@@ -397,6 +395,7 @@ class Broker:
         self.replicas.fetchers.close()
         self.replicas.repairs.close()
         self.groups.close()
+        self.transactions.close()
         self.moves.close()
         self.deadlines.close()
         self.slices.close()
@@ -426,6 +425,7 @@ class Broker:
             "metadata_hold": self.metadata_hold.describe(),
             "throttle": self.throttle.describe(),
             "moves": self.moves.describe(),
+            "transactions": self.transactions.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),
             "logs": cast("object", self.logs.describe()),
         }
@@ -456,13 +456,15 @@ def _name_directories(broker: Broker) -> None:
 
 
 def _end_former_coordinators(broker: Broker) -> None:
-    """What groups write by a topic that is gone goes with it, also while the end of its replicas here waits
-    for its turn."""
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
-    for index in sorted(broker.groups.shards):
-        led = broker.replicas.by_name.get((OFFSETS_TOPIC, index))
-        if led is None or topic is None or led.topic_id != topic.id:
-            broker.groups.on_resigned(index)
+    """What coordinators write by a topic that is gone goes with it, also while the end of its replicas here
+    waits for its turn."""
+    coordinators: tuple[Coordinators[Any], ...] = (broker.groups, broker.transactions.coordinators)
+    for of_topic in coordinators:
+        topic = broker.image.topics_by_name.get(of_topic.topic)
+        for index in sorted(of_topic.shards):
+            led = broker.replicas.by_name.get((of_topic.topic, index))
+            if led is None or topic is None or led.topic_id != topic.id:
+                of_topic.on_resigned(index)
 
 
 def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) -> FetchService:

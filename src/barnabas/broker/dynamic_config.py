@@ -21,7 +21,7 @@ from barnabas.config.settings import LogManagerSettings, ReplicationSettings
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DynamicConfigRole
 
 
 @lru_cache(64)
@@ -48,7 +48,7 @@ def _fits(name: str, text: str) -> bool:
     return True
 
 
-def apply_dynamic(broker: Broker) -> None:
+def apply_dynamic(broker: DynamicConfigRole) -> None:
     """The metadata changed a broker's configuration: live by it."""
     for layer in (CLUSTER_DEFAULT, str(broker.node_id)):
         given = broker.image.config(BROKER, layer)

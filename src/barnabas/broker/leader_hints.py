@@ -7,7 +7,7 @@ that was lost a moment ago is not named: the client asks for metadata, which wai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.partitions.partition import Partition
@@ -19,13 +19,23 @@ from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.controller_client.metadata_hold import MetadataHold
+    from barnabas.metadata.image.image import MetadataImage
 
 LEADERSHIP = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
+class LeaderHintsRole(Protocol):
+    """Who leads by the metadata, and whether that leader was lost a moment ago."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def metadata_hold(self) -> MetadataHold: ...
+
+
 def add_fetch_leaders(
-    broker: Broker,
+    broker: LeaderHintsRole,
     response: FetchResponse,
     listener: str,
     refused: dict[PartitionKey, Partition | None],
@@ -54,7 +64,7 @@ def add_fetch_leaders(
     ]
 
 
-def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str) -> None:
+def add_produce_leaders(broker: LeaderHintsRole, response: ProduceResponse, listener: str) -> None:
     """Name the leaders of the partitions that were refused for leadership."""
     wanted: dict[int, None] = {}
     for topic in response.responses:
@@ -73,7 +83,9 @@ def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str
     ]
 
 
-def _known_leader(broker: Broker, name: str, topic_id: Uuid, index: int) -> tuple[int, int] | None:
+def _known_leader(
+    broker: LeaderHintsRole, name: str, topic_id: Uuid, index: int
+) -> tuple[int, int] | None:
     """(leader, its epoch) by the metadata."""
     image = broker.image
     topic = image.topics_by_name.get(name) if name else image.topics_by_id.get(topic_id)
@@ -83,7 +95,7 @@ def _known_leader(broker: Broker, name: str, topic_id: Uuid, index: int) -> tupl
 
 
 def _endpoints(
-    broker: Broker, listener: str, nodes: dict[int, None]
+    broker: LeaderHintsRole, listener: str, nodes: dict[int, None]
 ) -> list[tuple[int, str, int, str | None]]:
     """Where those of the brokers `nodes` that live serve the clients of `listener`."""
     view = ClusterView(broker.image, listener)

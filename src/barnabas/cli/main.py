@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "produce": "barnabas.cli.commands.produce",
     "consume": "barnabas.cli.commands.consume",
     "groups": "barnabas.cli.commands.groups",
+    "transactions": "barnabas.cli.commands.transactions",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

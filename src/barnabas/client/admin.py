@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, GROUP, Client, raise_for
+from barnabas.client import groups
+from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, Client, raise_for
+from barnabas.client.groups import GroupDescription, GroupListing
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.types import METADATA_TOPIC, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -32,7 +34,6 @@ from barnabas.wire.messages.describe_configs_request import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from barnabas.wire.messages.describe_groups_request import DescribeGroupsRequest
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,
     PartitionData,
@@ -114,33 +115,6 @@ class QuorumDescription:
     high_watermark: int
     voters: list[QuorumReplicaState]
     observers: list[QuorumReplicaState]
-
-
-@dataclass(slots=True)
-class GroupListing:
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
-
-
-@dataclass(slots=True)
-class MemberDescription:
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-@dataclass(slots=True)
-class GroupDescription:
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    members: list[MemberDescription]
 
 
 @dataclass(slots=True)
@@ -355,13 +329,18 @@ class Admin:
 
     # -- groups ----------------------------------------------------------------------------------
 
-    async def list_groups(self) -> list[GroupListing]:
-        """All groups of all brokers, by id. Where one does not answer all are asked again, as they are then:
-        the groups of a broker that died are others' by the time the metadata have forgotten it."""
+    async def list_groups(
+        self, types: Sequence[str] = (), states: Sequence[str] = ()
+    ) -> list[GroupListing]:
+        """All groups of all brokers, by id; those of `types` and in `states`, where given. Where a broker
+        does not answer all are asked again, as they are then: the groups of a broker that died are
+        others' by the time the metadata have forgotten it."""
         client = self._client
 
         async def of(node: int) -> list[GroupListing]:
-            response = await client.ask_node(node, ListGroupsRequest())
+            response = await client.ask_node(
+                node, ListGroupsRequest(types_filter=list(types), states_filter=list(states))
+            )
             raise_for(response.error_code)
             return [
                 GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
@@ -376,26 +355,9 @@ class Admin:
         return sorted((group for groups in found for group in groups), key=lambda g: g.group_id)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Raises `KafkaError`; a group that is not there is in state Dead or GROUP_ID_NOT_FOUND."""
-
-        def check(response: Any) -> None:
-            for group in response.groups:
-                raise_for(group.error_code, group.error_message)
-
-        response = await self._client.ask_coordinator(
-            GROUP, group_id, lambda: DescribeGroupsRequest(groups=[group_id]), check
-        )
-        g = response.groups[0]
-        members = [
-            MemberDescription(
-                m.member_id, m.group_instance_id, m.client_id, m.client_host,
-                m.member_metadata, m.member_assignment,
-            )
-            for m in g.members
-        ]  # fmt: skip
-        return GroupDescription(
-            g.group_id, g.group_state, g.protocol_type, g.protocol_data, members
-        )
+        """A group of either kind. Raises `KafkaError`; a group that is not there is in state Dead or
+        GROUP_ID_NOT_FOUND."""
+        return await groups.describe(self._client, group_id)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

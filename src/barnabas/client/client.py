@@ -72,6 +72,8 @@ class Client:
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
+        self.member_ids = ports.rng("group-member-ids")
+        """Of members of consumer groups, which make their ids themselves."""
         self.trying: Trying | None = None
         """While something is asked until it succeeds."""
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -92,9 +94,10 @@ class Client:
         timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "",
         version: int | None = None,
+        at_most: int | None = None,
     ) -> Any:
         """Ask once. Raises `ChannelError`."""
-        return await self._asked(endpoint, request, timeout_ms, purpose, version)
+        return await self._asked(endpoint, request, timeout_ms, purpose, version, at_most)
 
     def _asked(
         self,
@@ -103,6 +106,7 @@ class Client:
         timeout_ms: float,
         purpose: str,
         version: int | None = None,
+        at_most: int | None = None,
     ) -> TaskOutcome[Any]:
         """The answer to come. (No coroutine: each fetch and produce request would be one within another.)"""
         outcome: TaskOutcome[Any] = TaskOutcome()
@@ -113,6 +117,7 @@ class Client:
             timeout_ms=timeout_ms,
             purpose=purpose,
             version=version,
+            at_most=at_most,
         )
         return outcome
 
@@ -123,12 +128,14 @@ class Client:
         *,
         timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "",
+        at_most: int | None = None,
     ) -> Any:
-        """Ask the broker `node` once. Raises `ChannelError`, or `KafkaError` where it is not known."""
+        """Ask the broker `node` once, in no version above `at_most`. Raises `ChannelError`, or `KafkaError`
+        where it is not known."""
         endpoint = self.cluster.brokers.get(node)
         if endpoint is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
-        return await self._asked(endpoint, request, timeout_ms, purpose)
+        return await self._asked(endpoint, request, timeout_ms, purpose, None, at_most)
 
     async def ask_any(
         self,
@@ -210,6 +217,10 @@ class Client:
                 return Endpoint(found.host, found.port)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody named one for {key}")
 
+    def coordinator_node(self, key: str, kind: int = TRANSACTION) -> int | None:
+        """The broker that was asked about `key` last as its coordinator."""
+        return self._coordinators.get((kind, key))
+
     def forget_coordinator(self, kind: int, key: str) -> None:
         """It is no more, or another broker: somebody else is asked who it is."""
         self._coordinators.pop((kind, key), None)
@@ -225,8 +236,10 @@ class Client:
         timeout_ms: float = API_TIMEOUT_MS,
         attempt_timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "coordinator",
+        at_most: int | None = None,
     ) -> Any:
-        """As `ask_any`, at the coordinator of `key`; looks for it anew where it moved or died."""
+        """As `ask_any`, at the coordinator of `key`, in no version above `at_most`; looks for it once more
+        where it moved or died."""
 
         async def attempt() -> Any:
             try:
@@ -236,7 +249,11 @@ class Client:
                 raise
             try:
                 response = await self.send(
-                    endpoint, request(), timeout_ms=attempt_timeout_ms, purpose=purpose
+                    endpoint,
+                    request(),
+                    timeout_ms=attempt_timeout_ms,
+                    purpose=purpose,
+                    at_most=at_most,
                 )
                 check(response)
             except ChannelError:

@@ -104,7 +104,6 @@ _FIXED_HERE = (
     ("share.coordinator.", "there are no share groups"),
     ("group.share.", "there are no share groups"),
     ("group.streams.", "there are no streams groups"),
-    ("transaction.partition.verification.enable", "there are no transactions"),
 )
 """Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
 of TLS and SASL are kept: they take effect at the next start."""

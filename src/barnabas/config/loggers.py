@@ -11,8 +11,8 @@ from collections.abc import Mapping
 ROOT = "root"
 AREAS = (
     "broker", "client", "config", "connection", "consumer", "controller", "decided", "fencing",
-    "fetcher", "forwarded", "isr", "listener", "log", "loop", "node", "producer", "quorum", "raft",
-    "replica", "request", "topic",
+    "fetcher", "forwarded", "isr", "listener", "log", "loop", "node", "producer", "quorum",
+    "raft", "replica", "request", "topic", "transaction",
 )  # fmt: skip
 """Every area that has events."""
 _RANKS = {"debug": 1, "info": 2, "warning": 3, "error": 4}

@@ -359,6 +359,11 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
     key = "group.coordinator.rebalance.protocols"
     if "classic" not in _list(values, key):
         raise ConfigError(key, ",".join(_list(values, key)), "classic must be among them")
+    key = "group.consumer.assignors"
+    classes, known_ones = settings.ASSIGNOR_CLASSES, settings.ASSIGNORS
+    strange = [name for name in _list(values, key) if classes.get(name, name) not in known_ones]
+    if strange:
+        raise ConfigError(key, ",".join(strange), f"it must be of {', '.join(known_ones)}")
     key, every = "cordoned.log.dirs", "*"
     cordoned = _list(values, key)
     known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")

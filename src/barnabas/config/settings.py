@@ -182,6 +182,15 @@ class OffsetsSettings(Settings):
     metadata_bytes_max: int = _key("offset.metadata.max.bytes")
 
 
+ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""Server-side assignors of consumer groups, by Kafka's class names."""
+ASSIGNORS = ("uniform", "range")
+"""By the names that clients give."""
+
+
 class GroupSettings(Settings):
     """Group coordinators: classic groups, and the protocols on offer. What one consumer group has of
     its own is in `group`."""
@@ -195,6 +204,21 @@ class GroupSettings(Settings):
     consumer_size_max: int = _key("group.consumer.max.size")
     consumer_assignors: list[str] = _key("group.consumer.assignors")
     consumer_migration_policy: str = _key("group.consumer.migration.policy")
+    consumer_regex_refresh_interval_ms: int = _key("group.consumer.regex.refresh.interval.ms")
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group becomes a consumer group when a member of that protocol joins."""
+        return self.consumer_migration_policy.lower() in ("upgrade", "bidirectional")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a consumer group becomes a classic one when its last member of that protocol leaves."""
+        return self.consumer_migration_policy.lower() in ("downgrade", "bidirectional")
+
+    def assignor_names(self) -> list[str]:
+        """The server-side assignors on offer, the default first."""
+        return [ASSIGNOR_CLASSES.get(name, name) for name in self.consumer_assignors]
 
 
 class TransactionSettings(Settings):
@@ -215,3 +239,5 @@ class TransactionSettings(Settings):
     )
     partition_verification: bool = _key("transaction.partition.verification.enable")
     two_phase_commit: bool = _key("transaction.two.phase.commit.enable")
+    retry_pause_ms: int = _key("add.partitions.to.txn.retry.backoff.ms")
+    retry_total_ms: int = _key("add.partitions.to.txn.retry.backoff.max.ms")

@@ -5,12 +5,15 @@ instant and return an :class:`~barnabas.group.outcome.Outcome`; deadlines are da
 survive the coordinator stands in records of ``__consumer_offsets`` (`record_codec`); who waits for
 a rebalance does not.
 
-Where what is: `classic_group` and `rebalance`, `join`, `sync`, `membership` are the classic
-protocol, `offset_table` and `offsets` the committed offsets, `queries` the read side, `timeline`
-what makes records undoable before they are committed. The consumer, share and streams protocols
-(KIP-848, KIP-932, KIP-1071) are not here yet; their groups come beside `classic_group`, their
-records pass `record_codec` unread until then.
+One table holds groups of several kinds, told apart by their class: `classic_group` and `consumer`
+(KIP-848); they share the timeline, the deadlines and the offsets. Share and streams groups (KIP-932,
+KIP-1071) come beside them; their records pass `record_codec` unread until then.
+
+Where what is: `classic_group` and `rebalance`, `join`, `sync`, `membership` are the classic protocol,
+`consumer` is the other, `cluster_topics` the topics as groups see them, `offset_table` and `offsets` the
+committed offsets, `queries` the read side, `replaying` what records make of it all, `timeline` what makes
+them undoable before they are committed.
 
 Source: ``GroupMetadataManager`` and ``OffsetMetadataManager`` of Apache Kafka 4.3; KIP-62, KIP-134,
-KIP-345, KIP-394, KIP-447, KIP-800, KIP-814.
+KIP-345, KIP-394, KIP-447, KIP-800, KIP-814, KIP-848, KIP-1043.
 """

@@ -33,6 +33,10 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+    ASSIGNING = "Assigning"
+    """Of consumer groups: the target assignment is older than the group's epoch."""
+    RECONCILING = "Reconciling"
+    """Of consumer groups: some member is not at the target assignment yet."""
 
 
 VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {

@@ -7,15 +7,18 @@ outcome.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
+from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.outcome import Instant
-from barnabas.group.timeline import TimelineJournal, TimelineMap
 from barnabas.group.timers import Timers
 from barnabas.ports import Rng
+from barnabas.timeline import Journal, TimelineMap
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
@@ -37,8 +40,17 @@ class GroupTimer(IntEnum):
     """Members that have not asked for their assignment are given up."""
     EXPIRY = 3
     """Offsets are looked through."""
+    REBALANCE = 4
+    """A member of a consumer group that has not given its partitions up is given up."""
+    ASSIGNMENT = 5
+    """A consumer group's target assignment may be computed again."""
+    CLASSIC_JOIN = 6
+    """A member of the classic protocol that has not rejoined its consumer group is given up."""
+    CLASSIC_SYNC = 7
+    """A member of the classic protocol that has not asked for its assignment is given up."""
 
 
+Group = ClassicGroup | ConsumerGroup
 TimerKey = tuple[GroupTimer, str, str]
 """Kind, group id, member id."""
 
@@ -54,49 +66,103 @@ class InitialDelay:
 class GroupTable:
     """The groups of one partition."""
 
-    __slots__ = ("groups", "journal", "offsets_settings", "replies", "rng", "settings", "timers")
+    __slots__ = (
+        "cluster",
+        "groups",
+        "journal",
+        "offsets_settings",
+        "replies",
+        "rng",
+        "settings",
+        "timers",
+    )
 
-    def __init__(self, settings: GroupSettings, offsets: OffsetsSettings, rng: Rng) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        offsets: OffsetsSettings,
+        rng: Rng,
+        cluster: ClusterTopics | None = None,
+    ) -> None:
         self.settings = settings
+        self.cluster = cluster or ClusterTopics()
         self.offsets_settings = offsets
         self.rng = rng
-        self.journal = TimelineJournal()
-        self.groups: TimelineMap[str, ClassicGroup] = TimelineMap(self.journal)
+        self.journal = Journal()
+        self.groups: TimelineMap[str, Group] = TimelineMap(self.journal)
         self.timers: Timers[TimerKey] = Timers()
         self.replies: list[tuple[Parked, Message]] = []
 
     def __repr__(self) -> str:
         return f"GroupTable({len(self.groups)} groups, {len(self.timers)} deadlines)"
 
-    def group(self, group_id: str) -> ClassicGroup:
+    def take_replies(self) -> list[tuple[Parked, Message]]:
+        """The replies that came up since the last call."""
+        replies, self.replies = self.replies, []
+        return replies
+
+    def group(self, group_id: str) -> Group:
         """The group as it is now. Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise _not_found(group_id)
         return group
 
-    def committed_group(self, group_id: str) -> ClassicGroup:
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group as it is now, where it is a classic one."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group as it is now, where it is a consumer group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def running_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """A consumer group with members; an empty one is none to members of the classic protocol."""
+        group = self.consumer(group_id)
+        return None if group is None or group.is_empty else group
+
+    def on_topics_changed(self, names: Sequence[str] | None) -> None:
+        """Topics came, went or grew; `names` is None where that may be any."""
+        for _, group in self.groups.items():
+            if isinstance(group, ConsumerGroup) and (
+                names is None or any(group.subscribes_to(name) for name in names)
+            ):
+                group.request_refresh()
+
+    def committed_group(self, group_id: str) -> Group:
         """A group whose existence is committed. Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.committed(group_id)
         if group is None:
             raise _not_found(group_id)
         return group
 
-    def group_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
-        """The group, made where there is none; a refused append unmakes it."""
+    def group_or_new(self, group_id: str, at: Instant) -> Group:
+        """The group, a new classic one where there is none; a refused append unmakes it."""
         group = self.groups.get(group_id)
         if group is None:
             group = ClassicGroup(group_id, at.wall_ms)
             self.groups.put(group_id, group)
         return group
 
+    def classic_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
+        """As `group_or_new`, where the group is no consumer group."""
+        group = self.group_or_new(group_id, at)
+        assert isinstance(group, ClassicGroup), f"{group!r} is no classic group"
+        return group
+
     def new_member_id(self, prefix: str) -> str:
         """``<client id or instance id>-<random UUID>``."""
+        return f"{prefix}-{self.random_uuid()}"
+
+    def random_uuid(self) -> str:
+        """As Java prints a UUID."""
         bits = self.rng.getrandbits(128)
         bits = bits & ~(0xF << 76) | (4 << 76)  # version 4
         bits = bits & ~(0x3 << 62) | (2 << 62)  # the usual variant
         text = f"{bits:032x}"
-        return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def answer(self, parked: Parked, response: Message) -> None:
         """Answer one who waits, now."""

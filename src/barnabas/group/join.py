@@ -54,7 +54,7 @@ def join_group(table: GroupTable, joining: Joining) -> Outcome:
     is_new_group = request.group_id not in table.groups
     if is_new_group and request.member_id:
         return _refuse(table, joining, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-    group = table.group_or_new(request.group_id, at)
+    group = table.classic_or_new(request.group_id, at)
     if not _has_room(table, group, request.member_id):
         group.remove(request.member_id)
         outcome = _refuse(table, joining, ErrorCode.GROUP_MAX_SIZE_REACHED)

@@ -16,18 +16,25 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
-from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
+from barnabas.group.classic_group import GroupState
+from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.consumer import heartbeat as consumer_heartbeat
+from barnabas.group.consumer.change import begin_timers
+from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.conversion import classic_members
+from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
+from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
-from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
+from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
-from barnabas.group.records.group_metadata_value import GroupMetadataValue
-from barnabas.group.records.offset_commit_key import OffsetCommitKey
-from barnabas.group.records.offset_commit_value import OffsetCommitValue
+from barnabas.group.replaying import replay_record
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.ports import Rng
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.delete_groups_response import (
     DeletableGroupResult,
     DeleteGroupsResponse,
@@ -45,6 +52,7 @@ from barnabas.wire.messages.offset_fetch_response import (
     OffsetFetchResponseGroup,
 )
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
+from barnabas.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
@@ -57,9 +65,14 @@ class GroupMachine:
     __slots__ = ("offsets", "table")
 
     def __init__(
-        self, settings: GroupSettings, offsets_settings: OffsetsSettings, rng: Rng
+        self,
+        settings: GroupSettings,
+        offsets_settings: OffsetsSettings,
+        rng: Rng,
+        cluster: ClusterTopics | None = None,
     ) -> None:
-        self.table = GroupTable(settings, offsets_settings, rng)
+        """`cluster` are the topics; none where not given."""
+        self.table = GroupTable(settings, offsets_settings, rng, cluster)
         self.offsets = OffsetTable(self.table.journal)
 
     def __repr__(self) -> str:
@@ -76,22 +89,62 @@ class GroupMachine:
         self, request: JoinGroupRequest, caller: Caller, parked: Parked, at: Instant
     ) -> Outcome:
         """`parked` is answered now or when the rebalance completes."""
-        return self._finish(join_group(self.table, Joining(request, caller, parked, at)))
+        joining = Joining(request, caller, parked, at)
+        group = self.table.consumer(request.group_id)
+        if group is None:
+            return self._finish(join_group(self.table, joining))
+        if not group.is_empty:
+            return self._finish(classic_members.join(self.table, group, joining))
+        if request.member_id:
+            refusal = rebalance.join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            return self._finish(Outcome(replies=[(parked, refusal)]))
+        self.table.groups.remove(request.group_id)
+        outcome = join_group(self.table, joining)
+        assert outcome.decides, f"{group!r} makes place for a group that is not written"
+        outcome.records = [*group_tombstones(group), *outcome.records]
+        return self._finish(outcome)
 
     def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> Outcome:
         """`parked` is answered now or when the leader's assignment is committed."""
+        group = self.table.running_consumer(request.group_id)
+        if group is not None:
+            return self._finish(classic_members.sync(self.table, group, request, parked, at))
         return self._finish(sync.sync_group(self.table, request, parked, at))
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> Outcome:
+        group = self.table.running_consumer(request.group_id)
+        if group is not None:
+            return self._finish(classic_members.heartbeat(self.table, group, request, at))
         return self._finish(membership.heartbeat(self.table, request, at))
 
     def leave_group(self, request: LeaveGroupRequest, at: Instant) -> Outcome:
         """`request` has the form of version 3 and later: `members`."""
+        group = self.table.running_consumer(request.group_id)
+        if group is not None:
+            return self._finish(classic_members.leave(self.table, group, request, at))
         return self._finish(membership.leave_group(self.table, request, at))
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
+    ) -> Outcome:
+        """The one request of the consumer protocol (KIP-848)."""
+        return self._finish(consumer_heartbeat.heartbeat(self.table, request, caller, at))
 
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, at: Instant) -> Outcome:
         """Every topic has its name; its id where there is one."""
         return self._finish(offsets.commit_offsets(self.table, request, caller, at))
+
+    def commit_transactional_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        producer: TransactionalWriter,
+        ids: Mapping[str, Uuid],
+        at: Instant,
+    ) -> Outcome:
+        """They hold once the marker of the producer's transaction says so; `ids` are those of topics."""
+        return self._finish(
+            offsets.commit_transactional_offsets(self.table, request, producer, ids, at)
+        )
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Outcome:
         return self._finish(offsets.delete_offsets(self.table, self.offsets, request))
@@ -142,15 +195,7 @@ class GroupMachine:
     def replay(self, offset: int, producer_id: int, record: GroupRecord) -> None:
         """Take over one record; `producer_id` is -1 outside of transactions."""
         self.table.journal.offset = offset
-        key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey):
-            assert value is None or isinstance(value, OffsetCommitValue)
-            self._replay_offset(offset, producer_id, key, value)
-        elif value is None:
-            self.table.groups.remove(key.group)
-        else:
-            assert isinstance(value, GroupMetadataValue)
-            self.table.groups.put(key.group, _group_from(key.group, value))
+        replay_record(self.table, self.offsets, offset, producer_id, record)
 
     def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
         """A transaction of `producer_id` ended."""
@@ -169,6 +214,9 @@ class GroupMachine:
         """Every member gets a session from now on; groups that are too large rebalance."""
         table, outcomes = self.table, []
         for _, group in table.groups.items():
+            if isinstance(group, ConsumerGroup):
+                begin_timers(table, group, at)
+                continue
             for member in group.members.values():
                 table.keep_alive(group, member, at)
             if len(group.members) > table.settings.size_max:
@@ -182,12 +230,15 @@ class GroupMachine:
         """All groups are dead here; those who wait look for the new coordinator."""
         table, code = self.table, ErrorCode.NOT_COORDINATOR
         for _, group in table.groups.items():
+            if isinstance(group, ConsumerGroup):
+                group.is_dead = True
+                continue
             group.move_to(GroupState.DEAD, group.state_wall_ms)
             for member in group.members.values():
                 refusal = rebalance.join_refused(code, member.member_id)
                 table.answer_join(member, refusal)
                 table.answer_sync(member, rebalance.sync_refused(code))
-        return self._take_replies()
+        return self.table.take_replies()
 
     def deadline_ms(self) -> float:
         return self.table.timers.deadline_ms()
@@ -198,7 +249,9 @@ class GroupMachine:
         if due is None:
             return None
         (kind, group_id, member_id), payload = due
-        if kind is GroupTimer.SESSION:
+        if kind in CONSUMER_TIMERS or self.table.consumer(group_id) is not None:
+            outcome = on_consumer_deadline(self.table, kind, group_id, member_id, payload, at)
+        elif kind is GroupTimer.SESSION:
             outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
         elif kind is GroupTimer.JOIN:
             initial = payload if isinstance(payload, InitialDelay) else None
@@ -214,67 +267,8 @@ class GroupMachine:
 
     def _finish(self, outcome: Outcome) -> Outcome:
         """Put the replies that came up into the outcome, and into what follows it."""
-        outcome.replies = self._take_replies() + outcome.replies
+        outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled
         if settled is not None:
             outcome.on_settled = lambda error, at: self._finish(settled(error, at))
         return outcome
-
-    def _take_replies(self) -> list[tuple[Parked, Message]]:
-        replies = self.table.replies
-        self.table.replies = []
-        return replies
-
-    def _replay_offset(
-        self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
-    ) -> None:
-        place = (key.topic, key.partition)
-        if value is None:
-            self.offsets.remove(key.group, place)
-            return
-        if key.group not in self.table.groups:
-            # It only commits: a group without members and protocol.
-            self.table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
-        committed = OffsetAndMetadata(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            offset,
-        )
-        if producer_id < 0:
-            self.offsets.put(key.group, place, committed)
-        else:
-            self.offsets.put_pending(producer_id, key.group, place, committed)
-
-
-def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """A group as the record has it: stable where it has members."""
-    group = ClassicGroup(
-        group_id,
-        value.current_state_timestamp,
-        state=GroupState.STABLE if value.members else GroupState.EMPTY,
-        generation=value.generation,
-        protocol_type=value.protocol_type or None,
-        protocol_name=value.protocol,
-        leader_id=value.leader,
-    )
-    for item in value.members:
-        rebalance_ms = item.rebalance_timeout
-        group.add(
-            ClassicGroupMember(
-                item.member_id,
-                item.group_instance_id,
-                client_id=item.client_id,
-                client_host=item.client_host,
-                rebalance_timeout_ms=item.session_timeout if rebalance_ms == -1 else rebalance_ms,
-                session_timeout_ms=item.session_timeout,
-                protocol_type=value.protocol_type,
-                protocols=((value.protocol or "", bytes(item.subscription)),),
-                assignment=bytes(item.assignment),
-            )
-        )
-    group.topics = group.compute_topics()
-    return group

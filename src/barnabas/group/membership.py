@@ -74,7 +74,7 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> O
 
 def on_session_deadline(table: GroupTable, group_id: str, member_id: str, at: Instant) -> Outcome:
     """Nothing was heard of a member for its session time-out."""
-    group = table.groups.get(group_id)
+    group = table.classic(group_id)
     if group is None or group.state is GroupState.DEAD:
         return Outcome()
     if member_id in group.pending_joins:
@@ -122,7 +122,7 @@ def _remove(table: GroupTable, group: ClassicGroup, member: ClassicGroupMember) 
 
 
 def _group(table: GroupTable, group_id: str) -> ClassicGroup:
-    group = table.groups.get(group_id)
+    group = table.classic(group_id)
     if group is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
     return group

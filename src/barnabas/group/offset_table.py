@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.group.timeline import TimelineJournal, TimelineMap
+from barnabas.timeline import Journal, TimelineMap
 from barnabas.types import ZERO_UUID, Uuid
 
 Place = tuple[str, int]
@@ -39,7 +39,7 @@ class OffsetTable:
 
     __slots__ = ("_groups", "_journal", "_pending")
 
-    def __init__(self, journal: TimelineJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._groups: dict[str, TimelineMap[Place, OffsetAndMetadata]] = {}
         self._pending: dict[int, TimelineMap[tuple[str, Place], OffsetAndMetadata]] = {}
@@ -119,6 +119,12 @@ class OffsetTable:
             for (owner, place), _ in pending.items():
                 if owner == group_id:
                     yield place
+
+    def pending_items(self) -> Iterator[tuple[str, Place, OffsetAndMetadata]]:
+        """(group, place, offset) of everything in open transactions."""
+        for pending in self._pending.values():
+            for (group_id, place), offset in pending.items():
+                yield group_id, place, offset
 
     def sweep(self) -> None:
         """Drop what became empty only when its removal was committed."""

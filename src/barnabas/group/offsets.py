@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
-from barnabas.group.group_table import GroupTable
+from barnabas.group.consumer.committing import check_commit as check_consumer_commit
+from barnabas.group.consumer.committing import check_fetch
+from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.records import group_tombstones
+from barnabas.group.group_table import Group, GroupTable
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable, Place
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import (
@@ -22,6 +26,7 @@ from barnabas.group.record_codec import (
     offset_record,
     offset_tombstone,
 )
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
@@ -30,6 +35,8 @@ from barnabas.wire.messages import offset_delete_request as delete_in
 from barnabas.wire.messages import offset_delete_response as delete_out
 from barnabas.wire.messages import offset_fetch_request as fetch_in
 from barnabas.wire.messages import offset_fetch_response as fetch_out
+from barnabas.wire.messages import txn_offset_commit_request as txn_in
+from barnabas.wire.messages import txn_offset_commit_response as txn_out
 
 MEMBER_EPOCH_VERSION = 9
 """From this version of OffsetCommit on a missing group is called so."""
@@ -43,10 +50,12 @@ def commit_offsets(
     """Write offsets down for a member of the present generation, or for anybody where the group has
     no members. Raises what is wrong with the member."""
     group = _group_to_commit(table, request, caller, at)
-    check_commit(
-        group, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-    )
-    if group.state in _RUNNING:
+    epoch = request.generation_id_or_member_epoch
+    if isinstance(group, ConsumerGroup):
+        check_consumer_commit(group, request.member_id, epoch, caller.api_version, _places(request))
+    else:
+        check_commit(group, request.member_id, request.group_instance_id, epoch)
+    if isinstance(group, ClassicGroup) and group.state in _RUNNING:
         member = group.members.get(request.member_id)
         if member is not None:
             table.keep_alive(group, member, at)
@@ -88,24 +97,109 @@ def commit_offsets(
     return outcome
 
 
+def commit_transactional_offsets(
+    table: GroupTable,
+    request: txn_in.TxnOffsetCommitRequest,
+    producer: TransactionalWriter,
+    ids: Mapping[str, Uuid],
+    at: Instant,
+) -> Outcome:
+    """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447); `ids`
+    are those of the topics. Raises what is wrong with the member."""
+    group = _group_for(table, request.group_id, request.generation_id, at)
+    if isinstance(group, ConsumerGroup):
+        _check_consumer_transaction(group, request, ids)
+    else:
+        check_commit(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            transactional=True,
+        )
+    limit = table.offsets_settings.metadata_bytes_max
+    outcome, topics = Outcome(producer=producer), []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            index, code = partition.partition_index, ErrorCode.NONE
+            if len(metadata) > limit:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = OffsetAndMetadata(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    metadata,
+                    at.wall_ms,
+                    topic_id=ids.get(topic.name, ZERO_UUID),
+                )
+                record = offset_record(request.group_id, topic.name, index, committed)
+                outcome.records.append(record)
+            answers.append(
+                txn_out.TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+            )
+        topics.append(txn_out.TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    outcome.reply = txn_out.TxnOffsetCommitResponse(topics=topics)
+    return outcome
+
+
+def _check_consumer_transaction(
+    group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, ids: Mapping[str, Uuid]
+) -> None:
+    """Raises what is wrong with the member; clients of transactions know no member epochs, so that a stale
+    one is ILLEGAL_GENERATION."""
+    places = [
+        (ids.get(topic.name, ZERO_UUID), partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    epoch = request.generation_id
+    try:
+        check_consumer_commit(group, request.member_id, epoch, 0, places, transactional=True)
+    except KafkaError as error:
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+            raise
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
+
+
+def _places(request: commit_in.OffsetCommitRequest) -> list[tuple[Uuid, int]]:
+    return [
+        (topic.topic_id, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
 def _group_to_commit(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
-) -> ClassicGroup:
-    group = table.groups.get(request.group_id)
+) -> Group:
+    generation = request.generation_id_or_member_epoch
+    if generation >= 0 and caller.api_version >= MEMBER_EPOCH_VERSION:
+        return table.group(request.group_id)
+    return _group_for(table, request.group_id, generation, at)
+
+
+def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -> Group:
+    group = table.groups.get(group_id)
     if group is not None:
         return group
-    if request.generation_id_or_member_epoch < 0:
+    if generation < 0:
         # An administrator, or a consumer that assigns its partitions itself.
-        return table.group_or_new(request.group_id, at)
-    if caller.api_version >= MEMBER_EPOCH_VERSION:
-        return table.group(request.group_id)
-    raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")
+        return table.group_or_new(group_id, at)
+    raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {group_id} not found.")
 
 
 def check_commit(
-    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+    group: ClassicGroup,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+    *,
+    transactional: bool = False,
 ) -> None:
-    """Fence by member, instance and generation."""
+    """Fence by member, instance and generation. In a transaction neither has to be given (older clients had
+    none to give), and a rebalance is no hindrance."""
     if group.state is GroupState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{group!r} is being unloaded")
     empty = group.state is GroupState.EMPTY
@@ -118,11 +212,11 @@ def check_commit(
                 ErrorCode.ILLEGAL_GENERATION,
                 f"group {group.group_id} is in generation {group.generation}",
             )
-    elif not empty:
+    elif not empty and not transactional:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members: only they commit"
         )
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not transactional:
         raise KafkaError(
             ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} awaits its assignment"
         )
@@ -144,6 +238,8 @@ def fetch_offsets(
     find = table.groups.get if newest else table.groups.committed
     group = find(group_id)
     exists = group is not None and group.state is not GroupState.DEAD
+    if isinstance(group, ConsumerGroup):
+        check_fetch(group, request.member_id, request.member_epoch, newest=newest)
     if request.topics is None:
         topics = _all_topics(offsets, group_id, newest) if exists else []
         return fetch_out.OffsetFetchResponseGroup(group_id=group_id, topics=topics)
@@ -245,17 +341,34 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
     places: dict[Place, None] = dict.fromkeys(place for place, _ in offsets.items(group_id))
     places.update(dict.fromkeys(offsets.pending_places(group_id)))
     records = [offset_tombstone(group_id, topic, index) for topic, index in places]
-    return [*records, group_tombstone(group_id)]
+    return [*records, *_tombstones(group)]
+
+
+def _tombstones(group: Group) -> list[GroupRecord]:
+    if isinstance(group, ConsumerGroup):
+        return group_tombstones(group)
+    return [group_tombstone(group.group_id)]
 
 
 def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]) -> Outcome:
-    """Topics (name by id) are gone: their offsets go too, not those of others with their names. An offset
-    without an id was committed before there were any."""
+    """Topics (name by id) are gone: their offsets go too, also those of open transactions, not those of
+    others with their names. An offset without an id was committed before there were any."""
     outcome, names = Outcome(atomic=False), set(deleted.values())
+
+    def is_gone(offset: OffsetAndMetadata) -> bool:
+        return offset.topic_id in deleted or offset.topic_id == ZERO_UUID
+
     for group_id, _ in table.groups.items():
         for (topic, partition), known in offsets.items(group_id):
-            if topic in names and (known.topic_id in deleted or known.topic_id == ZERO_UUID):
+            if topic in names and is_gone(known):
                 outcome.records.append(offset_tombstone(group_id, topic, partition))
+    for group_id, place, pending in offsets.pending_items():
+        if place[0] in names and is_gone(pending):
+            beside = offsets.get(group_id, place)
+            if (
+                beside is None
+            ):  # else it went with that one, or that one is another topic's and stays
+                outcome.records.append(offset_tombstone(group_id, *place))
     return outcome
 
 
@@ -263,15 +376,15 @@ def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Outc
     """Offsets that nobody used for the retention, and groups that are left with nothing."""
     outcome = Outcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
-    for group_id, group in table.groups.items():
+    for _, group in table.groups.items():
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
         if everything and group.state is GroupState.EMPTY:
-            outcome.records.append(group_tombstone(group_id))
+            outcome.records += _tombstones(group)
     return outcome
 
 
 def _expire_group(
-    group: ClassicGroup,
+    group: Group,
     offsets: OffsetTable,
     wall_ms: int,
     retention_ms: int,
@@ -283,7 +396,7 @@ def _expire_group(
     if not known:
         return not any(True for _ in offsets.pending_places(group_id))
     since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
-    subscribed = (
+    subscribed = isinstance(group, ConsumerGroup) or (
         group.uses_consumer_protocol
         and group.topics is not None
         and group.state is GroupState.STABLE

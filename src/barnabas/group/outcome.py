@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from barnabas.group.record_codec import GroupRecord
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
@@ -51,6 +52,10 @@ class Outcome:
     """False where the group holds the records' content already."""
     atomic: bool = True
     """False where the records may be written in parts."""
+    producer: TransactionalWriter | None = None
+    """Whose transaction the records belong to."""
+    effects: tuple[()] = ()
+    """None: groups have everything done by replies and records."""
 
     @property
     def decides(self) -> bool:

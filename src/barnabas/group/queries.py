@@ -14,7 +14,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.wire.messages.list_groups_response import ListedGroup
 
-CLASSIC_TYPE = "classic"
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+"""As Kafka's ``Group.GroupType`` prints them."""
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups on a missing group is an error, not a dead group."""
 
@@ -25,24 +26,35 @@ def list_groups(
     """Groups in one of `states` and of one of `types`, case ignored; empty means any."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
-    if wanted_types and CLASSIC_TYPE not in wanted_types:
-        return []
-    return [
-        ListedGroup(
-            group_id=group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=CLASSIC_TYPE,
+    listed = []
+    for group_id, group in table.groups.committed_items():
+        if isinstance(group, ClassicGroup):
+            kind, state = CLASSIC_TYPE, group.state
+        else:
+            kind, state = CONSUMER_TYPE, group.committed_state()
+        if wanted_types and kind not in wanted_types:
+            continue
+        if wanted_states and state.value.lower() not in wanted_states:
+            continue
+        listed.append(
+            ListedGroup(
+                group_id=group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=state.value,
+                group_type=kind,
+            )
         )
-        for group_id, group in table.groups.committed_items()
-        if not wanted_states or group.state.value.lower() in wanted_states
-    ]
+    return listed
 
 
 def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
     """One group with its members; metadata and protocol only where it is stable."""
     try:
         group = table.committed_group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group."
+            )
     except KafkaError as error:
         if api_version < NOT_FOUND_VERSION:
             return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)

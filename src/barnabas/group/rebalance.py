@@ -64,7 +64,7 @@ def on_join_deadline(
     table: GroupTable, group_id: str, initial: InitialDelay | None, at: Instant
 ) -> Outcome:
     """A rebalance has waited long enough; a new group waits again while members keep coming."""
-    group = table.groups.get(group_id)
+    group = table.classic(group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         # The group that waited could not be written; this one only has its name.
         return Outcome()

@@ -1,7 +1,7 @@
 """The records of ``__consumer_offsets``: a key (type int16, body) and a value (version int16, body).
 
-A value of None is a tombstone. Records of protocols that are not served yet, and types that nobody
-here knows, decode to None and are skipped, as Kafka skips unknown types.
+A value of None is a tombstone. Records of protocols that are not served yet, and types that are not
+known here, decode to None and are skipped, as Kafka skips unknown types.
 
 Source: ``GroupCoordinatorRecordSerde`` and ``GroupCoordinatorRecordHelpers`` of Apache Kafka 4.3.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.group.consumer.replay import CONSUMER_RECORDS
 from barnabas.group.records.group_metadata_key import GroupMetadataKey
 from barnabas.group.records.group_metadata_value import GroupMetadataValue, MemberMetadata
 from barnabas.group.records.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -34,15 +35,19 @@ OFFSET_VERSION_WITH_EXPIRY = 1
 """The only version that holds a time of expiry of its own (OffsetCommit v2 to v4)."""
 EXPIRY_NONE = -1
 
-Key = OffsetCommitKey | GroupMetadataKey
-Value = OffsetCommitValue | GroupMetadataValue
+_RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
+    (OffsetCommitKey, OffsetCommitValue),
+    (GroupMetadataKey, GroupMetadataValue),
+    *CONSUMER_RECORDS,
+)
+_KINDS = {key.API_KEY: (key, value) for key, value in _RECORDS}
 
 
 class GroupRecord(NamedTuple):
-    """One record; `version` is that of the value."""
+    """One record; `version` is that of the value. Which class of value a key has is in `_KINDS`."""
 
-    key: Key
-    value: Value | None
+    key: Any
+    value: Any
     version: int = 0
 
 
@@ -59,16 +64,15 @@ def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     if key is None or len(key) < 2:
         raise MalformedError("a record of the offsets topic has no key")
     kind = _INT16.unpack_from(key)[0]
-    if kind == OffsetCommitKey.API_KEY:
-        return _record(decode(OffsetCommitKey, KEY_VERSION, key[2:]), OffsetCommitValue, value)
-    if kind == GroupMetadataKey.API_KEY:
-        return _record(decode(GroupMetadataKey, KEY_VERSION, key[2:]), GroupMetadataValue, value)
     if kind == LegacyOffsetCommitKey.API_KEY:
         return _legacy(decode(LegacyOffsetCommitKey, KEY_VERSION, key[2:]), value)
+    if kind in _KINDS:
+        key_class, value_class = _KINDS[kind]
+        return _record(decode(key_class, KEY_VERSION, key[2:]), value_class, value)
     return None
 
 
-def _record(key: Key, cls: type[Value], value: bytes | None) -> GroupRecord:
+def _record(key: Message, cls: type[Message], value: bytes | None) -> GroupRecord:
     if value is None:
         return GroupRecord(key, None)
     version = _version(value)

@@ -29,7 +29,7 @@ def sync_group(
     table: GroupTable, request: SyncGroupRequest, parked: Parked, at: Instant
 ) -> Outcome:
     """Give a member its assignment, now or when the leader's is committed."""
-    group = table.groups.get(request.group_id)
+    group = table.classic(request.group_id)
     if group is None or group.state is GroupState.EMPTY:
         return _refuse(table, parked, ErrorCode.UNKNOWN_MEMBER_ID)
     try:
@@ -77,7 +77,7 @@ def _write_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroup
 
 def on_sync_deadline(table: GroupTable, group_id: str, generation: int, at: Instant) -> Outcome:
     """Members that never asked for their assignment are removed, and the rest rebalances."""
-    group = table.groups.get(group_id)
+    group = table.classic(group_id)
     if group is None or group.generation != generation or not group.pending_syncs:
         return Outcome()
     if not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):

@@ -1,7 +1,5 @@
-"""Names of the files of a log, and a bounded set of open ones.
-
-A partition's directory holds per segment ``<base offset, 20 digits>`` and a suffix. Logs do not keep
-files open: they ask :class:`FileCache`, which closes those that were not used for longest.
+"""A bounded set of open files: logs keep none open, they ask :class:`FileCache`, which closes those that
+were not used for longest.
 """
 
 from __future__ import annotations
@@ -10,35 +8,13 @@ from collections import OrderedDict
 from errno import EMFILE, ENFILE
 from typing import Protocol
 
+from barnabas.log.file_names import LOG
 from barnabas.ports import Disk, File
 
-LOG = ".log"
-INDEX = ".index"
-TIME_INDEX = ".timeindex"
-TXN_INDEX = ".txnindex"
-SNAPSHOT = ".snapshot"
-DELETED = ".deleted"
-CLEANED = ".cleaned"
-SWAP = ".swap"
-REPAIRED = ".repaired"
-"""A segment that is being mended; opening a log drops it."""
-SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
-PARTITION_METADATA = "partition.metadata"
-"""The topic's id."""
 OPEN_FILES_MAX = 2048
 """Of one broker's logs; sockets need descriptors, too."""
 LOADED_TABLES_MAX = 512
 """Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
-
-
-def file_name(offset: int, suffix: str) -> str:
-    return f"{offset:020d}{suffix}"
-
-
-def offset_of(name: str) -> int | None:
-    """The base offset in a file's name; None where it is no segment file."""
-    head = name[:20]
-    return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None
 
 
 class Releasable(Protocol):

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from barnabas.config.broker import broker_id
 from barnabas.config.loggers import LEVELS, ROOT, Loggers
-from barnabas.controller.parking import then
 from barnabas.metadata.image.image import BROKER_LOGGER
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable, Handler
@@ -29,7 +28,7 @@ from barnabas.wire.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.request import Parked, RequestContext, then
 from barnabas.wire.schema import Message
 
 SET, DELETE = range(2)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
+from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
@@ -173,7 +174,7 @@ class Node:
         self.listeners.hold(config.broker_listeners)
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
-            broker.add_to(table)
+            broker_handlers.add_to(table, broker)
             self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
 

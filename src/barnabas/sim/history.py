@@ -105,6 +105,11 @@ class History:
         """Whether somebody deleted the groups' topic: their generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
+        self.coordinated: set[str] = set()
+        """Groups with members of the consumer protocol: each is at an epoch of its own, and commits of an
+        older one count where it had the partition then (KIP-1251)."""
+        self.holders: dict[tuple[str, Place], tuple[int, str]] = {}
+        """Group and partition → the newest epoch in which a member was given it, and that member."""
         self.expired: set[str] = set()
         """Groups that were forgotten once. What a member was given before that it may learn when the next one
         of the name is in the same generation; coordinators are judged by themselves all along."""
@@ -129,6 +134,7 @@ class History:
         """Somebody deletes the groups' topic."""
         self.groups_are_gone = True
         self.owners.clear()
+        self.holders.clear()
         self.generations.clear()
 
     def on_assigned(
@@ -141,6 +147,8 @@ class History:
         self.generations[group] = max(self.generations[group], generation)
         owners = self.owners[group, generation]
         for place in places:
+            if generation >= self.holders.get((group, place), (-1, ""))[0]:
+                self.holders[group, place] = (generation, member)
             other = owners.setdefault(place, member)
             if other != member and not self.is_lost and group not in self.expired:
                 raise Violation(
@@ -154,6 +162,11 @@ class History:
         for key in [key for key in self.owners if key[0] == group]:
             del self.owners[key]
         self.generations.pop(group, None)
+        self._forget_holders(group)
+
+    def _forget_holders(self, group: str) -> None:
+        for key in [key for key in self.holders if key[0] == group]:
+            del self.holders[key]
 
     def may_be_anew(self, group: str) -> bool:
         """Whether the group was forgotten, perhaps: who was replaced in it is a member of the new one then,

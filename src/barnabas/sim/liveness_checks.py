@@ -5,15 +5,17 @@ the empty string.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.channels import ChannelError
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.sim.cluster import SimNode
-from barnabas.types import OFFSETS_TOPIC, TopicPartition
+from barnabas.transaction.states import AT_REST
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -72,12 +74,30 @@ def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> boo
 
 def silent_coordinator(run: Run) -> str:
     for node, partition in _partitions(run):
-        if partition.topic == OFFSETS_TOPIC and partition.is_leader:
+        if partition.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) and partition.is_leader:
             assert node.node is not None and node.node.broker is not None
-            shard = node.node.broker.groups.shards.get(partition.index)
+            broker = node.node.broker
+            shards: Mapping[int, CoordinatorShard[Any]] = (
+                broker.groups.shards
+                if partition.topic == OFFSETS_TOPIC
+                else broker.transactions.coordinators.shards
+            )
+            shard = shards.get(partition.index)
             if shard is None or not shard.active:
                 state = "not there" if shard is None else shard.state
                 return f"of {partition.name} on node {node.id} it is {state}"
+    return ""
+
+
+def open_transaction(run: Run) -> str:
+    """Whatever its producer does, a transaction ends when its time is over, and its markers are written."""
+    for node in run.cluster.up():
+        broker = node.node.broker if node.node is not None else None
+        if broker is not None:
+            for shard in broker.transactions.coordinators.shards.values():
+                for name, known in shard.machine.ids.items():
+                    if known.state not in AT_REST:
+                        return f"{name} is {known.state.label} on node {node.id}"
     return ""
 
 

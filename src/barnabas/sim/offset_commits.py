@@ -19,7 +19,7 @@ GONE = -1
 """The offset of somebody who asks to delete what is committed."""
 
 
-class Attempt:
+class CommitAttempt:
     """One commit of one partition's offset."""
 
     __slots__ = ("acknowledged", "of", "offset", "sent")
@@ -42,8 +42,8 @@ class Committed:
     __slots__ = ("attempts", "by_offset", "newest")
 
     def __init__(self) -> None:
-        self.attempts: list[Attempt] = []
-        self.by_offset: dict[int, list[Attempt]] = {}
+        self.attempts: list[CommitAttempt] = []
+        self.by_offset: dict[int, list[CommitAttempt]] = {}
         self.newest = -1
         """When the newest of those that were acknowledged was sent; -1 where none was."""
 
@@ -66,7 +66,7 @@ class Commits:
         self._order += 1
         return self._order
 
-    def begin(self, group: str, offsets: Mapping[Place, int]) -> list[Attempt]:
+    def begin(self, group: str, offsets: Mapping[Place, int]) -> list[CommitAttempt]:
         """A member is about to commit `offsets`; give what is returned to `acknowledge`."""
         now, places = self._next(), self._groups[group]
         made = []
@@ -74,13 +74,13 @@ class Commits:
             committed = places.get(place)
             if committed is None:
                 committed = places[place] = Committed()
-            attempt = Attempt(committed, offset, now)
+            attempt = CommitAttempt(committed, offset, now)
             committed.attempts.append(attempt)
             committed.by_offset.setdefault(offset, []).append(attempt)
             made.append(attempt)
         return made
 
-    def acknowledge(self, attempts: list[Attempt]) -> None:
+    def acknowledge(self, attempts: list[CommitAttempt]) -> None:
         """The coordinator said that they are committed."""
         now = self._next()
         for attempt in attempts:
@@ -96,7 +96,7 @@ class Commits:
         now = self._next()
         for places in self._groups.values():
             for committed in places.values():
-                attempt = Attempt(committed, GONE, now)
+                attempt = CommitAttempt(committed, GONE, now)
                 attempt.acknowledged = now
                 committed.by_offset.setdefault(GONE, []).append(attempt)
 

@@ -26,9 +26,11 @@ from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
+from barnabas.sim.ledger import LEDGER
 from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
+from barnabas.sim.workload.transactions import CommittedReader, stable_offset
 from barnabas.sim.world.disk_names import Names
 from barnabas.sim.world.world import World
 
@@ -122,6 +124,7 @@ class Run:
     def _on_history_lost(self) -> None:
         """Who compares with what was before judges no more."""
         self.history.on_lost()
+        self.workload.ledger.is_lost = True
         self.checkers = checkers_after_loss()
         self.world.after(0.0, self._stop_looking)
 
@@ -146,6 +149,7 @@ class Run:
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(lambda: not self.workload.operators_at_work(), "operators to come to an end")
+        self._until(lambda: not self.workload.processors_at_work(), "processors to come to an end")
         self._until(self._whole, "every ISR to be whole")
         preferred = self.workload.prefer_leaders()
         self._until(lambda: bool(preferred), "preferred leaders to be elected")
@@ -154,6 +158,7 @@ class Run:
             partial(self._none, liveness_checks.silent_coordinator),
             "every coordinator to be active",
         )
+        self._until(partial(self._none, liveness_checks.open_transaction), "transactions to end")
         if self.swarm.reads_on:
             self._until(partial(self._none, liveness_checks.late_group), "every group to read on")
         self._until(partial(self._none, liveness_checks.late_reader), "every reader to read on")
@@ -167,6 +172,7 @@ class Run:
                 partial(self._none, liveness_checks.untold), "what the controllers are not told"
             )
         self._read_everything()
+        self._read_ledger()
         if self.swarm.cuts:
             cuts = liveness_checks.Cuts(self)
             self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
@@ -276,6 +282,35 @@ class Run:
             for partition in range(partitions):
                 self.history.check_final(topic, partition, final.found[partition])
 
+    def _read_ledger(self) -> None:
+        """What readers of committed records see in the end; and that they come to the end."""
+        workload = self.workload
+        watching = workload.committed_reader
+        if watching is None or self.history.is_lost:
+            return
+        count = len(watching.found)
+        self._until(lambda: len(self.ends(LEDGER, count)) == count, "leaders of the ledger")
+        final = CommittedReader(self.cluster, workload.ledger, "committed at last", count)
+        for reader in (watching, final):
+            self._until(
+                partial(self._none, partial(_late_in_ledger, reader)),
+                "committed records to be read",
+            )
+        offsets: dict[str, int] = {}
+        client = self.cluster.client("offsets at last")
+        names = sorted(
+            {p.plan.transactional_id for p in workload.processors if p.plan.with_offsets}
+        )
+
+        async def ask() -> None:
+            for name in names:
+                offsets[name] = await stable_offset(client, name)
+
+        client.tasks.start(ask())
+        self._until(lambda: len(offsets) == len(names), "offsets of transactions to be stable")
+        workload.ledger.offsets_last = not self.history.groups_are_gone
+        workload.ledger.check_final(final.found, offsets)
+
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition on its leader."""
         ends: dict[int, int] = {}
@@ -288,6 +323,10 @@ class Run:
                     found = ends.get(partition.partition, 0)
                     ends[partition.partition] = max(found, high_watermark)
         return ends
+
+
+def _late_in_ledger(reader: CommittedReader, run: Run) -> str:
+    return reader.late(run.ends(LEDGER, len(reader.found)))
 
 
 def play_seed(seed: int, plan: Plan = Plan(), *, leave_garbage: bool = False) -> Result:

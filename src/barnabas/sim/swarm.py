@@ -33,10 +33,12 @@ from barnabas.sim.workload import (
 )
 from barnabas.sim.workload.administration import NOT_OLD
 from barnabas.sim.workload.operator import HABITS
+from barnabas.sim.workload.transactions import ProcessorPlan
 
 T = TypeVar("T")
 RngOf = Callable[[str], Rng]
 
+BRIEF_OFFSETS = "offsets.retention.minutes"
 PRODUCERS_EXPIRE = "producer.id.expiration.ms"
 SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.append.linger.ms": (None, None, "0", "5"),
@@ -73,7 +75,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "max.incremental.fetch.session.cache.slots": (None, None, None, None, "0", "2"),
     "offsets.load.buffer.size": (None, "100", "2000"),
     "offsets.retention.check.interval.ms": ("300", "300", "2000"),
-    "offsets.retention.minutes": (None, None, "1", "30"),
+    BRIEF_OFFSETS: (None, None, "1", "30"),
     "offsets.topic.compression.codec": (None, None, "1", "4"),
     "offsets.topic.num.partitions": ("1", "2", "3"),
     "producer.id.expiration.check.interval.ms": (None, "200", "1000"),
@@ -87,6 +89,10 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "replica.lag.time.max.ms": ("1000", "3000"),
     "replica.high.watermark.checkpoint.interval.ms": (None, "300"),
     "log.flush.offset.checkpoint.interval.ms": (None, "1000"),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": ("300", "2000"),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (None, "1000"),
+    "transaction.state.log.load.buffer.size": (None, "100", "2000"),
+    "transaction.state.log.num.partitions": ("1", "2", "3"),
     "leader.imbalance.check.interval.seconds": (None, "1", "3"),
 }
 """What a seed may set, with the values it draws from; None leaves the default."""
@@ -107,6 +113,7 @@ RARE = {
     "voters": 6.0,
     "ambush-surveys": 3.0,
     "ambush-moves": 8.0,
+    "ambush-transactions": 3.0,
     "lose-history": 1.0,
     "lose-quorum": 4.0,
     "away-for-long": 2.0,
@@ -119,6 +126,8 @@ RARE = {
     "moves": 2.0,
 }
 """Kinds of fault that come less often, or more, than others."""
+PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
+"""Of the members of a group, in turn."""
 RAISES = (0.0, 0.0, 0.0, 0.02, 0.1)
 """How often callbacks of clients do, where they do."""
 OFTEN = {
@@ -253,6 +262,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
         tuple(_consumers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_readers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
+        tuple(_processors(rng_of, pause)),
     )
     return replace(plan, newest=api_versions.draw(rng_of, plan))
 
@@ -322,6 +332,7 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
     stays = _pick(rng_of, "members stay", 0.0, 2000.0, 5000.0)
     is_static = _pick(rng_of, "static members", False, False, True)
     overlaps = _pick(rng_of, "members overlap", False, False, True)
+    mixed = _pick(rng_of, "group protocols", *PROTOCOLS)
     return [
         ConsumerPlan(
             f"consumer{index}",
@@ -330,10 +341,38 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
             commit_ms=_pick(rng_of, "commits", 100.0, 400.0, 1000.0),
             stays_ms=stays if index else 0.0,
             is_static=is_static,
+            protocol=mixed[index % len(mixed)],
+            remote_assignor=_pick(rng_of, "remote assignors", None, "uniform", "range"),
             overlaps=overlaps,
             raises=_pick(rng_of, "callbacks raise", *RAISES),
             taken_max=_pick(rng_of, "records taken", 500, 500, 1),
             whims_ms=_pick(rng_of, "whims", 0.0, 0.0, 1500.0, 5000.0),
+        )
+        for index in range(count)
+    ]
+
+
+def _processors(rng_of: RngOf, pause: float) -> list[ProcessorPlan]:
+    """Those that write in transactions; where two have one transactional id they fence each other."""
+    count = _pick(rng_of, "processors", 1, 1, 2, 3)
+    ids = _pick(rng_of, "transactional ids", 1, 2, 3)
+    partitions = _pick(rng_of, "ledger partitions", 1, 2, 3)
+    # Offsets of groups without members expire by the date of their commit.
+    lasts = _pick(rng_of, BRIEF_OFFSETS, *SETTINGS[BRIEF_OFFSETS]) != "1"
+    return [
+        ProcessorPlan(
+            f"processor{index}",
+            f"tx{index % ids}",
+            partitions,
+            pause_ms=pause * 2,
+            records=_pick(rng_of, "records of a transaction", 1, 4, 10),
+            timeout_ms=_pick(rng_of, "transactions may take", 1_000, 4_000, 15_000),
+            aborts=_pick(rng_of, "aborts", 0.0, 0.2, 0.6),
+            dawdles=_pick(rng_of, "dawdles", 0.0, 0.05),
+            leaves=_pick(rng_of, "leaves", 0.02, 0.2),
+            haunts=_pick(rng_of, "haunts", 0.0, 0.5, 1.0),
+            rest_ms=300.0 if count <= ids else 4_000.0,
+            with_offsets=lasts and _pick(rng_of, "moves offsets", True, True, False),
         )
         for index in range(count)
     ]

@@ -259,6 +259,11 @@ class _Source:
         return self.name("D", field.default)
 
 
+def null_struct(field: Field) -> int:
+    """The byte before a structure that says there is none: 0 in a tagged field, -1 elsewhere."""
+    return 0 if field.tag is not None else 255
+
+
 class _ReaderSource(_Source):
     """A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
     in place, as a call per element costs more than a small element itself. What is asked of this node is
@@ -353,7 +358,7 @@ class _ReaderSource(_Source):
         elif field.kind == "struct":
             assert field.struct is not None
             if self.nullable(field):
-                self.add(depth, f"if n == 255: {target} = None")
+                self.add(depth, f"if n == {null_struct(field)}: {target} = None")
                 self.add(depth, "else:")
                 depth += 1
             self.read_struct(field.struct, depth, level + 1)
@@ -589,7 +594,7 @@ class _WriterSource(_Source):
         write = self.name("W", self.writer(field.struct))
         splices = "splices" if out == "out" else "None"
         if self.nullable(field):
-            self.add(depth, f"if {v} is None: {out}.append(255)")
+            self.add(depth, f"if {v} is None: {out}.append({null_struct(field)})")
             self.add(depth, f"else: {out}.append(1); {write}({v}, {out}, {splices})")
         else:
             self.add(depth, f"if {v} is None: raise null_given({what})")

@@ -59,6 +59,29 @@ class Parked:
         return f"Parked(done={self.done})"
 
 
+def then(
+    first: Message | Parked | None, follow: Callable[[Message | None], Message | Parked | None]
+) -> Message | Parked:
+    """The answer of `follow` to the answer of `first`, each at once or later."""
+    parked = Parked()
+
+    def followed(answer: Message | None) -> None:
+        second = follow(answer)
+        if isinstance(second, Parked):
+            second.attach(last)
+        else:
+            last(second)
+
+    def last(answer: Message | None) -> None:
+        parked.complete(answer)
+
+    if isinstance(first, Parked):
+        first.attach(followed)
+    else:
+        followed(first)
+    return parked
+
+
 class Working(Parked):
     """A request that is being followed, a part of it per turn of the loop. Where it `holds`, nothing else of
     its connection is served before `release`: what clients write takes effect in its order."""

@@ -16,14 +16,17 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
+from barnabas.client.offsets import LATEST, list_offsets
+from barnabas.client.transaction_admin import abort_transaction, describe_producers, find_hanging
+from barnabas.host.client import connect
 from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
-from barnabas.record.builder import build_batch
+from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
 from barnabas.types import TopicPartition
 from tests.peers import LIBS
@@ -231,3 +234,105 @@ def test_a_directory_goes_from_kafka_to_us_and_back(tmp_path: Path) -> None:
         recovered = read_with_kafka(kafka, len(both) + 600)
     check_no_complaint(output)
     assert recovered[: len(both)] == both and len(recovered) == len(both) + 600
+
+
+def test_open_transactions_go_from_kafka_to_us_and_back(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    kafka, tp = Kafka(tmp_path), TopicPartition("t", 0)
+    settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "x"}
+    with kafka.running():
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+        producer = Producer({**settings, "transaction.timeout.ms": 900_000})
+        producer.init_transactions(30)
+        for commit in (True, False):
+            producer.begin_transaction()
+            producer.produce("t", b"committed" if commit else b"open", partition=0)
+            producer.flush(30)
+            if commit:
+                producer.commit_transaction(30)
+    log = open_here(kafka)
+    [(theirs, first)] = log.producers.open_transactions.items()
+    log.move_high_watermark(log.log_end_offset)
+    assert (first, log.last_stable_offset) == (2, 2)
+    write_transactions_here(log)
+    assert log.producers.open_transactions == {theirs: 2, 5001: 5}
+    log.close()
+    set_checkpoints(kafka, log.log_end_offset)
+    with kafka.running() as output:
+        wait_for_stable(kafka, 2)
+        Producer(settings).init_transactions(30)  # ends what its predecessor left open
+        wait_for_stable(kafka, 5)
+        abort_by_our_client(kafka, tp, 5)
+        wait_for_stable(kafka, 8)
+        assert read_with_kafka(kafka, 1) == [(0, None, b"committed")]
+    check_no_complaint(output)
+    log = open_here(kafka)
+    assert not log.producers.open_transactions
+    aborted = sorted(log.read_transactions(0, log.log_end_offset), key=lambda each: each[1])
+    assert aborted == [(theirs, 2), (5000, 3), (5001, 5)]
+    log.close()
+
+
+def write_transactions_here(log: PartitionLog) -> None:
+    """One that is aborted (offsets 3 and 4) and one that stays open (5)."""
+    now = int(time.time() * 1000)
+    epoch = max(log.last_epoch, 0)
+    for producer in (5000, 5001):
+        batch = build_batch(
+            [(None, b"ours")],
+            timestamp_ms=now,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        log.append_as_leader(batch, leader_epoch=epoch, wall_ms=now)
+        if producer == 5000:
+            marker = end_transaction_marker(
+                commit=False,
+                timestamp_ms=now,
+                producer_id=producer,
+                producer_epoch=0,
+                coordinator_epoch=0,
+            )
+            log.append_as_leader(
+                marker, leader_epoch=epoch, wall_ms=now, origin=AppendOrigin.COORDINATOR
+            )
+
+
+def set_checkpoints(kafka: Kafka, end: int) -> None:
+    for name in (checkpoints.RECOVERY_POINT, checkpoints.HIGH_WATERMARK):
+        path = f"{kafka.data}/{name}"
+        known = checkpoints.read_offsets(HostDisk(), path)
+        checkpoints.write_offsets(HostDisk(), path, {**known, TopicPartition("t", 0): end})
+
+
+def wait_for_stable(kafka: Kafka, offset: int) -> None:
+    """Until readers of committed records may read up to `offset`."""
+    tp, found = TopicPartition("t", 0), -1
+    deadline = time.monotonic() + 60
+    connected = connect(kafka.bootstrap)
+    while found != offset:
+        assert time.monotonic() < deadline, f"the last stable offset is {found}, not {offset}"
+        asked = list_offsets(connected.client, {tp: LATEST}, read_committed=True)
+        found = connected.call(asked)[tp].offset
+        time.sleep(0.1)
+    connected.close()
+
+
+def abort_by_our_client(kafka: Kafka, tp: TopicPartition, start: int) -> None:
+    connected = connect(kafka.bootstrap)
+    [producer] = [
+        producer
+        for producer in connected.call(describe_producers(connected.client, [tp]))[tp]
+        if producer.transaction_start == start
+    ]
+    [found] = connected.call(
+        find_hanging(connected.client, [tp], silent_ms_min=-1, wall_ms=int(time.time() * 1000))
+    )
+    assert found.producer == producer
+    connected.call(abort_transaction(connected.client, tp, producer))
+    connected.close()

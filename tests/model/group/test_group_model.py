@@ -288,7 +288,7 @@ class Groups(RuleBasedStateMachine):
 
     def _generation(self) -> int | None:
         """Of the group; None where it has no members, so that anybody may commit."""
-        group = self._machine().table.groups.get("g")
+        group = self._machine().table.classic("g")
         if group is None or group.state is GroupState.EMPTY:
             return None
         return group.generation
@@ -309,7 +309,7 @@ class Groups(RuleBasedStateMachine):
     @invariant()
     def the_group_is_in_order(self) -> None:
         table = self._machine().table
-        group = table.groups.get("g")
+        group = table.classic("g")
         if group is None or not self.world.groups._shards[0].active:
             return
         members = group.members
@@ -330,7 +330,7 @@ class Groups(RuleBasedStateMachine):
         for _ in range(60):
             self.act_all()
             self.wait(1_000)
-        group = self._machine().table.groups.get("g")
+        group = self._machine().table.classic("g")
         if not self.consumers:
             assert group is None or group.state is GroupState.EMPTY
             return

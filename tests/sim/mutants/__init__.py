@@ -8,7 +8,16 @@ found and prints the table of docs/mutants.md.
 
 from __future__ import annotations
 
-from tests.sim.mutants import administration, controller, groups, partitions, quorum, storage
+from tests.sim.mutants import (
+    administration,
+    consumer_groups,
+    controller,
+    groups,
+    partitions,
+    quorum,
+    storage,
+    transactions,
+)
 from tests.sim.mutants.planting import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -17,6 +26,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *storage.MUTANTS,
     *controller.MUTANTS,
     *groups.MUTANTS,
+    *consumer_groups.MUTANTS,
     *administration.MUTANTS,
+    *transactions.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

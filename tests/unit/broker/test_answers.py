@@ -7,8 +7,9 @@ import pytest
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.metadata_hold import SETTLED_MS
 from barnabas.broker.coordinator.coordinators import java_string_hash
-from barnabas.broker.handlers.find_coordinator import NO_TRANSACTIONS, TRANSACTION
+from barnabas.broker.handlers.find_coordinator import TRANSACTION
 from barnabas.record.builder import build_batch
+from barnabas.types import TRANSACTIONS_TOPIC
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_configs_request import (
@@ -52,10 +53,12 @@ def three() -> Cluster:
 
 class TestFindCoordinator:
     def find(
-        self, cluster: Cluster, version: int, *keys: str, node: int = 1
+        self, cluster: Cluster, version: int, *keys: str, node: int = 1, kind: int = 0
     ) -> list[tuple[str, int]]:
         request = FindCoordinatorRequest(
-            key=keys[0] if version < 4 else "", coordinator_keys=keys if version >= 4 else ()
+            key_type=kind,
+            key=keys[0] if version < 4 else "",
+            coordinator_keys=keys if version >= 4 else (),
         )
         response = cluster.ask(request, node, version)
         if version < 4:
@@ -81,25 +84,16 @@ class TestFindCoordinator:
         assert answers[1][1] == unnamed
         assert self.find(three, 0, "") == [("NONE", unnamed)]
 
-    @pytest.mark.parametrize(
-        ("version", "expected"),
-        [
-            (1, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),  # librdkafka, kafka-python, aiokafka
-            (3, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-            (4, "UNSUPPORTED_VERSION"),  # Java
-            (6, "UNSUPPORTED_VERSION"),
-        ],
-    )
-    def test_a_transactional_id_is_refused_for_good_with_a_sentence(
-        self, three: Cluster, version: int, expected: str
+    @pytest.mark.parametrize("version", [1, 3, 4, 6])
+    def test_a_transactional_id_has_the_leader_of_its_partition(
+        self, three: Cluster, version: int
     ) -> None:
-        keys = ["x"] if version >= 4 else []
-        request = FindCoordinatorRequest(
-            key="" if keys else "x", key_type=TRANSACTION, coordinator_keys=keys
-        )
-        response = three.ask(request, 1, version)
-        answer = response.coordinators[0] if keys else response
-        assert (code(answer.error_code), answer.error_message) == (expected, NO_TRANSACTIONS)
+        three.until(lambda: self.find(three, version, "x", kind=TRANSACTION)[0][0] == "NONE")
+        count = len(three.broker().image.topics_by_name[TRANSACTIONS_TOPIC])
+        leader = three.leader(TRANSACTIONS_TOPIC, java_string_hash("x") % count)
+        for node in three.ids:
+            found = self.find(three, version, "x", node=node, kind=TRANSACTION)
+            assert found == [("NONE", leader)]
 
     def test_unknown_kinds_are_refused(self, three: Cluster) -> None:
         request = FindCoordinatorRequest(key_type=9, coordinator_keys=["x"])
@@ -255,7 +249,8 @@ def test_a_batch_of_a_transaction_that_nobody_could_end_is_refused(three: Cluste
         [(b"k", b"v")], timestamp_ms=three.client.clock.wall_ms(), producer_id=1,
         producer_epoch=0, base_sequence=0, transactional=True,
     )  # fmt: skip
-    assert code(three.produce([], topic="b", batch=batch).error_code) == "INVALID_TXN_STATE"
+    refused = code(three.produce([], topic="b", batch=batch).error_code)
+    assert refused == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     log = three.partition(three.leader("b"), "b").log
     assert log is not None and log.last_stable_offset == log.log_end_offset
 

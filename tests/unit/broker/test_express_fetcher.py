@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.follower.fetcher_pool import EXPRESS_MAX
+from barnabas.broker.follower.fetcher_pool import EXPRESS_MAX, EXPRESS_WAIT_MS
 from tests.unit.broker.test_fetcher import World, data
 
 
@@ -62,12 +62,28 @@ def test_the_regular_fetcher_takes_it_over_once_nothing_under_way_names_it(world
     assert world.log(2).log_end_offset == 0
 
 
-def test_waves_beyond_the_limit_wait_for_the_regular_fetcher(world: World) -> None:
+def test_waves_beyond_the_limit_wait_for_an_express_fetchers_short_request(world: World) -> None:
+    """Not for the regular one, which the leader may keep for half a second."""
     for index in range(2, 2 + EXPRESS_MAX + 2):
         add(world, index)
-    assert len(world.hand.sent) == 1 + EXPRESS_MAX
-    world.answer()
-    assert partitions_of(world.hand.sent[-1].request) == {2 + EXPRESS_MAX, 3 + EXPRESS_MAX}
+    regular, *express = world.hand.sent
+    assert [one.request.max_wait_ms for one in express] == [EXPRESS_WAIT_MS] * EXPRESS_MAX
+    assert regular.request.max_wait_ms > EXPRESS_WAIT_MS
+    for one in express[:2]:
+        one.answer(_with(world, session=5))
+    later = world.hand.sent[-2:]
+    assert [partitions_of(one.request) for one in later] == [{2 + EXPRESS_MAX}, {3 + EXPRESS_MAX}]
+
+
+def test_an_express_fetcher_beside_an_idle_regular_one_waits_as_long_as_that_would(
+    world: World,
+) -> None:
+    add(world, 2)
+    for index in (0, 1):
+        world.pool.stop(world.partitions[index])
+    world.answer()  # the regular fetcher takes nothing over and follows nothing
+    world.hand.sent[0].answer(_with(world, session=5))
+    assert world.hand.sent[-1].request.max_wait_ms > EXPRESS_WAIT_MS
 
 
 def test_a_leader_that_is_not_followed_any_more_is_let_go(world: World) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from barnabas.cli.commands.groups import progress
 from barnabas.cli.main import main
-from barnabas.client.admin import GroupDescription, MemberDescription
 from barnabas.client.consumers.assignors import write_assignment
 from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.groups import DescribedMember, GroupDescription
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
 from barnabas.host.loop import new_loop
@@ -88,7 +88,7 @@ def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> Non
 
 def test_a_group_is_described_though_nobody_leads_a_partition_of_it(bootstrap: str) -> None:
     held = write_assignment([TopicPartition("gone", 0), TopicPartition("t", 0)])
-    member = MemberDescription("m", None, "c", "/host", b"", held)
+    member = DescribedMember("m", None, "c", "/host", b"", held)
     described = GroupDescription("g", "Stable", "consumer", "range", [member])
     with connect(bootstrap) as client:
         rows = progress(client, described)

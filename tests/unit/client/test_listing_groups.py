@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client import offsets
-from barnabas.client.admin import Admin, GroupListing
+from barnabas.client.admin import Admin
 from barnabas.client.client import Client
+from barnabas.client.groups import GroupListing
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
 from barnabas.sim.cluster import CLIENT_PORT

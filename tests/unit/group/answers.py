@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.group.consumer.conversion.embedded import read_assignment
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 
 Alias = Callable[[str], str]
@@ -19,6 +21,20 @@ class Client:
         self.group = "g"
         self.instance: str | None = None
         self.options: dict[str, str] = {}
+        self.epoch = 0
+        self.owned: dict[str, list[int]] = {}
+        """What it was assigned last, by topic."""
+        self.names: dict[Uuid, str] = {}
+        """Topics that it may hear of, by id."""
+
+
+def assignment_text(data: bytes) -> str:
+    """An assignment of a script's leader is plain text, one of the coordinator is the protocol's."""
+    data = bytes(data)
+    if data[:1] != b"\0":
+        return data.decode()
+    found = read_assignment(data).assigned_partitions
+    return " ".join(f"{part.topic}/{p}" for part in found for p in part.partitions)
 
 
 def tell_code(client: Client, answer: Any, alias: Alias) -> list[str]:
@@ -46,7 +62,12 @@ def tell_join(client: Client, answer: Any, alias: Alias) -> list[str]:
 def tell_sync(client: Client, answer: Any, alias: Alias) -> list[str]:
     if answer.error_code:
         return [f"{client.name} sync {name(answer.error_code)}"]
-    return [f"{client.name} assigned {bytes(answer.assignment).decode() or 'nothing'}"]
+    data = bytes(answer.assignment)
+    client.owned = {}
+    if data[:1] == b"\0":
+        found = read_assignment(data).assigned_partitions
+        client.owned = {part.topic: list(part.partitions) for part in found}
+    return [f"{client.name} assigned {assignment_text(data) or 'nothing'}"]
 
 
 def tell_leave(client: Client, answer: Any, alias: Alias) -> list[str]:

@@ -12,7 +12,9 @@ from typing import Any
 
 from barnabas.group.record_codec import decode_record
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.wire.codec import encode_bytes
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import consumer_protocol_subscription as embedded
 from barnabas.wire.messages import delete_groups_request as delete
 from barnabas.wire.messages import describe_groups_request as describe
 from barnabas.wire.messages import heartbeat_request as beat
@@ -23,7 +25,8 @@ from barnabas.wire.messages import offset_commit_request as commit
 from barnabas.wire.messages import offset_delete_request as forget
 from barnabas.wire.messages import offset_fetch_request as fetch
 from barnabas.wire.messages import sync_group_request as sync
-from tests.unit.group.answers import TELL, Client, tell_code
+from tests.unit.group.answers import TELL, Client, assignment_text, tell_code
+from tests.unit.group.consumer_script import ConsumerRequests, tell_record
 from tests.unit.group.world import Pending, World
 
 
@@ -54,7 +57,8 @@ class Requests:
                 protocol_type=options.get("type", "consumer"),
                 protocols=[
                     join.JoinGroupRequestProtocol(
-                        name=protocol, metadata=subscription(options.get("topics", "t").split(","))
+                        name=protocol,
+                        metadata=self._subscription(client, options.get("topics", "t").split(",")),
                     )
                     for protocol in options.get("protocols", "range").split(",")
                 ],
@@ -178,13 +182,19 @@ class Requests:
         request = delete.DeleteGroupsRequest(groups_names=list(groups))
         self._send("delete", self._client("-"), request)
 
-    def do_list(self, states: str = "") -> None:
-        request = listing.ListGroupsRequest(states_filter=states.split(",") if states else [])
+    def do_list(self, states: str = "", types: str = "") -> None:
+        request = listing.ListGroupsRequest(
+            states_filter=states.split(",") if states else [],
+            types_filter=types.split(",") if types else [],
+        )
         self._send("list", self._client("-"), request)
 
     def do_describe(self, *groups: str, version: str = "6") -> None:
         request = describe.DescribeGroupsRequest(groups=list(groups))
         self._send("describe", self._client("-"), request, version)
+
+    def _subscription(self, client: Client, topics: list[str]) -> bytes:
+        return subscription(topics, client.owned) if client.owned else subscription(topics)
 
     def _client(self, name: str) -> Client:
         return self.clients.setdefault(name, Client(name))
@@ -197,8 +207,10 @@ class Requests:
     def _alias(self, member_id: str) -> str:
         if not member_id:
             return "nobody"
+        if member_id in self.clients:
+            return member_id
         if member_id not in self.aliases:
-            prefix = member_id[:-37]
+            prefix = member_id[:-37] or "id"
             count = sum(alias.startswith(f"{prefix}.") for alias in self.aliases.values())
             self.aliases[member_id] = f"{prefix}.{count + 1}"
         return self.aliases[member_id]
@@ -208,7 +220,7 @@ class Requests:
         return known.get(alias, alias)
 
 
-class Script(Requests):
+class Script(ConsumerRequests, Requests):
     """The commands that move the world, and what is shown."""
 
     def __init__(self) -> None:
@@ -240,6 +252,7 @@ class Script(Requests):
 
     def do_topic(self, name: str, partitions: str = "4") -> None:
         self.world.topic(name, int(partitions))
+        self.world.tell()
 
     def do_delete_topic(self, name: str, **given: str) -> None:
         """``anew=yes``: another one has its name before anybody hears of it; ``unheard=yes``: nobody does."""
@@ -310,17 +323,29 @@ class Script(Requests):
                 return f"{place} deleted"
             kept = f", expires {value.expire_timestamp}" if record.version == 1 else ""
             return f"{place} = {value.offset}{kept}"
+        if hasattr(key, "group_id"):
+            return tell_record(key, value, self.world.image)
         if value is None:
             return f"group {key.group} deleted"
         members = ", ".join(
-            f"{self._alias(m.member_id)}={bytes(m.assignment).decode() or '-'}"
+            f"{self._alias(m.member_id)}={assignment_text(m.assignment) or '-'}"
             for m in value.members
         )
         return f"group {key.group} generation {value.generation}: {members or 'no members'}"
 
 
-def subscription(topics: list[str]) -> bytes:
-    """A subscription of the consumer protocol, version 0."""
+def subscription(topics: list[str], owned: dict[str, list[int]] | None = None) -> bytes:
+    """A subscription of the consumer protocol, version 0, or 1 where it says what is owned."""
+    if owned is not None:
+        message = embedded.ConsumerProtocolSubscription(
+            topics=topics,
+            user_data=None,
+            owned_partitions=[
+                embedded.TopicPartition(topic=topic, partitions=parts)
+                for topic, parts in owned.items()
+            ],
+        )
+        return b"\0\1" + encode_bytes(message, 1)
     parts = [b"\0\0", len(topics).to_bytes(4, "big")]
     for topic in topics:
         parts += [len(topic).to_bytes(2, "big"), topic.encode()]

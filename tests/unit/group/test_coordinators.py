@@ -160,7 +160,7 @@ def test_a_turn_larger_than_a_batch_is_several_batches() -> None:
 def test_one_decision_larger_than_a_batch_is_refused_and_leaves_nothing() -> None:
     world = World()
     world.topic("t", 200)
-    world.logs[0].batch_bytes_max = 2000
+    world.logs[0].batch_bytes_max = 200  # too little even where it is packed
     pending = world.send(commit("g", dict.fromkeys(range(100), 1)), 9)
     assert code(pending) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert fetched(world, "g") == {}
@@ -188,7 +188,7 @@ def test_a_decision_that_is_a_batch_only_when_it_is_packed_is_one_by_itself() ->
 def test_a_decision_that_is_too_large_refuses_no_other_of_its_turn() -> None:
     world = World()
     world.topic("t", 200)
-    world.logs[0].batch_bytes_max = 2000
+    world.logs[0].batch_bytes_max = 200  # too little even where it is packed
     before = unsettled(world, commit("g", {0: 7}))
     large = unsettled(world, commit("g", dict.fromkeys(range(100), 1)))
     after = unsettled(world, commit("g", {1: 8}))
@@ -233,7 +233,9 @@ def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
         answers.append(answer)
         write(answers.append)
 
-    def append_and_commit(batch: bytes) -> int:
+    def append_and_commit(
+        batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         log.high_watermark = append(batch)
         world.groups.on_high_watermark(0, log.log_end_offset)
         return log.log_end_offset
@@ -540,7 +542,9 @@ def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it()
             "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
         )
 
-    def append_and_commit(batch: bytes) -> int:
+    def append_and_commit(
+        batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         log.high_watermark = append(batch)
         return log.log_end_offset
 

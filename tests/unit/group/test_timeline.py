@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
-from barnabas.group.timeline import TimelineJournal, TimelineMap
+from barnabas.timeline import Journal, TimelineMap
 from tests.effort import examples
 
 KEYS = st.sampled_from("abc")
@@ -26,7 +26,7 @@ STEPS = st.lists(
 def test_committed_and_newest_are_what_copies_would_say(
     steps: list[tuple[str, str, int]],
 ) -> None:
-    journal = TimelineJournal()
+    journal = Journal()
     table: TimelineMap[str, int] = TimelineMap(journal)
     states: list[dict[str, int]] = [{}]
     committed = 0
@@ -54,7 +54,7 @@ def test_committed_and_newest_are_what_copies_would_say(
 
 
 def test_what_is_replayed_below_the_committed_offset_leaves_no_notes() -> None:
-    journal = TimelineJournal()
+    journal = Journal()
     table: TimelineMap[str, int] = TimelineMap(journal)
     journal.commit_to(10)
     for offset in range(10):
@@ -65,7 +65,7 @@ def test_what_is_replayed_below_the_committed_offset_leaves_no_notes() -> None:
 
 
 def test_offsets_of_a_transaction_appear_when_it_is_committed() -> None:
-    journal = TimelineJournal()
+    journal = Journal()
     offsets = OffsetTable(journal)
     place = ("t", 0)
     offsets.put("g", place, OffsetAndMetadata(1, record_offset=0))
@@ -81,7 +81,7 @@ def test_offsets_of_a_transaction_appear_when_it_is_committed() -> None:
 
 
 def test_a_transaction_does_not_take_a_younger_offset_back() -> None:
-    journal = TimelineJournal()
+    journal = Journal()
     offsets = OffsetTable(journal)
     offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
     offsets.put("g", ("t", 0), OffsetAndMetadata(9, record_offset=2))
@@ -90,7 +90,7 @@ def test_a_transaction_does_not_take_a_younger_offset_back() -> None:
 
 
 def test_a_deleted_offset_is_deleted_from_transactions_too() -> None:
-    offsets = OffsetTable(TimelineJournal())
+    offsets = OffsetTable(Journal())
     offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
     offsets.remove("g", ("t", 0))
     offsets.end_transaction(7, True)

@@ -7,11 +7,13 @@ the test says so, and refuses appends when told to.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.handlers import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -38,6 +40,8 @@ from barnabas.wire.schema import Message
 HANDLERS: dict[int, Any] = {
     int(module.API.key): module
     for module in (
+        consumer_group_describe,
+        consumer_group_heartbeat,
         delete_groups,
         describe_groups,
         heartbeat,
@@ -137,7 +141,9 @@ class MemoryLog:
         self.cold = False
         """Reads would block."""
 
-    def append(self, batch: bytes) -> int:
+    def append(
+        self, batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         if self.refusal is not None:
             raise KafkaError(self.refusal, "told to")
         [view] = list(iterate(batch))
@@ -187,8 +193,10 @@ class World:
         self.ports = FakePorts()
         self.partitions = partitions
         config = NodeConfig.from_properties(given)
-        self.groups = GroupCoordinators(config, self.ports, lambda: partitions)  # type: ignore[arg-type]
+        self.config = config
         self.image = MetadataImage()
+        self.image.features["group.version"] = 1
+        self.groups = GroupCoordinators(config, self.ports, lambda: partitions, self)  # type: ignore[arg-type]
         self.topics_made = 0
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.held = False
@@ -218,6 +226,18 @@ class World:
                 )
             )
         return topic_id
+
+    def broker_texts(self) -> Mapping[str, str]:
+        return self.config.texts
+
+    def tell(self) -> None:
+        """The coordinators hear what moved in the metadata."""
+        self.image.moved_to(self.image.offset + 1, 0)
+        changes = self.image.take_changes()
+        self.groups.on_metadata(self.image, changes)
+        if changes.topics_deleted:
+            self.groups.on_topics_deleted(changes.topics_deleted)
+        self.settle()
 
     def settle(self) -> None:
         """Let everything happen that happens now."""

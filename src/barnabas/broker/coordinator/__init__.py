@@ -1,4 +1,1 @@
-"""Coordinators on partitions of internal topics: shards, loading, the group coordinator.
-
-Source: Kafka's ``CoordinatorRuntime``, ``GroupCoordinatorService``.
-"""
+"""Coordinators of groups and transactions on a broker."""

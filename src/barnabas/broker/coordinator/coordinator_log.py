@@ -13,6 +13,7 @@ from barnabas.broker.coordinator.coordinator_shard import M
 from barnabas.broker.coordinator.coordinators import Coordinators
 from barnabas.broker.partitions.partition import Partition
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.types import Buffer
 
 
@@ -58,8 +59,13 @@ class PartitionCoordinatorLog:
     def batch_bytes_max(self) -> int:
         return self._log.config.max_message_bytes
 
-    def append(self, batch: bytes) -> int:
-        return self._partition.append_coordinator_records(batch)
+    def append(
+        self,
+        batch: bytes,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> int:
+        return self._partition.append_coordinator_records(batch, verification, transaction_version)
 
     def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
         found = self._partition.read(offset, max_bytes, None, at_least_one=True, block=block)

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from struct import unpack
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator.coordinator_loader import CoordinatorLoader
 from barnabas.broker.coordinator.coordinator_shard import (
@@ -34,6 +34,7 @@ from barnabas.broker.coordinator.coordinator_shard import (
     Done,
     Instant,
     M,
+    Marker,
     Outcome,
     answer_of,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Coordinators",
     "Done",
     "Instant",
+    "Marker",
     "Operation",
     "Outcome",
     "CoordinatorShard",
@@ -148,6 +150,18 @@ class Coordinators(Generic[M]):
             if done is not None:
                 done(answer_of(error))
 
+    def end_transaction(self, partition: int, marker: Marker, done: Done) -> None:
+        """A transaction that has records in `partition` ends. `done` gets None when its marker is committed,
+        or the error."""
+        try:
+            shard = self._active(partition)
+            try:
+                shard.end_transaction(marker, done, self._instant())
+            finally:
+                self._after(shard)
+        except KafkaError as error:
+            done(answer_of(error))
+
     def write_all(self, operation: Operation[M]) -> None:
         """Decide something in every shard that is active (a topic was deleted, ...)."""
         active = [partition for partition in sorted(self._shards) if self._shards[partition].active]
@@ -187,7 +201,13 @@ class Coordinators(Generic[M]):
         if on_end is not None:
             self._on_end[partition] = on_end
         shard = CoordinatorShard(
-            partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms, self._codec
+            partition,
+            log,
+            leader_epoch,
+            self._make_machine(),
+            self._write_timeout_ms,
+            self._codec,
+            self.perform,
         )
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
@@ -206,6 +226,13 @@ class Coordinators(Generic[M]):
                 shard.advance(offset, self._instant())
             finally:
                 self._after(shard)
+
+    def perform(self, shard: CoordinatorShard[M], effect: Any) -> None:
+        """See to an effect of a shard's machine. Where a machine has effects, a subclass knows them."""
+        raise NotImplementedError(f"{self!r} does not know the effect {effect!r}")
+
+    def on_unloaded(self, partition: int) -> None:
+        """The shard of `partition` ended here. For subclasses."""
 
     def close(self) -> None:
         """The node stops: tell all who wait."""
@@ -284,7 +311,10 @@ class Coordinators(Generic[M]):
         on_end = self._on_end.pop(partition, None)
         if on_end is not None:
             on_end()
-        shard.resign(self._instant())
+        try:
+            shard.resign(self._instant())
+        finally:
+            self.on_unloaded(partition)
         self._ports.log(
             "info", "coordinator unloaded", topic=self.topic, partition=partition,
             leader_epoch=shard.leader_epoch,

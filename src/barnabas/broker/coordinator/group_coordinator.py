@@ -14,9 +14,11 @@ from typing import Protocol
 
 from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Operation
 from barnabas.config.node import NodeConfig
+from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Caller, Outcome
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -24,25 +26,64 @@ from barnabas.wire.request import Parked, RequestContext
 from barnabas.wire.schema import Message
 
 
+class ClusterSource(Protocol):
+    """The broker, as consumer groups need it."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    def broker_texts(self) -> Mapping[str, str]: ...
+
+
 class GroupCoordinators(Coordinators[GroupMachine]):
     """A group machine per partition of ``__consumer_offsets`` that this broker leads."""
 
     def __init__(
-        self, config: NodeConfig, ports: Ports, partition_count: Callable[[], int] | None = None
+        self,
+        config: NodeConfig,
+        ports: Ports,
+        partition_count: Callable[[], int] | None = None,
+        source: ClusterSource | None = None,
     ) -> None:
         """`partition_count`: of ``__consumer_offsets``; ``offsets.topic.num.partitions`` where not
-        given."""
+        given. `source` has the topics and what is configured; there are none where not given."""
         self.settings = config.groups
+        if source is None:
+            self.cluster = ClusterTopics(broker_texts=lambda: config.texts)
+        else:
+            self.cluster = ClusterTopics(source.image, source.broker_texts)
         offsets, rng = config.offsets, ports.rng("group-member-ids")
         super().__init__(
             OFFSETS_TOPIC,
             ports,
-            lambda: GroupMachine(config.groups, offsets, rng),
+            lambda: GroupMachine(config.groups, offsets, rng, self.cluster),
             partition_count or (lambda: offsets.topic_partitions),
             write_timeout_ms=offsets.commit_timeout_ms,
             load_bytes=offsets.load_bytes,
             codec=offsets.topic_compression,
         )
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether the consumer protocol is on offer (KIP-848)."""
+        return "consumer" in self.settings.protocols and self.cluster.serves_consumer_groups
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        """Consumer groups look at the topics that changed with their next heartbeat."""
+        if changes.everything:
+            self.cluster.changed_entirely()
+            names = None
+        else:
+            new = [
+                topic.name for topic in map(image.topics_by_id.get, changes.topics_created) if topic
+            ]
+            ids = dict.fromkeys(topic_id for topic_id, _ in changes.partitions)
+            others = [topic.name for topic in map(image.topics_by_id.get, ids) if topic]
+            names = [*new, *others, *changes.topics_deleted.values()]
+            self.cluster.changed(names, new=bool(new))
+            if not names:
+                return
+        for shard in self.shards.values():
+            shard.machine.table.on_topics_changed(names)
 
     def on_topics_deleted(self, deleted: Mapping[Uuid, str]) -> None:
         """Topics (name by id) are gone from the cluster: so are the offsets committed for them. Their names

@@ -112,7 +112,7 @@ def partition_answer(
         return None
     aborted = None
     if up_to is not None and look.committed:
-        aborted = _aborted(partition, watched.fetch_offset, up_to) if records else []
+        aborted = _aborted(partition, log, watched.fetch_offset, up_to, records) if records else []
     return PartitionData(
         partition_index=watched.key[1],
         high_watermark=high_watermark,
@@ -154,7 +154,13 @@ def _has_whole_batch(records: Buffer) -> bool:
     return len(records) >= _LENGTH.size and 12 + _LENGTH.unpack_from(records)[1] <= len(records)
 
 
-def _aborted(partition: Partition, start: int, end: int) -> list[AbortedTransaction]:
+def _aborted(
+    partition: Partition, log: PartitionLog, start: int, end: int, records: Buffer
+) -> list[AbortedTransaction]:
+    """Of what was read: `records` are of one segment."""
+    if len(records) >= _LENGTH.size:
+        segment = log.segment_index(_LENGTH.unpack_from(records)[0])
+        end = min(end, log.end_of_segment(segment))
     return [
         AbortedTransaction(producer_id=producer, first_offset=first)
         for producer, first in partition.aborted_transactions(start, end)

@@ -7,15 +7,10 @@ the partition is read once in the background and the fetch is looked at again.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
-<<<<<<< HEAD
-A high watermark alone does not answer a parked follower, as in Kafka without a replica selector
-(KAFKA-9731): it travels with the next answer.
-
-Source: Kafka's ``DelayedFetch``.
-=======
 A high watermark alone answers a parked follower only where consumers read from followers (a replica selector
 is configured); else it travels with the next answer (KAFKA-9731).
->>>>>>> main
+
+Source: Kafka's ``DelayedFetch``.
 """
 
 from __future__ import annotations

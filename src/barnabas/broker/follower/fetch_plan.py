@@ -46,7 +46,7 @@ class FetchPlan:
         if self.wanted.pop(key, None) is not None:
             self._changed[key] = None
 
-    def next_request(self, node_id: int, broker_epoch: int) -> FetchRequest:
+    def next_request(self, node_id: int, broker_epoch: int, wait_ms_max: int) -> FetchRequest:
         """Names what moved. Where not all that is new finds room, it does not wait for news: the rest is
         named with the request after it."""
         named, forgotten, self._changed = self._session.plan(self.wanted, self._changed, NAMED_MAX)
@@ -54,7 +54,7 @@ class FetchPlan:
         settings = self._settings
         return FetchRequest(
             replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
-            max_wait_ms=0 if self._changed else settings.fetch_wait_ms_max,
+            max_wait_ms=0 if self._changed else wait_ms_max,
             min_bytes=settings.fetch_bytes_min,
             max_bytes=settings.fetch_response_bytes_max,
             session_id=self._session.id,

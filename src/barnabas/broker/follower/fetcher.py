@@ -105,6 +105,8 @@ class Fetcher:
         self._endpoint: Endpoint | None = None
         self._closed = False
         self._lost = False
+        self.wait_ms_max: Callable[[], int] = lambda: context.settings.fetch_wait_ms_max
+        """How long the leader may keep the next request."""
         self.on_answer: Callable[[], None] | None = None
         """Called before the next request is planned."""
         self._losses = 0
@@ -217,7 +219,9 @@ class Fetcher:
         settings = self.context.settings
         self.context.channels.send(
             endpoint,
-            self._plan.next_request(self.context.node_id, self.context.broker_epoch()),
+            self._plan.next_request(
+                self.context.node_id, self.context.broker_epoch(), self.wait_ms_max()
+            ),
             self._on_response,
             timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
             purpose=self.purpose,

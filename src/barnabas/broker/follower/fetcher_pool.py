@@ -6,7 +6,8 @@ more is closed. Behaviour: Kafka's AbstractFetcherManager.
 A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile would
 wait that long for its first one: a new topic, or a partition whose leader just died, would acknowledge
 nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
-answer.
+answer. After a death the metadata come in many waves, more than there are express fetchers: until it is
+relieved, an express fetcher asks the leader for `EXPRESS_WAIT_MS` at a time, and takes the next wave then.
 
 Source: Kafka's ``ReplicaFetcherManager``.
 """
@@ -19,7 +20,9 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.wire.errors import KafkaError
 
 EXPRESS_MAX = 4
-"""Per fetcher: waves of new partitions within one wait of the leader."""
+"""Per fetcher: waves of new partitions that begin at once."""
+EXPRESS_WAIT_MS = 20
+"""What a later wave waits at most."""
 
 
 class FetcherPool:
@@ -71,9 +74,15 @@ class FetcherPool:
             if not fetcher.is_in_flight:
                 return fetcher
         if len(express) == EXPRESS_MAX:
-            return main
+            return min(express, key=lambda fetcher: len(fetcher.followed))
         express.append(Fetcher(self._context, leader, f"{number}-express-{len(express)}"))
+        express[-1].wait_ms_max = lambda: self._express_wait_ms(main)
         return express[-1]
+
+    def _express_wait_ms(self, main: Fetcher) -> int:
+        """Short where the regular fetcher's answer will relieve it; else it may fetch alone for long."""
+        wait_ms = self._context.settings.fetch_wait_ms_max
+        return min(wait_ms, EXPRESS_WAIT_MS) if main.is_in_flight else wait_ms
 
     def _take_over(self, at: tuple[int, int]) -> None:
         """The regular fetcher plans its next request: it fetches what began elsewhere, too."""

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.controller_client.forwarding import forwarded
 from barnabas.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -21,6 +25,8 @@ from barnabas.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -31,6 +37,7 @@ from barnabas.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -39,11 +46,16 @@ from barnabas.broker.handlers import (
     produce,
     push_telemetry,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from barnabas.controller.handlers import FORWARDED, describe_acls, describe_user_scram_credentials
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.request import HandlerModule
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.request import HandlerModule, Parked, RequestContext
+from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -52,6 +64,8 @@ MODULES = cast(
     "tuple[HandlerModule, ...]",
     (
         produce,
+        write_txn_markers,
+        txn_offset_commit,
         fetch,
         list_offsets,
         metadata,
@@ -67,7 +81,14 @@ MODULES = cast(
         list_groups,
         describe_groups,
         delete_groups,
+        consumer_group_heartbeat,
+        consumer_group_describe,
         init_producer_id,
+        add_partitions_to_txn,
+        add_offsets_to_txn,
+        end_txn,
+        describe_transactions,
+        list_transactions,
         delete_records,
         alter_replica_log_dirs,
         describe_acls,
@@ -91,3 +112,24 @@ def add_to(table: ApiTable, broker: Broker) -> ApiTable:
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
     return table
+
+
+_BY_KEY = {module.API.key: module for module in MODULES}
+
+
+def serve_own(request: Message, broker: Broker) -> Message | Parked | None:
+    """Answer a request that this broker asks of itself, in the newest version, as on the listener of
+    brokers."""
+    key = ApiKey(type(request).API_KEY)
+    module = _BY_KEY.get(key)
+    if module is None:
+        raise KeyError(f"this broker does not serve {key.name}")
+    ctx = RequestContext(
+        api_key=key,
+        api_version=API_SCHEMAS[key].max_stable_version,
+        listener=broker.config.inter_broker_listener_name,
+    )
+    try:
+        return module.handle(request, ctx, broker)
+    except KafkaError as error:
+        return module.API.error_response(request, error.code, error.message)

@@ -28,7 +28,7 @@ from barnabas.wire.messages.alter_replica_log_dirs_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import AlterLogDirsRole
 
 
 def error_response(
@@ -43,7 +43,7 @@ API = Api(
 
 
 def handle(
-    request: AlterReplicaLogDirsRequest, ctx: RequestContext, broker: Broker
+    request: AlterReplicaLogDirsRequest, ctx: RequestContext, broker: AlterLogDirsRole
 ) -> AlterReplicaLogDirsResponse:
     codes = {}
     for name, path in _wanted(request).items():
@@ -63,7 +63,7 @@ def handle(
     return _response(codes)
 
 
-def _move(broker: Broker, name: TopicPartition, path: str) -> None:
+def _move(broker: AlterLogDirsRole, name: TopicPartition, path: str) -> None:
     directory = next((d for d in broker.logs.directories if d.path == path), None)
     if directory is None:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")

@@ -24,7 +24,7 @@ from barnabas.wire.messages.delete_records_response import (
 from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DeleteRecordsRole
 
 
 def error_response(request: DeleteRecordsRequest, code: int, message: str) -> DeleteRecordsResponse:
@@ -94,7 +94,7 @@ def _asked(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
 
 
 def handle(
-    request: DeleteRecordsRequest, ctx: RequestContext, broker: Broker
+    request: DeleteRecordsRequest, ctx: RequestContext, broker: DeleteRecordsRole
 ) -> DeleteRecordsResponse | Parked:
     response = DeleteRecordsResponse()
     wait = _Wait(response, broker.deadlines)

@@ -23,7 +23,7 @@ from barnabas.wire.messages.describe_cluster_response import (
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DescribeClusterRole
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -37,7 +37,7 @@ API = Api(
 
 
 def handle(
-    request: DescribeClusterRequest, ctx: RequestContext, broker: Broker
+    request: DescribeClusterRequest, ctx: RequestContext, broker: DescribeClusterRole
 ) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         raise KafkaError(
@@ -68,7 +68,7 @@ def handle(
     )  # fmt: skip
 
 
-def _client_metrics(broker: Broker) -> list[PushedMetrics]:
+def _client_metrics(broker: DescribeClusterRole) -> list[PushedMetrics]:
     return [
         PushedMetrics(
             client_instance_id=instance.id,

@@ -17,13 +17,13 @@ from barnabas.wire.messages.describe_configs_response import DescribeConfigsResp
 from barnabas.wire.request import RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DescribeConfigsRole
 
 __all__ = ["API", "handle"]
 
 
 def handle(
-    request: DescribeConfigsRequest, ctx: RequestContext, broker: Broker
+    request: DescribeConfigsRequest, ctx: RequestContext, broker: DescribeConfigsRole
 ) -> DescribeConfigsResponse:
     at = Configuration(broker.image, broker.node_id, broker.config.properties)
     return describe_configs(at, request)

@@ -28,7 +28,7 @@ from barnabas.wire.messages.describe_log_dirs_response import (
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DescribeLogDirsRole
 
 API = Api(
     ApiKey.DESCRIBE_LOG_DIRS,
@@ -40,7 +40,7 @@ API = Api(
 
 
 def handle(
-    request: DescribeLogDirsRequest, ctx: RequestContext, broker: Broker
+    request: DescribeLogDirsRequest, ctx: RequestContext, broker: DescribeLogDirsRole
 ) -> DescribeLogDirsResponse:
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
@@ -60,7 +60,7 @@ def handle(
 
 
 def _describe(
-    broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None
+    broker: DescribeLogDirsRole, directory: LogDirectory, wanted: set[TopicPartition] | None
 ) -> DescribeLogDirsResult:
     failed = DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     if not directory.is_online:
@@ -97,6 +97,6 @@ def _describe(
     )
 
 
-def _future_lag(broker: Broker, name: TopicPartition, log: PartitionLog) -> int:
+def _future_lag(broker: DescribeLogDirsRole, name: TopicPartition, log: PartitionLog) -> int:
     current = broker.logs.logs.get(name)
     return -1 if current is None else current.log_end_offset - log.log_end_offset

@@ -1,7 +1,7 @@
 """DescribeProducers.
 
-Behaviour: the producers that a partition's leader knows: epoch, last sequence and timestamp, and where
-an open transaction begins (KIP-664).
+Behaviour: the producers that a replica knows, whether it leads or follows: epoch, last sequence and
+timestamp, and where an open transaction begins (KIP-664).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.wire.messages.describe_producers_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasReplicas
 
 
 def error_response(
@@ -46,7 +46,7 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, error_response, "
 
 
 def handle(
-    request: DescribeProducersRequest, ctx: RequestContext, broker: Broker
+    request: DescribeProducersRequest, ctx: RequestContext, broker: HasReplicas
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
@@ -61,12 +61,12 @@ def handle(
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: HasReplicas, topic: str, index: int) -> PartitionResponse:
     try:
         partition, code = broker.replicas.find((topic, index))
         if partition is None:
             raise KafkaError(code, f"no replica of {topic}-{index} here")
-        log = partition.readable_log(-1, leader_only=True)
+        log = partition.online_log()
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message

@@ -25,7 +25,7 @@ from barnabas.wire.messages.describe_topic_partitions_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import DescribePartitionsRole
 
 
 def error_response(
@@ -49,7 +49,7 @@ API = Api(
 
 
 def handle(
-    request: DescribeTopicPartitionsRequest, ctx: RequestContext, broker: Broker
+    request: DescribeTopicPartitionsRequest, ctx: RequestContext, broker: DescribePartitionsRole
 ) -> DescribeTopicPartitionsResponse:
     image = broker.image
     cursor = request.cursor

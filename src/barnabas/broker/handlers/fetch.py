@@ -21,7 +21,7 @@ from barnabas.wire.messages.fetch_response import (
 from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import FetchRole
 
 
 def error_response(request: FetchRequest, code: int, message: str) -> FetchResponse:
@@ -47,5 +47,5 @@ def error_response(request: FetchRequest, code: int, message: str) -> FetchRespo
 API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
 
 
-def handle(request: FetchRequest, ctx: RequestContext, broker: Broker) -> FetchResponse | Parked:
+def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:
     return broker.fetches.fetch(request, ctx.api_version, ctx.listener)

@@ -1,12 +1,10 @@
 """FindCoordinator.
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
-hashes to, also that of the group without a name, in which old consumers commit that were given none. Where
-the topic does not exist yet it is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
-Where the coordinator was lost a moment ago, the answer waits for its successor (`metadata_hold`).
-A transactional id has no coordinator here, and its producer is told so for good: clients ask again for
-ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one with which librdkafka, kafka-python
-and aiokafka end; Java ends with any code that it does not know in this place, and then shows the sentence.
+hashes to, also that of the group without a name, in which old consumers commit that were given none. A
+transactional id's coordinator leads that of ``__transaction_state``. Where the topic does not exist yet it is
+created, and the client is answered COORDINATOR_NOT_AVAILABLE and asks again. Where the coordinator was lost a
+moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
 groups, which this broker does not have.
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.metadata_hold import Led
 from barnabas.broker.coordinator.coordinators import partition_of
-from barnabas.types import OFFSETS_TOPIC
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -28,12 +26,12 @@ from barnabas.wire.messages.find_coordinator_response import Coordinator, FindCo
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import FindCoordinatorRole
 
 GROUP = 0
 TRANSACTION = 1
 MANY_KEYS_SINCE = 4
-NO_TRANSACTIONS = "this cluster has no coordinator of transactions: leave out transactional.id"
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 
 
 def error_response(
@@ -46,11 +44,17 @@ def error_response(
     return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, port=-1)
 
 
-API = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, error_response, "group", "describe")
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    FindCoordinatorRequest,
+    error_response,
+    "group",
+    "describe",
+)
 
 
 def handle(
-    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse | Parked:
     def answer(parked: Working) -> None:
         parked.complete(respond(request, ctx, broker))
@@ -60,17 +64,19 @@ def handle(
     return respond(request, ctx, broker) if waiting is None else waiting
 
 
-def _asked(request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker) -> Iterator[Led]:
+def _asked(
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
+) -> Iterator[Led]:
     """The partitions whose leaders are asked for."""
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
-    if topic is not None and request.key_type == GROUP:
+    topic = broker.image.topics_by_name.get(TOPICS.get(request.key_type, ""))
+    if topic is not None:
         keys = request.coordinator_keys if ctx.api_version >= MANY_KEYS_SINCE else [request.key]
         for key in keys:
             yield Led(topic, partition_of(key, len(topic)))
 
 
 def respond(
-    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse:
     """What the image says now."""
     if ctx.api_version >= MANY_KEYS_SINCE:
@@ -89,20 +95,13 @@ def respond(
     )
 
 
-def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
-    if key_type == TRANSACTION:
-        by_java = ctx.api_version >= MANY_KEYS_SINCE
-        code = (
-            ErrorCode.UNSUPPORTED_VERSION
-            if by_java
-            else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        )
-        return _refused(key, code, NO_TRANSACTIONS)
-    if key_type != GROUP:
+def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    name = TOPICS.get(key_type)
+    if name is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = broker.image.topics_by_name.get(name)
     if topic is None:
-        broker.auto_topics.create([OFFSETS_TOPIC], ctx)
+        broker.auto_topics.create([name], ctx)
         return _not_available(key)
     index = partition_of(key, len(topic))
     leader = topic.leader[index]

@@ -21,7 +21,7 @@ from barnabas.wire.messages.get_telemetry_subscriptions_response import (
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasTelemetry
 
 API = Api(
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
@@ -31,7 +31,7 @@ API = Api(
 
 
 def handle(
-    request: GetTelemetrySubscriptionsRequest, ctx: RequestContext, broker: Broker
+    request: GetTelemetrySubscriptionsRequest, ctx: RequestContext, broker: HasTelemetry
 ) -> GetTelemetrySubscriptionsResponse:
     instance = broker.telemetry.subscription(Uuid(request.client_instance_id), ctx)
     return GetTelemetrySubscriptionsResponse(

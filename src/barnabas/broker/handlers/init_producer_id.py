@@ -1,24 +1,33 @@
 """InitProducerId.
 
 Behaviour: an idempotent producer gets a fresh producer id with epoch 0 from this broker's block. A
-transactional producer is told UNSUPPORTED_VERSION: there is no coordinator of transactions, which
-FindCoordinator told it before it came here.
+transactional producer gets the id and the next epoch of its transactional id from that id's coordinator,
+which fences whoever had it before: an open transaction is aborted first, and the client is told
+CONCURRENT_TRANSACTIONS until that is done. KeepPreparedTxn is refused as Apache Kafka 4.3 refuses it
+(UNSUPPORTED_VERSION); Enable2Pc needs ``transaction.two.phase.commit.enable`` (KIP-939).
 
-Version notes: 3 names the former id and epoch, 6 is for two-phase commit.
+Version notes: 3 names the former id and epoch (KIP-360), before 4 a fenced producer is told
+INVALID_PRODUCER_EPOCH (KIP-588), 6 is for two-phase commit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.transaction.machine import TransactionMachine
+from barnabas.transaction.outcome import Outcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProducerIdRole
+
+FENCED_SINCE = 4
 
 
 def error_response(
@@ -28,18 +37,29 @@ def error_response(
 
 
 API = Api(
-    ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, error_response, "cluster", "idempotent-write"
+    ApiKey.INIT_PRODUCER_ID,
+    InitProducerIdRequest,
+    error_response,
+    "transactional-id",
+    "write",
 )
 
 
-def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) -> Parked:
-    if request.transactional_id is not None:
-        code = (
-            ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
-        )
-        raise KafkaError(code, "transactions have no coordinator here")
+def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole) -> Parked:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without epoch, or the reverse")
+    if request.transactional_id is None:
+        return _idempotent(request, broker)
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id without characters")
+    if request.keep_prepared_txn:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "prepared transactions cannot be taken over (KIP-939)"
+        )
+    return _transactional(request, ctx, broker)
+
+
+def _idempotent(request: InitProducerIdRequest, broker: ProducerIdRole) -> Parked:
     parked = Parked()
 
     def on_id(given: int | KafkaError) -> None:
@@ -49,4 +69,26 @@ def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) 
             parked.complete(InitProducerIdResponse(producer_id=given, producer_epoch=0))
 
     broker.producer_ids.allocate(on_id)
+    return parked
+
+
+def _transactional(
+    request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole
+) -> Parked:
+    parked = Parked()
+
+    def init(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> Outcome:
+        return machine.init_producer_id(request, fresh_id, at)
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            code = result.code
+            if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_SINCE:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            parked.complete(error_response(request, code, result.message))
+        else:
+            parked.complete(result)
+
+    assert request.transactional_id
+    broker.transactions.coordinators.write_with_id(request.transactional_id, init, done)
     return parked

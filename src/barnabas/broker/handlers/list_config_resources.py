@@ -16,12 +16,12 @@ from barnabas.wire.messages.list_config_resources_response import ListConfigReso
 from barnabas.wire.request import RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasImage
 
 __all__ = ["API", "handle"]
 
 
 def handle(
-    request: ListConfigResourcesRequest, ctx: RequestContext, broker: Broker
+    request: ListConfigResourcesRequest, ctx: RequestContext, broker: HasImage
 ) -> ListConfigResourcesResponse:
     return list_config_resources(broker.image, request, ctx.api_version)

@@ -32,7 +32,7 @@ from barnabas.wire.messages.list_offsets_response import (
 from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ListOffsetsRole
 
 LATEST = -1
 EARLIEST = -2
@@ -100,7 +100,7 @@ API = Api(ApiKey.LIST_OFFSETS, ListOffsetsRequest, error_response, "topic", "des
 
 
 def handle(
-    request: ListOffsetsRequest, ctx: RequestContext, broker: Broker
+    request: ListOffsetsRequest, ctx: RequestContext, broker: ListOffsetsRole
 ) -> ListOffsetsResponse | Parked:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
@@ -160,7 +160,7 @@ def _refuse(answer: ListOffsetsPartitionResponse, version: int, error: KafkaErro
 
 
 def _find(
-    broker: Broker,
+    broker: ListOffsetsRole,
     request: ListOffsetsRequest,
     version: int,
     topic: str,

@@ -38,7 +38,7 @@ from barnabas.wire.messages.metadata_response import (
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import MetadataRole
 
 LISTENER_NOT_FOUND_SINCE = 6
 IDS_SINCE = 12
@@ -63,7 +63,7 @@ API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
 
 
 def handle(
-    request: MetadataRequest, ctx: RequestContext, broker: Broker
+    request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
 ) -> MetadataResponse | Parked:
     if 10 <= ctx.api_version < IDS_SINCE:
         _check_names(request)
@@ -91,12 +91,14 @@ def _check_names(request: MetadataRequest) -> None:
             )
 
 
-def _answer(parked: Working, request: MetadataRequest, ctx: RequestContext, broker: Broker) -> None:
+def _answer(
+    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
+) -> None:
     parked.complete(respond(request, ctx, broker))
 
 
 def _answer_in_slices(
-    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: Broker
+    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
 ) -> None:
     """A partition takes some 5 µs: others are served in between. Each topic is as it is in its turn."""
     answering = _Answering(request, ctx, broker)
@@ -127,7 +129,9 @@ def _known_topics(
             yield known
 
 
-def respond(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> MetadataResponse:
+def respond(
+    request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
+) -> MetadataResponse:
     """What the image says now."""
     answering = _Answering(request, ctx, broker)
     for _ in answering.steps():
@@ -138,7 +142,7 @@ def respond(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> Me
 class _Answering:
     """One request: what was found out for it so far."""
 
-    def __init__(self, request: MetadataRequest, ctx: RequestContext, broker: Broker) -> None:
+    def __init__(self, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole) -> None:
         self._request = request
         self._ctx = ctx
         self._broker = broker

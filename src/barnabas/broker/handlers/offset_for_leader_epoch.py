@@ -24,7 +24,7 @@ from barnabas.wire.messages.offset_for_leader_epoch_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasReplicas
 
 
 def error_response(
@@ -50,7 +50,7 @@ API = Api(
 
 
 def handle(
-    request: OffsetForLeaderEpochRequest, ctx: RequestContext, broker: Broker
+    request: OffsetForLeaderEpochRequest, ctx: RequestContext, broker: HasReplicas
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
@@ -63,7 +63,7 @@ def handle(
     )
 
 
-def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(broker: HasReplicas, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition, code = broker.replicas.find((topic, asked.partition))
         if partition is None:

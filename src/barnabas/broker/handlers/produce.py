@@ -3,13 +3,15 @@
 Behaviour: one batch per partition is appended by its leader; acks=1 answers at once (where
 ``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
 never. Errors are per partition; the others go through. Internal topics are closed to clients.
-A batch of a transaction is refused (INVALID_TXN_STATE, as Kafka answers where none was begun).
+Before the first batch of a transaction in a partition its coordinator is asked whether the partition belongs
+to it, and the requests behind this one on its connection wait (`barnabas.broker.transaction.first_writes`).
 NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
 partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.
 
-Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 13 topics by id
-instead of by name.
+Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 11
+TRANSACTION_ABORTABLE; from 12 on a batch adds its partition to the transaction (KIP-890), 13 has topics by
+id instead of by name.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPIC
 from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partitions.delayed_produce import NO_LEADER, DelayedProduce
 from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.transaction.first_writes import Proof, Proofs, verify_produce
 from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError
@@ -38,7 +41,7 @@ from barnabas.wire.messages.produce_response import (
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProduceRole
 
 IDS_SINCE = 13
 LEADERS_SINCE = 10
@@ -79,28 +82,54 @@ API = Api(ApiKey.PRODUCE, ProduceRequest, error_response, "topic", "write")
 
 
 def handle(
-    request: ProduceRequest, ctx: RequestContext, broker: Broker
+    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole
 ) -> ProduceResponse | Parked | None:
     if request.acks not in (-1, 0, 1):
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    if request.transactional_id is None:
+        return _append_request(request, ctx, broker, None)
+    parked = Working()
+    proofs = verify_produce(
+        request,
+        ctx.api_version,
+        broker,
+        lambda key, index: _find(broker, key, index, ctx),
+        lambda given: _append_in_slices(request, ctx, broker, given, parked),
+    )
+    return parked if proofs is None else _append_request(request, ctx, broker, proofs)
+
+
+def _append_request(
+    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole, proofs: Proofs | None
+) -> ProduceResponse | Parked | None:
+    """`proofs` is None where the request is of no transaction."""
     topics = request.topic_data
     if sum([len(topic.partition_data) for topic in topics]) > APPENDED_INLINE_MAX:
-        return _handle_in_slices(request, ctx, broker)
+        parked = Working()
+        _append_in_slices(request, ctx, broker, proofs, parked)
+        return parked
     response = ProduceResponse(responses=[])
-    waiting, refused = _append_all(topics, request.acks, ctx, broker, response, None)
+    waiting, refused = _append_all(topics, request.acks, ctx, broker, response, None, proofs)
     return _outcome(request, ctx, broker, response, waiting, refused)
 
 
-def _handle_in_slices(request: ProduceRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def _append_in_slices(
+    request: ProduceRequest,
+    ctx: RequestContext,
+    broker: ProduceRole,
+    proofs: Proofs | None,
+    parked: Working,
+) -> None:
     """A thousand appends take 30 ms: others are served in between, but for this connection's next
     requests, whose batches would overtake these."""
-    parked = Working()
 
     def steps() -> Iterator[None]:
         response = ProduceResponse(responses=[])
         waiting, refused = None, False
         for topics in _parts(request.topic_data):
-            waiting, some = _append_all(topics, request.acks, ctx, broker, response, waiting)
+            waiting, some = _append_all(
+                topics, request.acks, ctx, broker, response, waiting, proofs
+            )
             if waiting is not None:
                 waiting.parked = parked
             refused = refused or some
@@ -112,7 +141,6 @@ def _handle_in_slices(request: ProduceRequest, ctx: RequestContext, broker: Brok
         parked.release()
 
     broker.slices.run(steps(), parked.fail)
-    return parked
 
 
 def _parts(topics: Iterable[TopicProduceData]) -> Iterator[list[TopicProduceData]]:
@@ -143,9 +171,10 @@ def _append_all(
     topics: Iterable[TopicProduceData],
     acks: int,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
+    proofs: Proofs | None,
 ) -> tuple[DelayedProduce | None, bool]:
     """Append, and add to `response` and to what is `waiting`: (what waits now, whether some partition is led
     by another broker)."""
@@ -161,7 +190,10 @@ def _append_all(
         for data in topic.partition_data:
             try:
                 partition = _find(broker, key, data.index, ctx)
-                answer, reached = _append(partition, data.records, acks, ctx.api_version)
+                proof = None if proofs is None else proofs.get((key, data.index))
+                answer, reached = _append(
+                    partition, data.records, acks, ctx.api_version, proof, proofs is not None
+                )
                 answer.index = data.index
             except KafkaError as error:
                 answer = _refused(data.index, error)
@@ -185,7 +217,7 @@ def _append_all(
 def _outcome(
     request: ProduceRequest,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
     refused: bool,
@@ -204,7 +236,7 @@ def _outcome(
     return response
 
 
-def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
+def _find(broker: ProduceRole, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
     partition, code = broker.replicas.find((key, index))
     if partition is None:
         raise KafkaError(code, f"no replica of partition {index} here")
@@ -216,7 +248,12 @@ def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> P
 
 
 def _append(
-    partition: Partition, records: Records | None, acks: int, version: int
+    partition: Partition,
+    records: Records | None,
+    acks: int,
+    version: int,
+    proof: Proof,
+    has_transactional_id: bool,
 ) -> tuple[PartitionProduceResponse, int]:
     """(the answer, the offset that the high watermark has to reach)."""
     if not records or isinstance(records, list):
@@ -226,10 +263,14 @@ def _append(
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"version {version} does not know zstd"
         )
-    if attributes & TRANSACTIONAL:
-        # Nobody could end it: readers of what is committed would wait at it for ever.
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
-    info = partition.append(records, acks_all=acks == -1)
+    if attributes & TRANSACTIONAL and not has_transactional_id:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a batch of a transaction, and no transactional id",
+        )
+    if isinstance(proof, KafkaError):
+        raise proof
+    info = partition.append(records, acks_all=acks == -1, verification=proof)
     log = partition.log
     answer = PartitionProduceResponse(
         base_offset=info.first_offset,

@@ -16,13 +16,13 @@ from barnabas.wire.messages.push_telemetry_response import PushTelemetryResponse
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasTelemetry
 
 API = Api(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, top_level_error(PushTelemetryResponse))
 
 
 def handle(
-    request: PushTelemetryRequest, ctx: RequestContext, broker: Broker
+    request: PushTelemetryRequest, ctx: RequestContext, broker: HasTelemetry
 ) -> PushTelemetryResponse:
     broker.telemetry.push(
         Uuid(request.client_instance_id),

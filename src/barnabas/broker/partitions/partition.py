@@ -27,6 +27,7 @@ from barnabas.broker.partitions.watermark_waiters import (
 )
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.partition.partition_log import AppendInfo, AppendOrigin, PartitionLog
+from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.replication.leader import FollowerProgress, IsrProposal, LeaderState
 from barnabas.replication.sessions import FetchSession, SessionPartition
@@ -175,10 +176,17 @@ class Partition(Replica):
     # -- appending -------------------------------------------------------------------------------
 
     def append(
-        self, records: Buffer, *, acks_all: bool, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: Buffer,
+        *,
+        acks_all: bool,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append one batch as leader. Raises `KafkaError`: NOT_LEADER_OR_FOLLOWER,
-        NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, or what the log has against the batch."""
+        """Append one batch as leader; the last two arguments as in `PartitionLog.append_as_leader`. Raises
+        `KafkaError`: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, or what the log has
+        against the batch."""
         leader, log = self.leader, self.log
         if leader is None or log is None:
             raise self.not_leader()
@@ -192,7 +200,12 @@ class Partition(Replica):
         before = log.log_end_offset
         try:
             info = log.append_as_leader(
-                records, leader_epoch=leader.epoch, wall_ms=self._host.wall_ms(), origin=origin
+                records,
+                leader_epoch=leader.epoch,
+                wall_ms=self._host.wall_ms(),
+                origin=origin,
+                verification=verification,
+                transaction_version=transaction_version,
             )
         except OSError as error:
             self._host.on_log_failed(self.name, error)
@@ -218,10 +231,23 @@ class Partition(Replica):
         if len(leader.isr_state.maximal) == 1:
             self.advance_high_watermark()
 
-    def append_coordinator_records(self, batch: Buffer) -> int:
-        """Append one batch of a coordinator's records; all replicas of the ISR will have it once the
-        high watermark reaches the offset returned (one behind the batch's last). Raises as `append`."""
-        return self.append(batch, acks_all=True, origin=AppendOrigin.COORDINATOR).last_offset + 1
+    def append_coordinator_records(
+        self,
+        batch: Buffer,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> int:
+        """Append one batch of a coordinator's records, or a transaction's marker; all replicas of the ISR
+        will have it once the high watermark reaches the offset returned (one behind the batch's last).
+        Raises as `append`."""
+        info = self.append(
+            batch,
+            acks_all=True,
+            origin=AppendOrigin.COORDINATOR,
+            verification=verification,
+            transaction_version=transaction_version,
+        )
+        return info.last_offset + 1
 
     def advance_high_watermark(self) -> bool:
         """Move it to where the maximal ISR is; whether it moved."""

@@ -27,7 +27,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date, parse_duration
-from barnabas.client.admin import GroupDescription
+from barnabas.client.groups import GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets
 from barnabas.host.client import Connected

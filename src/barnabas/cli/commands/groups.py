@@ -3,14 +3,15 @@ in `commands.group_changes`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from barnabas.cli.commands import group_changes
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
-from barnabas.client.admin import GroupDescription
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
+from barnabas.client.groups import DescribedMember, GroupDescription
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
@@ -18,11 +19,25 @@ from barnabas.wire.codec import MalformedError
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
+Types = Annotated[
+    list[str], typer.Option("--type", help="Only groups of this type: classic or consumer.")
+]
+States = Annotated[
+    list[str], typer.Option("--state", help="Only groups in this state: Stable, Empty, ...")
+]
+
+
 @app.command("list")
-def list_(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(
+    types: Types = [],  # noqa: B006 - typer's form
+    states: States = [],  # noqa: B006
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """Every group of every broker."""
     with cluster(bootstrap, data) as connected:
-        groups = connected.call(connected.admin.list_groups())
+        groups = connected.call(connected.admin.list_groups(types, states))
     table = table_of(None, "group", "state", "protocol", "type")
     for group in groups:
         table.add_row(group.group_id, group.state, group.protocol_type, group.type)
@@ -32,6 +47,11 @@ def list_(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = Fals
 @app.command()
 def describe(
     group: str = typer.Argument(...),
+    members: bool = typer.Option(False, "--members", help="Its members, and what each has."),
+    offsets: bool = typer.Option(
+        False, "--offsets", help="Committed offsets and lag. The default."
+    ),
+    state: bool = typer.Option(False, "--state", help="State, epochs and assignor."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -39,26 +59,115 @@ def describe(
     """Members, what each reads, committed offsets and the lag behind the end."""
     with cluster(bootstrap, data) as connected:
         described = connected.call(connected.admin.describe_group(group))
-        rows = progress(connected, described)
-    title = f"{group}  {described.state}  {described.protocol}  {count_of(described)}"
+        rows = progress(connected, described) if offsets or not (members or state) else []
+    tables = []
+    if state:
+        tables.append(_state_table(described))
+    if members:
+        tables.append(_members_table(described))
+    if offsets or not tables:
+        tables.append(_offsets_table(described, rows))
+    if as_json:
+        show(True, _whole(described, rows), tables[0])
+        return
+    for table in tables:
+        show(False, None, table)
+
+
+def _whole(described: GroupDescription, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "group": described.group_id,
+        "state": described.state,
+        "type": described.type,
+        "protocol": described.protocol,
+        "epoch": described.epoch,
+        "assignment_epoch": described.assignment_epoch,
+        "members": [
+            {
+                "member_id": m.member_id,
+                "instance_id": m.instance_id,
+                "client_id": m.client_id,
+                "host": m.client_host,
+                "protocol": m.kind,
+                "epoch": m.epoch,
+                "assigned": _assigned(described, m),
+                "target": m.target,
+            }
+            for m in described.members
+        ],
+        "partitions": rows,
+    }
+
+
+def _state_table(described: GroupDescription) -> Table:
+    table = table_of(
+        None, "group", "type", "state", "epoch", "assignment epoch", "assignor", "members",
+        right=("epoch", "assignment epoch", "members"),
+    )  # fmt: skip
+    table.add_row(
+        described.group_id,
+        described.type,
+        described.state,
+        _epoch(described.epoch),
+        _epoch(described.assignment_epoch),
+        described.protocol or "-",
+        str(len(described.members)),
+    )
+    return table
+
+
+def _members_table(described: GroupDescription) -> Table:
+    table = table_of(
+        f"{described.group_id}  {described.state}", "member", "instance", "client", "host",
+        "protocol", "epoch", "has", "shall have", right=("epoch",),
+    )  # fmt: skip
+    for m in described.members:
+        table.add_row(
+            m.member_id,
+            m.instance_id or "-",
+            m.client_id,
+            m.client_host,
+            m.kind,
+            _epoch(m.epoch),
+            _places(_assigned(described, m)),
+            _places(m.target) if described.type == "consumer" else "-",
+        )
+    return table
+
+
+def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> Table:
+    title = f"{described.group_id}  {described.state}  {described.protocol}  {count_of(described)}"
     table = table_of(
         title, "topic", "partition", "committed", "end", "lag", "member", "client",
         right=("partition", "committed", "end", "lag"),
     )  # fmt: skip
     for row in rows:
         table.add_row(*("-" if value is None else str(value) for value in row.values()))
-    members = [
-        {"member_id": m.member_id, "client_id": m.client_id, "host": m.client_host}
-        for m in described.members
-    ]
-    whole = {
-        "group": group,
-        "state": described.state,
-        "protocol": described.protocol,
-        "members": members,
-        "partitions": rows,
-    }
-    show(as_json, whole, table)
+    return table
+
+
+def _epoch(epoch: int) -> str:
+    return "-" if epoch == -1 else str(epoch)
+
+
+def _places(partitions: list[TopicPartition]) -> str:
+    """``topic:0,1``, one after the other."""
+    by_topic: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in by_topic.items()) or "-"
+
+
+def _assigned(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
+    """What a member has; nothing where its assignment is in words of its own."""
+    if described.type == "consumer":
+        return member.assigned
+    if described.protocol_type not in (PROTOCOL_TYPE, ""):
+        return []
+    try:
+        return read_assignment(member.assignment)
+    except MalformedError:
+        return []
 
 
 app.command("reset-offsets")(group_changes.reset_offsets)
@@ -77,12 +186,8 @@ def progress(connected: Connected, described: GroupDescription) -> list[dict[str
     committed = connected.committed(described.group_id)
     holders: dict[TopicPartition, tuple[str, str]] = {}
     for member in described.members:
-        if described.protocol_type in (PROTOCOL_TYPE, ""):
-            try:
-                for tp in read_assignment(member.assignment):
-                    holders[tp] = (member.member_id, member.client_id)
-            except MalformedError:
-                continue  # an assignment in words of its own; members are listed all the same
+        for tp in _assigned(described, member):
+            holders[tp] = (member.member_id, member.client_id)
     partitions = sorted({*committed, *holders})
     ends = _ends(connected, partitions)
     rows = []

@@ -63,9 +63,10 @@ _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_ID: "there is no such topic",
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group has no coordinator yet",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator yet",
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few replicas are in sync to take writes",
     ErrorCode.REQUEST_TIMED_OUT: "it was not done in time",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
 }
 
 

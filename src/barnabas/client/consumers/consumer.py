@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from barnabas.client import offsets
 from barnabas.client.client import Client
@@ -24,13 +25,14 @@ from barnabas.client.consumers.consumer_positions import (
     epoch_before,
     passes,
 )
+from barnabas.client.consumers.consumer_protocol_member import ConsumerProtocolMember
 from barnabas.client.consumers.fetch_requests import (
     FetchedRun,
     FetchPosition,
     FetchSettings,
     ask_leader,
 )
-from barnabas.client.consumers.group_member import GroupMember, GroupMemberSettings
+from barnabas.client.consumers.group_member import CONSUMER, GroupMember, GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
 from barnabas.client.records import ConsumerRecord
@@ -74,7 +76,7 @@ class Consumer:
         on_revoked: Callable[[list[TopicPartition]], None] = lambda partitions: None,
     ) -> None:
         """`on_data`: something can be taken. `on_revoked` comes before the partitions are
-        another's: the last chance to commit."""
+        another's: the last chance to commit. With ``group.protocol=consumer`` both name what changes."""
         self.settings = settings
         self.buffered_bytes = 0
         self.failure: KafkaError | None = None
@@ -84,7 +86,7 @@ class Consumer:
         self._on_data = on_data
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._member: GroupMember | None = None
+        self._member: GroupMember | ConsumerProtocolMember | None = None
         self._reading: dict[TopicPartition, ConsumerPosition] = {}
         self._asked: set[int] = set()
         self._turn = 0
@@ -114,11 +116,19 @@ class Consumer:
         if self._member is not None and self._member.failure is None:
             self._member.subscribe(topics)
             return
-        self._member = GroupMember(
-            self._client, self._group_id, topics, self.settings.group,
-            on_assigned=self._assigned, on_revoked=self._revoked, on_failed=self._fail,
-            purpose=f"group of {self._purpose}",
-        )  # fmt: skip
+        if self.settings.group.protocol == CONSUMER:
+            self._member = ConsumerProtocolMember(
+                self._client, self._group_id, topics, self.settings.group,
+                on_assigned=partial(self._assigned, beside=True), on_revoked=self._revoked,
+                on_failed=self._fail,
+                purpose=f"group of {self._purpose}",
+            )  # fmt: skip
+        else:
+            self._member = GroupMember(
+                self._client, self._group_id, topics, self.settings.group,
+                on_assigned=self._assigned, on_revoked=self._revoked, on_failed=self._fail,
+                purpose=f"group of {self._purpose}",
+            )  # fmt: skip
         self._member.start()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -244,17 +254,25 @@ class Consumer:
 
     # -- assignment ------------------------------------------------------------------------------
 
-    def _assigned(self, partitions: list[TopicPartition]) -> None:
-        self._take_over(partitions)
+    def _assigned(self, partitions: list[TopicPartition], beside: bool = False) -> None:
+        """`beside` those that it has, where the coordinator assigns."""
+        if beside:
+            self._reading |= {tp: ConsumerPosition() for tp in partitions}
+            self._schedule()
+        else:
+            self._take_over(partitions)
         self._on_assigned(partitions)
 
-    def _revoked(self) -> None:
-        given_up = list(self._reading)
+    def _revoked(self, partitions: list[TopicPartition] | None = None) -> None:
+        """These are another's soon; all where None."""
+        given_up = list(self._reading) if partitions is None else partitions
         try:
             self._on_revoked(given_up)
         finally:
-            self._reading.clear()
-            self.buffered_bytes = 0
+            for tp in given_up:
+                reading = self._reading.pop(tp, None)
+                if reading is not None:
+                    self.buffered_bytes -= sum(len(run.data) for run in reading.runs)
 
     def _take_over(self, partitions: list[TopicPartition]) -> None:
         self._reading = {tp: ConsumerPosition() for tp in partitions}

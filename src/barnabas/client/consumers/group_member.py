@@ -46,6 +46,8 @@ FORGOTTEN = (
     ErrorCode.FENCED_INSTANCE_ID,
 )
 RETRY_MS = 50.0
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Protocols of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ class GroupMemberSettings:
     heartbeat_interval_ms: float = 3_000.0
     assignors: Sequence[str] = ("range", "roundrobin")
     instance_id: str | None = None
+    protocol: str = CLASSIC
+    """``group.protocol``: with `CONSUMER` the coordinator assigns (KIP-848), says how often heartbeats are
+    due, and how long a session lasts."""
+    remote_assignor: str | None = None
+    """``group.remote.assignor``: the coordinator's default where there is none."""
+    rack_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in (CLASSIC, CONSUMER):
+            raise ValueError(f"there is no group protocol {self.protocol!r}")
 
 
 class GroupMember:

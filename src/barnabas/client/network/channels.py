@@ -89,11 +89,12 @@ class Channels:
         version: int | None = None,
         timeout_ms: float | None = None,
         purpose: str = "",
+        at_most: int | None = None,
     ) -> None:
         """Send `request`; `on_done` gets its response or a `ChannelError`, later, once.
 
-        `version` None negotiates the highest that both sides serve. `timeout_ms` counts from
-        now and includes connecting; when it passes, the connection ends with all it carries.
+        `version` None negotiates the highest that both sides serve, not above `at_most`. `timeout_ms`
+        counts from now and includes connecting; when it passes, the connection ends with all it carries.
         `purpose` separates streams to one target: a long poll does not hold up a heartbeat.
         Produce with acks=0 has no response: `on_done` then gets None once it is sent.
         """
@@ -107,7 +108,7 @@ class Channels:
             connection = self._connect(target, purpose)
         if self._wakeup is None or deadline < self._wakeup_at_ms:
             self._arm(deadline)
-        connection.submit(InFlight(request, on_done, deadline, version))
+        connection.submit(InFlight(request, on_done, deadline, version, at_most))
 
     def watch(
         self,

@@ -105,6 +105,7 @@ class InFlight:
 
     __slots__ = (
         "answer",
+        "at_most",
         "correlation_id",
         "deadline_ms",
         "on_done",
@@ -114,14 +115,21 @@ class InFlight:
     )
 
     def __init__(
-        self, request: Message, on_done: OnDone, deadline_ms: float, version: int | None
+        self,
+        request: Message,
+        on_done: OnDone,
+        deadline_ms: float,
+        version: int | None,
+        at_most: int | None = None,
     ) -> None:
+        """`version` None: the highest that both sides serve, not above `at_most`."""
         self.request: Any = request  # None once sent
         self.answer = request.ANSWER
         self.schema: ApiSchema = API_SCHEMAS[request.API_KEY]
         self.on_done = on_done
         self.deadline_ms = deadline_ms
         self.version = version
+        self.at_most = at_most
         self.correlation_id = -1
 
     def __repr__(self) -> str:
@@ -307,6 +315,8 @@ class ClientConnection:
             version = self._chosen.get(schema.key)
             if version is None:
                 version = self._chosen[schema.key] = self._version_for(schema)
+            if item.at_most is not None and item.at_most < version:
+                version = item.at_most
             item.version = version
         correlation_id = item.correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF

@@ -7,6 +7,9 @@ sequence when it is sent again, fails, and the producer takes a new id for what 
 ever sent twice under two identities by this class. One that is out of sequence when it is first sent
 is not in the log, and goes under a new id (KIP-360).
 
+With a :class:`~barnabas.client.transactions.ClientTransaction` the id and epoch come from its coordinator,
+and batches belong to it; a batch that fails spoils the transaction instead of the identity.
+
 Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
 itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
 
@@ -28,6 +31,7 @@ from barnabas.client.producers.record_accumulator import (
     RecordAccumulator,
 )
 from barnabas.client.records import Delivery, ProducerRecord
+from barnabas.client.transactions import ClientTransaction
 from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
 from barnabas.types import Endpoint, TopicPartition, new_tuple
@@ -59,11 +63,17 @@ ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 class Producer:
     """Writes records of any topics. `send` gives an outcome; `close` after `flush`."""
 
-    def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: ProducerSettings | None = None,
+        transaction: ClientTransaction | None = None,
+    ) -> None:
         self.settings = settings = settings or ProducerSettings()
         self._client = client
         self._idempotent = settings.idempotent and settings.acks == -1
         """What a leader loses that has acknowledged it alone would be a gap in the sequence."""
+        self._transaction = transaction
         self._records = RecordAccumulator(client, settings)
         self._lanes = self._records.lanes
         self._producer_id = self._epoch = -1
@@ -92,18 +102,23 @@ class Producer:
 
         After an error that leaves the fate open (a time-out) the record may be in the log.
         """
+        refusal: Exception | None = None
         if self._closed:
+            refusal = ChannelError("closed", "this producer is closed")
+        elif self._transaction is not None:
+            refusal = self._transaction.refusal
+        if refusal is not None:
             failed: TaskOutcome[Delivery] = TaskOutcome()
-            failed.reject(ChannelError("closed", "this producer is closed"))
+            failed.reject(refusal)
             return failed
-        self._schedule()
+        self.wake()
         return self._records.add(record)
 
     async def flush(self) -> None:
         """Return when all that was sent so far is acknowledged or failed, whatever others send meanwhile;
         nothing lingers."""
         self._flushing += 1
-        self._schedule()
+        self.wake()
         try:
             for outcome in self._records.last_outcomes():
                 with suppress(KafkaError, ChannelError):
@@ -116,9 +131,16 @@ class Producer:
         self._closed = True
         await self.flush()
 
+    def take_identity(self, producer_id: int, epoch: int) -> None:
+        """What the coordinator of its transactions gave; another one begins with sequence 0."""
+        if (producer_id, epoch) != (self._producer_id, self._epoch):
+            self._producer_id, self._epoch = producer_id, epoch
+            for lane in self._lanes.values():
+                lane.next_sequence = 0
+
     # -- the pump --------------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
+    def wake(self) -> None:
         """Pump after the present turn: what is sent in one turn goes together."""
         if not self._pump_due:
             self._pump_due = True
@@ -131,7 +153,7 @@ class Producer:
         self._expire(now_ms)
         if not self._records:
             return
-        if self._idempotent and self._producer_id < 0:
+        if self._idempotent and self._producer_id < 0 and self._transaction is None:
             self._ask_id()
         else:
             self._dispatch(now_ms)
@@ -144,6 +166,8 @@ class Producer:
         by_leader: dict[int, list[ProducerBatch]] = {}
         for partition, lane in self._lanes.items():
             if lane.in_flight or not lane.batches or not self._is_due(lane, now_ms):
+                continue
+            if self._transaction is not None and not self._transaction.admits(partition):
                 continue
             leader = self._client.cluster.leader(partition)
             if leader is None:
@@ -202,7 +226,7 @@ class Producer:
             self._wakeup.cancel()
             self._wakeup = None
         if times:
-            self._wakeup = self._client.ports.wakeups.call_at(min(times), self._schedule)
+            self._wakeup = self._client.ports.wakeups.call_at(min(times), self.wake)
 
     def _expire(self, now_ms: float) -> None:
         # Whoever learns of it may send at once, to other partitions too.
@@ -231,14 +255,14 @@ class Producer:
                 timeout_ms=self.settings.delivery_timeout_ms,
             )
         except (KafkaError, ChannelError) as error:
-            self._fail_all(error)
+            self.fail_idle(error)
         else:
             self._producer_id, self._epoch = response.producer_id, response.producer_epoch
             for lane in self._lanes.values():
                 lane.next_sequence = 0
         finally:
             self._asking_id = False
-            self._schedule()
+            self.wake()
 
     async def _refresh(self) -> None:
         topics = sorted(self._stale)
@@ -251,7 +275,7 @@ class Producer:
         if any(t not in known or not known[t].partitions or self._leaderless(t) for t in topics):
             await self._client.tasks.sleep(self.settings.retry_backoff_ms)
         self._asking_metadata = False
-        self._schedule()
+        self.wake()
 
     def _leaderless(self, topic: str) -> bool:
         leader = self._client.cluster.leader
@@ -272,7 +296,7 @@ class Producer:
                 return
             refused = KafkaError(ErrorCode.INVALID_RECORD, f"it cannot be written: {error!r}")
             self._on_failure(batches[0], refused, moved=False)
-            self._schedule()
+            self.wake()
             return
         try:
             response = await self._client.ask_node(
@@ -280,13 +304,14 @@ class Producer:
                 request,
                 timeout_ms=self.settings.request_timeout_ms,
                 purpose="produce",
+                at_most=None if self._transaction is None else self._transaction.produce_at_most,
             )
         except (ChannelError, KafkaError) as error:
             for batch in batches:
                 self._on_failure(batch, error, moved=True)
         else:
             self._on_response(batches, response)
-        self._schedule()
+        self.wake()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -304,11 +329,14 @@ class Producer:
                 producer_epoch=batch.epoch,
                 base_sequence=batch.sequence,
                 codec=self.settings.codec,
+                transactional=self._transaction is not None,
             )
             data.partition_data.append(  # type: ignore[attr-defined]
                 PartitionProduceData(index=batch.partition.partition, records=records)
             )
+        transaction = self._transaction
         return ProduceRequest(
+            transactional_id=None if transaction is None else transaction.transactional_id,
             acks=self.settings.acks,
             timeout_ms=int(self.settings.request_timeout_ms),
             topic_data=list(topics.values()),
@@ -370,7 +398,8 @@ class Producer:
             return
         in_time = batch.deadline_ms > now_ms
         lost = isinstance(error, KafkaError) and error.code in SEQUENCE_LOST
-        if lost and in_time and self._idempotent and batch.attempts == 1:
+        first_of_its_own = batch.attempts == 1 and self._transaction is None
+        if lost and in_time and self._idempotent and first_of_its_own:
             # It was refused when it was first sent, so it is not in the log (KIP-360).
             batch.attempts = 0
             if batch.producer_id == self._producer_id:
@@ -399,7 +428,9 @@ class Producer:
     def _fail(self, lane: Lane, batch: ProducerBatch, error: Exception) -> None:
         self._remove(batch)
         lost = isinstance(error, KafkaError) and error.code in IDENTITY_LOST
-        if self._idempotent and batch.attempts and (lost or batch.sequence >= 0):
+        if self._transaction is not None:
+            self._transaction.on_failed(error, sent=batch.attempts > 0)
+        elif self._idempotent and batch.attempts and (lost or batch.sequence >= 0):
             # Its sequence numbers are now a gap: go on under another identity.
             self._producer_id = -1
         for outcome in batch.outcomes:
@@ -415,8 +446,10 @@ class Producer:
         lane.batches.popleft()
         self._records.buffered_bytes -= batch.size
 
-    def _fail_all(self, error: Exception) -> None:
-        """Fail what waits now; what is sent because of that has its own time."""
+    def fail_idle(self, error: Exception) -> None:
+        """Fail what is not in flight now; what is sent because of that has its own time."""
+        if self._transaction is not None:
+            self._records.drop_waiting(error)
         idle = [lane for lane in self._lanes.values() if not lane.in_flight]
         for batch in [batch for lane in idle for batch in lane.batches]:
             self._fail(self._lanes[batch.partition], batch, error)

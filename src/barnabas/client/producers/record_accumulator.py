@@ -144,6 +144,19 @@ class RecordAccumulator:
         last = [lane.batches[-1].outcomes[-1] for lane in self.lanes.values() if lane.batches]
         return last + [waits[2] for waiting in self._unrouted.values() for waits in waiting]
 
+    def drop_waiting(self, error: Exception) -> None:
+        """Fail the records whose topics are not known yet."""
+        waiting, self._unrouted = self._unrouted, {}
+        for record, _, outcome, _ in (waits for some in waiting.values() for waits in some):
+            self.buffered_bytes -= record.size
+            self._reject(outcome, error)
+
+    def _reject(self, outcome: TaskOutcome[Delivery], error: Exception) -> None:
+        try:
+            outcome.reject(error)
+        except Exception as fault:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+            self._client.tasks.on_lost(fault)
+
     def waiting_deadlines(self) -> list[float]:
         """When the first record of each unknown topic is given up."""
         if not self._unrouted:
@@ -232,10 +245,7 @@ class RecordAccumulator:
         if partition is None:
             self.buffered_bytes -= record.size
             text = f"topic {record.topic} did not appear in time"
-            try:
-                outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
-            except Exception as fault:  # noqa: BLE001 - of who watches it, and of nobody else's concern
-                self._client.tasks.on_lost(fault)
+            self._reject(outcome, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
             return
 
         def hand_over(inner: TaskOutcome[Delivery]) -> None:

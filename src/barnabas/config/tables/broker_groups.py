@@ -5,7 +5,7 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | nonempty list of consumer/classic/share/streams | read-only | medium
-    The group protocols on offer; classic must be among them, and is the only one here so far.
+    The group protocols on offer; classic must be among them, consumer is the other one here so far.
 group.coordinator.threads | int | 4 | 1.. | read-only | high
     Accepted for Kafka's sake: coordinators share the node's one thread here.
 group.coordinator.background.threads | int | 2 | 1.. | read-only | high
@@ -67,7 +67,7 @@ group.consumer.min.assignment.interval.ms | int | 0 | 0.. | read-only | medium
 group.consumer.max.assignment.interval.ms | int | 15000 | 0.. | read-only | medium
     The longest assignment interval that a consumer group may set.
 group.consumer.regex.refresh.interval.ms | int | 600000 | 10000.. | read-only | medium internal
-    How often subscribed patterns are matched anew.
+    How often subscribed patterns are matched again.
 group.share.session.timeout.ms | int | 45000 | 1.. | read-only | medium
     A member of a share group that was silent for this long is removed.
 group.share.min.session.timeout.ms | int | 45000 | 1.. | read-only | medium

@@ -31,7 +31,7 @@ transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | 1..
 transaction.two.phase.commit.enable | boolean | false | any | read-only | low
     Whether transactions without a time-out are allowed (KIP-939).
 add.partitions.to.txn.retry.backoff.max.ms | int | 100 | 0.. | read-only | high
-    Accepted for Kafka's sake: there are no transactions yet.
+    How long a write waits for the end of its producer's transaction before.
 add.partitions.to.txn.retry.backoff.ms | int | 20 | 1.. | read-only | high
-    Accepted for Kafka's sake: there are no transactions yet.
+    How often it asks in that time.
 """

@@ -8,8 +8,9 @@ between, the next one notices the same and begins afresh; every slice is a whole
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from barnabas.controller.active.duties import DutyController
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions.leader_and_isr import (
     fence_change,
@@ -20,14 +21,11 @@ from barnabas.controller.partitions.leader_and_isr import (
 )
 from barnabas.controller.slicing import DECIDED_INLINE_MAX
 
-if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import QuorumController
-
 
 class BrokerFencing:
     """Which brokers are being fenced, and the work that does it."""
 
-    def __init__(self, runtime: QuorumController) -> None:
+    def __init__(self, runtime: DutyController) -> None:
         self._runtime = runtime
         self._pending: dict[int, tuple[int, str]] = {}
         """Broker → (epoch, reason) of those that no work has taken up yet."""
@@ -77,7 +75,7 @@ class BrokerFencing:
             runtime.cluster.departing.pop(broker, None)
             runtime.sessions.start(broker, epoch, runtime.now_ms())
         self.clear()
-        runtime.arm(runtime.liveness.deadline_ms())
+        runtime.arm(runtime.sessions.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
         """Of those under way who is still to be fenced: other work before this one may have done it. They are

@@ -9,17 +9,14 @@ Source: Kafka's ``BrokerHeartbeatManager``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.listener_probe import ListenerProbe
 from barnabas.controller.decision import Decision
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-
-if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import QuorumController
-
 
 LATE_MS = 1000.0
 """A wake-up later than this says more of this controller than of any broker."""
@@ -28,8 +25,9 @@ LATE_MS = 1000.0
 class BrokerLiveness:
     """Watches brokers and has them fenced."""
 
-    def __init__(self, runtime: QuorumController) -> None:
+    def __init__(self, runtime: DutyController, fence: Callable[[int, str], None]) -> None:
         self._runtime = runtime
+        self._fence = fence
         self._probes: dict[int, ListenerProbe] = {}
 
     def on_activation(self) -> None:
@@ -47,7 +45,7 @@ class BrokerLiveness:
             self.probe(known)
         runtime.arm(self.deadline_ms())
 
-    def on_resignation(self) -> None:
+    def clear(self) -> None:
         for probe in self._probes.values():
             probe.cancel()
         self._probes.clear()
@@ -123,9 +121,7 @@ class BrokerLiveness:
         self._probes.pop(broker, None)
         known = runtime.image.brokers.get(broker)
         if runtime.may_decide and known is not None and known.epoch == epoch:
-            runtime.fencing.fence(
-                broker, f"broker {broker} is gone: {endpoint} refuses connections"
-            )
+            self._fence(broker, f"broker {broker} is gone: {endpoint} refuses connections")
 
     def deadline_ms(self) -> float | None:
         return self._runtime.sessions.deadline_ms()
@@ -142,4 +138,4 @@ class BrokerLiveness:
             return
         for broker in runtime.sessions.expired(now_ms):
             runtime.sessions.end(broker)
-            runtime.fencing.fence(broker, f"broker {broker} sent no heartbeat for {timeout:.0f} ms")
+            self._fence(broker, f"broker {broker} sent no heartbeat for {timeout:.0f} ms")

@@ -10,9 +10,9 @@ Source: Kafka's ``ControllerRegistrationManager``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from barnabas.config.listeners import PROTOCOLS
+from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.unclean_recovery import QuerySender
 from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
@@ -25,9 +25,6 @@ from barnabas.wire.messages.controller_registration_request import (
 )
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
 
-if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import QuorumController
-
 RETRY_MS = 250.0
 RETRY_MS_MAX = 30_000.0
 
@@ -36,7 +33,7 @@ class ControllerRegistrar:
     """The registration of this process."""
 
     def __init__(
-        self, runtime: QuorumController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
+        self, runtime: DutyController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
     ) -> None:
         """`endpoints`: where others reach the controller listeners, by name."""
         self._runtime = runtime

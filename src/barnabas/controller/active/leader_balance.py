@@ -14,8 +14,9 @@ docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from barnabas.controller.active.duties import DutyController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import STRATEGY, UNCLEAN, ControllerContext
 from barnabas.controller.partitions import elections
@@ -25,9 +26,6 @@ from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.topic import ORDINARY, Topic
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.wire.schema import Message
-
-if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import QuorumController
 
 MOVES_MAX = 1000
 """Leaderships that one pass moves."""
@@ -88,7 +86,7 @@ class LeaderSearch:
     """Partitions without a leader are looked at from time to time, and when the rules of elections
     change: a topic may have allowed meanwhile what it did not."""
 
-    def __init__(self, runtime: QuorumController) -> None:
+    def __init__(self, runtime: DutyController) -> None:
         self._runtime = runtime
         self.interval_ms = float(runtime.config.controller.unclean_election_interval_ms)
         self._next_ms: float | None = None
@@ -145,7 +143,7 @@ class Reasons:
 class LeaderBalancer:
     """The periodic pass of the active controller."""
 
-    def __init__(self, runtime: QuorumController) -> None:
+    def __init__(self, runtime: DutyController) -> None:
         self._runtime = runtime
         settings = runtime.config.controller
         self.enabled = bool(settings.leader_rebalance)

@@ -28,6 +28,7 @@ from barnabas.controller.active.broker_fencing import BrokerFencing
 from barnabas.controller.active.broker_liveness import BrokerLiveness
 from barnabas.controller.active.broker_sessions import BrokerSessions
 from barnabas.controller.active.controller_registrar import ControllerRegistrar
+from barnabas.controller.active.duties import Duty
 from barnabas.controller.active.finalized_features import FinalizedFeatures
 from barnabas.controller.active.isr_backoff import IsrBackoff
 from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
@@ -145,12 +146,18 @@ class QuorumController:
         self.refusals = Refusals(self.wall_ms)
         self.flapping = IsrBackoff(self.cluster, self.now_ms)
         self.fencing = BrokerFencing(self)
-        self.liveness = BrokerLiveness(self)
+        self.liveness = BrokerLiveness(self, self.fencing.fence)
         self.rebalance = LeaderBalancer(self)
         self.leader_search = LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
-        self.recovery = UncleanRecovery(self, sender)
+        self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
+        self._duties: tuple[Duty, ...] = (
+            self.liveness,
+            self.recovery,
+            self.rebalance,
+            self.leader_search,
+        )
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
@@ -240,9 +247,8 @@ class QuorumController:
             first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
             self.commit(Decision(None, first, "the first records of the cluster"))
         self.introduction.on_activation()
-        self.liveness.on_activation()
-        self.rebalance.on_activation()
-        self.leader_search.on_activation()
+        for duty in self._duties:
+            duty.on_activation()
         leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
         self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
 
@@ -255,11 +261,9 @@ class QuorumController:
         self._work.clear()
         self.cluster.departing.clear()
         self.cluster.arriving = None
-        self.liveness.on_resignation()
         self.fencing.clear()
-        self.rebalance.clear()
-        self.leader_search.clear()
-        self.recovery.clear()
+        for duty in self._duties:
+            duty.clear()
         self.flapping.clear()
         self.cluster.to_recover.clear()
         self.image.undo_uncommitted()
@@ -459,13 +463,12 @@ class QuorumController:
         if not self.may_decide:
             return
         now_ms = self.now_ms()
-        all_timed = (self.liveness, self.recovery, self.rebalance, self.leader_search)
         try:
-            call_all(partial(timed.on_time, now_ms) for timed in all_timed)
+            call_all(partial(timed.on_time, now_ms) for timed in self._duties)
         except Exception:
             self.arm(now_ms + AFTER_FAULT_MS)  # not at once: what failed may be due still
             raise
-        for timed in all_timed:
+        for timed in self._duties:
             self.arm(timed.deadline_ms())
 
     def on_connection_closed(self, connection_id: int) -> None:

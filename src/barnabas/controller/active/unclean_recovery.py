@@ -20,12 +20,14 @@ which is another one with an empty log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from barnabas.controller.active.duties import DutyController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.elections import Elected, Electorate, offline
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.types import DEBUGGING_REPLICA, Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -36,9 +38,6 @@ from barnabas.wire.messages.list_offsets_request import (
 )
 from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
 from barnabas.wire.schema import Message
-
-if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import QuorumController
 
 DEADLINE_MS = 1500.0
 """How long an answer is waited for, from the first question."""
@@ -166,8 +165,14 @@ def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Dec
 class UncleanRecovery:
     """The partitions under recovery, of the active controller."""
 
-    def __init__(self, runtime: QuorumController, sender: QuerySender) -> None:
+    def __init__(
+        self,
+        runtime: DutyController,
+        sender: QuerySender,
+        endpoint_of: Callable[[BrokerRegistration], Endpoint | None],
+    ) -> None:
         self._runtime = runtime
+        self._endpoint_of = endpoint_of
         self._sender = sender
         self._inquiries: dict[int, LogEndQuery] = {}
         self._behind: list[tuple[float, int, list[LogEndQuery]]] = []
@@ -176,6 +181,9 @@ class UncleanRecovery:
         """Key → when to ask again."""
         self._since: dict[int, float] = {}
         """Key → when it was first asked, for as long as a balanced recovery lasts."""
+
+    def on_activation(self) -> None:
+        """Nothing is asked before a partition needs it."""
 
     def clear(self) -> None:
         """Not active any more: ask nobody, and let those go on who waited for a survey."""
@@ -275,7 +283,7 @@ class UncleanRecovery:
     def _ask(self, broker: int, inquiries: list[LogEndQuery]) -> None:
         runtime = self._runtime
         known = runtime.image.brokers.get(broker)
-        endpoint = None if known is None else runtime.liveness.probe_endpoint(known)
+        endpoint = None if known is None else self._endpoint_of(known)
         if endpoint is None:
             self._answered(broker, inquiries, None)
             return
@@ -406,7 +414,7 @@ class UncleanRecovery:
         self.begin(again)
 
 
-def _is_leaderless(runtime: QuorumController, key: int) -> bool:
+def _is_leaderless(runtime: DutyController, key: int) -> bool:
     at: tuple[Topic, int] | None = runtime.image.at(key)
     return at is not None and at[0].leader[at[1]] == NO_LEADER
 

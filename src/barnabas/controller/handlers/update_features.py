@@ -15,12 +15,11 @@ from barnabas.controller.configs.update_features import (
     results,
     update_features,
 )
-from barnabas.controller.parking import then
 from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.update_features_request import UpdateFeaturesRequest
 from barnabas.wire.messages.update_features_response import UpdateFeaturesResponse
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 
 

@@ -26,7 +26,8 @@ from barnabas.log.compaction.compaction_rules import (
 )
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import CLEANED, TXN_INDEX, FileCache, file_name
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import CLEANED, TXN_INDEX, file_name
 from barnabas.log.partition import segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import transaction_index

@@ -18,7 +18,7 @@ from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.directories import segment_manifest
 from barnabas.log.directories.disk_watchdog import DiskWatchdog
-from barnabas.log.file_cache import PARTITION_METADATA
+from barnabas.log.file_names import PARTITION_METADATA
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text

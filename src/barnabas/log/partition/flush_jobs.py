@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.log.file_cache import PARTITION_METADATA, SNAPSHOT, file_name
+from barnabas.log.file_names import PARTITION_METADATA, SNAPSHOT, file_name
 from barnabas.ports import Disk
 
 if TYPE_CHECKING:

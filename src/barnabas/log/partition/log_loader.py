@@ -19,7 +19,8 @@ from typing import NamedTuple
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import (
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import (
     CLEANED,
     DELETED,
     INDEX,
@@ -29,7 +30,6 @@ from barnabas.log.file_cache import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
-    FileCache,
     file_name,
     offset_of,
 )

@@ -27,7 +27,13 @@ from barnabas.log.partition import flush_jobs, retention, truncation
 from barnabas.log.partition.segmented_log import EMPTY, EPOCH_MAX, ReadResult, SegmentedLog
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import RELATIVE_MAX, Segment
-from barnabas.log.state.producer_state import ProducerStates, write_snapshot
+from barnabas.log.state.producer_state import (
+    TRUSTED,
+    ProducerStates,
+    Verification,
+    WrittenBatch,
+    write_snapshot,
+)
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     CONTROL,
@@ -181,17 +187,33 @@ class PartitionLog(SegmentedLog):
         leader_epoch: int,
         wall_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
     ) -> AppendInfo:
         """Append a batch; it gets the next offsets. A client's is one batch and validated in full;
-        coordinators and the quorum may append several. Raises :class:`KafkaError` where it is refused,
-        ``OSError`` where the disk fails (the log must not be used any more)."""
+        coordinators and the quorum may append several. `verification` is of the first batch of a
+        transaction, `transaction_version` of a marker (see :class:`ProducerStates`). Raises
+        :class:`KafkaError` where it is refused, ``OSError`` where the disk fails (the log must not be used
+        any more)."""
         view = records if isinstance(records, memoryview) else memoryview(records)
         if origin is AppendOrigin.CLIENT:
             header, view = validate(view, self.rules, wall_ms)
-            return self._append_batch(header, view, leader_epoch, wall_ms)
+            if header.producer_id >= 0:
+                earlier = self.producers.check(header, verification)
+                if earlier is not None:
+                    return _duplicate_of(earlier)
+            return self._append_batch(header, view, leader_epoch, wall_ms, None)
         first, info = self.log_end_offset, None
         for batch in iterate(view, partial_tail=False):
-            info = self._append_batch(batch.header, batch.data, leader_epoch, wall_ms)
+            header = batch.header
+            marker = transaction_index.marker_of(header, batch.data) if header.is_control else None
+            if header.producer_id >= 0:
+                if marker is not None:
+                    self.producers.check_marker(header, marker[1], transaction_version)
+                elif (earlier := self.producers.check(header, verification)) is not None:
+                    info = _duplicate_of(earlier)
+                    continue
+            info = self._append_batch(header, batch.data, leader_epoch, wall_ms, marker)
         if info is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "nothing to append")
         if info.duplicate or info.first_offset == first:
@@ -199,16 +221,13 @@ class PartitionLog(SegmentedLog):
         return AppendInfo(first, info.last_offset, info.log_append_time)
 
     def _append_batch(
-        self, header: BatchHeader, view: memoryview, leader_epoch: int, wall_ms: int
+        self,
+        header: BatchHeader,
+        view: memoryview,
+        leader_epoch: int,
+        wall_ms: int,
+        marker: tuple[bool, int] | None,
     ) -> AppendInfo:
-        marker = transaction_index.marker_of(header, view) if header.is_control else None
-        if header.producer_id >= 0:
-            if marker is not None:
-                self.producers.check_marker(header, marker[1])
-            elif (earlier := self.producers.check(header)) is not None:
-                return AppendInfo(
-                    earlier.first_offset, earlier.last_offset, earlier.timestamp, True
-                )
         base = self.log_end_offset
         header = new_tuple(BatchHeader, (base, header.length, leader_epoch, *header[3:]))
         size = len(view)
@@ -315,6 +334,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable, path = self.producers.stable_behind(done), self.active.transaction_index_path
             transaction_index.append_aborted(self.files, path, done, stable)
+            self.active.has_no_aborted = False
             self.names.happened()  # perhaps the first of its segment
 
     def _is_full(
@@ -451,6 +471,10 @@ class PartitionLog(SegmentedLog):
             f"PartitionLog({self.partition}, {self.log_start_offset} to {self.log_end_offset},"
             f" high watermark {self.high_watermark}, {len(self.segments)} segments)"
         )
+
+
+def _duplicate_of(earlier: WrittenBatch) -> AppendInfo:
+    return AppendInfo(earlier.first_offset, earlier.last_offset, earlier.timestamp, True)
 
 
 def _rules(config: LogConfig) -> ValidationRules:

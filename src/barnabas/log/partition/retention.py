@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import SNAPSHOT, file_name
+from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.segments.segment import has_timestamp, mark_deleted
 from barnabas.log.state.producer_state import snapshot_offsets
 

@@ -19,7 +19,8 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import REPAIRED, FileCache
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import REPAIRED
 from barnabas.log.partition import segment_swap, truncation
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments.segment import Located, Segment

@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import (
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import (
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
@@ -23,7 +24,6 @@ from barnabas.log.file_cache import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
-    FileCache,
     file_name,
     offset_of,
 )

@@ -16,9 +16,8 @@ from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition import timestamp_lookup
+from barnabas.log.partition import aborted_ranges, timestamp_lookup
 from barnabas.log.partition.timestamp_lookup import Stamped
-from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import SHORTER, Segment, check_run
 from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
 from barnabas.ports import Disk
@@ -205,12 +204,11 @@ class SegmentedLog:
     # -- by transaction --------------------------------------------------------------------------
 
     def read_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that touch [start, end)."""
+        """(producer id, first offset) of the aborted transactions that touch [start, end). Blocks. Raises
+        :class:`CorruptLogError`, ``OSError``."""
         found: list[tuple[int, int]] = []
         for segment in self.segments[self.segment_index(start) :]:
-            if transaction_index.collect_aborted(
-                self.disk, segment.transaction_index_path, start, end, found
-            ):
+            if aborted_ranges.collect(self, segment, start, end, found):
                 break
         return found
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import SNAPSHOT, file_name
+from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import Located, Segment, remove
 from barnabas.log.state.producer_state import CompletedTransaction, snapshot_offsets

@@ -18,14 +18,14 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import (
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import (
     DELETED,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
     TIME_INDEX,
     TXN_INDEX,
-    FileCache,
     file_name,
 )
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
@@ -98,9 +98,11 @@ class Segment:
         "_recent_ends",
         "_recent_positions",
         "_since_index",
+        "aborted_checked",
         "suffix",
         "base_offset",
         "first_timestamp",
+        "has_no_aborted",
         "index",
         "index_interval",
         "offset_of_max_timestamp",
@@ -135,6 +137,10 @@ class Segment:
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
         """Largest timestamp of its first batch: what rolling by time counts from."""
+        self.aborted_checked: set[tuple[int, int, int, int]] = set()
+        """Entries of its index of aborted transactions whose markers were found."""
+        self.has_no_aborted = False
+        """Whether it is known to have no index of aborted transactions."""
         self._recent_ends = array("q")
         """Offset behind each of the last batches."""
         self._recent_positions = array("q")

@@ -18,6 +18,7 @@ from barnabas.ports import Disk
 from barnabas.record.batch import BatchHeader, BatchView
 from barnabas.record.builder import CONTROL_KEY, END_TRANSACTION_VALUE, ControlType
 from barnabas.record.decode import records_of
+from barnabas.types import Buffer
 
 ENTRY = Struct(">hqqqq")
 
@@ -47,23 +48,16 @@ def append_aborted(
 
 def read_aborted(disk: Disk, path: str) -> list[tuple[int, int, int, int]]:
     """(producer id, first, last, last stable offset) per entry."""
-    if not disk.exists(path):
-        return []
-    data = disk.read_file(path)
+    return entries_of(disk.read_file(path)) if disk.exists(path) else []
+
+
+def entries_of(data: Buffer) -> list[tuple[int, int, int, int]]:
+    """The whole entries of an index's bytes; those of another version have no offset."""
     whole = len(data) - len(data) % ENTRY.size
-    return [entry[1:] for entry in ENTRY.iter_unpack(data[:whole])]
-
-
-def collect_aborted(
-    disk: Disk, path: str, start: int, end: int, found: list[tuple[int, int]]
-) -> bool:
-    """Add what touches [start, end) to `found`; True where no later segment can add to it."""
-    for producer_id, first, last, stable in read_aborted(disk, path):
-        if last >= start and first < end:
-            found.append((producer_id, first))
-        if stable >= end:
-            return True
-    return False
+    return [
+        entry[1:] if entry[0] == 0 else (-1, -1, -1, -1)
+        for entry in ENTRY.iter_unpack(memoryview(data)[:whole])
+    ]
 
 
 def truncate_aborted(files: FileCache, path: str, offset: int) -> None:

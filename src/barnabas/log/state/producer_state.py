@@ -4,8 +4,12 @@ Rebuilt from batch headers (and control records), or read from a ``.snapshot`` f
 before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_marker` decide,
 :meth:`ProducerStates.update` takes note and never refuses.
 
-Source: KIP-98, KIP-360; ``ProducerAppendInfo`` and ``ProducerStateManager`` for behaviour; file schema
-``ProducerSnapshot``.
+A leader appends the first batch of a transaction only where the transaction's coordinator said that the
+partition belongs to it. :class:`Verification` is the proof: made before the coordinator is asked, void as
+soon as any batch or marker of the producer is written (KIP-890).
+
+Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager`` and
+``VerificationStateEntry`` for behaviour; file schema ``ProducerSnapshot``.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.file_cache import SNAPSHOT, file_name, offset_of
+from barnabas.log.file_names import SNAPSHOT, file_name, offset_of
 from barnabas.ports import Disk
 from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from barnabas.types import Buffer, new_tuple
@@ -28,6 +32,8 @@ from barnabas.wire.messages.producer_snapshot import ProducerSnapshot
 BATCHES_KEPT = 5
 _HEAD = Struct(">hI")
 _VERSION = 1
+EPOCHS_BUMPED_SINCE = 2
+"""The level of transaction.version at which every transaction ends with a new epoch."""
 
 
 class WrittenBatch(NamedTuple):
@@ -68,10 +74,45 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
 
 
+class Verification:
+    """That a coordinator is asked about a producer's first batch here. Compared by identity: one that is
+    made later proves nothing of an earlier question."""
+
+    __slots__ = ("bumps_epochs", "epoch", "lowest_sequence", "started_ms")
+
+    def __init__(self, epoch: int, sequence: int, bumps_epochs: bool, started_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        """Of the batches that asked: one with a higher sequence has to come behind it."""
+        self.bumps_epochs = bumps_epochs
+        """The producer has a new epoch for each transaction (transaction.version 2)."""
+        self.started_ms = started_ms
+
+    def lower(self, epoch: int, sequence: int) -> None:
+        """Another batch asks, too."""
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+
+
+TRUSTED = Verification(-1, -1, False, -1)
+"""Stands for every proof: of appends that nobody has to verify."""
+
+
+class TransactionalWriter(NamedTuple):
+    """Who writes a batch of a transaction by way of a coordinator of this broker."""
+
+    id: int
+    epoch: int
+    verification: Verification | None = TRUSTED
+    """None: its transaction is open here."""
+
+
 class ProducerStates:
     """All producers of one partition. `end_offset` is the offset behind what it has seen."""
 
-    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated")
+    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated", "verifications")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -80,24 +121,51 @@ class ProducerStates:
         """First offset by producer id, in order of the offsets."""
         self.unreplicated: list[CompletedTransaction] = []
         """Completed, but the marker is not below the high watermark yet."""
+        self.verifications: dict[int, Verification] = {}
+        """By producer id; on a leader only."""
 
     # -- deciding --------------------------------------------------------------------------------
 
-    def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """May this data batch be appended? The earlier batch where it is a duplicate. Batches without
-        a sequence (a coordinator's) are held to the epoch only. Raises :class:`KafkaError`."""
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            # Its state may have expired or gone with deleted segments: any start is accepted (KIP-360).
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, wall_ms: int
+    ) -> Verification | None:
+        """A batch of a transaction is to be appended: what to hand to `check` once the coordinator has
+        agreed. None where the transaction is open here, and nobody has to be asked."""
+        if self.has_open_transaction(producer_id, epoch):
             return None
+        known = self.verifications.get(producer_id)
+        if known is None:
+            known = Verification(epoch, sequence, bumps_epochs, wall_ms)
+            self.verifications[producer_id] = known
+        else:
+            known.lower(epoch, sequence)
+        return known
+
+    def check(
+        self, header: BatchHeader, verification: Verification | None = TRUSTED
+    ) -> WrittenBatch | None:
+        """May this data batch be appended? The earlier batch where it is a duplicate. Batches without
+        a sequence (a coordinator's) are held to the epoch only. `verification` is that of a batch which
+        begins a transaction. Raises :class:`KafkaError`."""
+        entry = self.entries.get(header.producer_id)
         first = header.base_sequence
-        if header.producer_epoch == entry.epoch and first >= 0:
+        if entry is not None and header.producer_epoch == entry.epoch and first >= 0:
             last = header.last_sequence
             for batch in entry.batches:
                 if batch.first_sequence == first and batch.last_sequence == last:
                     return batch
+        if header.is_transactional and verification is not TRUSTED:
+            self._check_verified(header, verification)
+        known = self.verifications.get(header.producer_id) if self.verifications else None
+        if entry is None:
+            if first >= 0 and known is not None:
+                _check_first_sequence(header, known, is_new=True)
+            # Its state may have expired or gone with deleted segments: any start is accepted (KIP-360).
+            return None
         _check_epoch(header, entry)
         if first >= 0:
+            if known is not None:
+                _check_first_sequence(header, known, is_new=False)
             _check_sequence(header, entry)
         if entry.transaction_start is not None and not header.is_transactional:
             raise KafkaError(
@@ -106,12 +174,36 @@ class ProducerStates:
             )
         return None
 
-    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """May this transaction marker be appended? Raises :class:`KafkaError`."""
+    def _check_verified(self, header: BatchHeader, verification: Verification | None) -> None:
+        """Records of a transaction never enter the log without its coordinator's knowledge."""
+        producer_id = header.producer_id
+        if self.has_open_transaction(producer_id, header.producer_epoch):
+            return
+        if verification is None or self.verifications.get(producer_id) is not verification:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+            )
+
+    def check_marker(
+        self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0
+    ) -> None:
+        """May this transaction marker be appended? From transaction.version 2 on its epoch is above that of
+        the transaction; the same epoch is a repetition where the transaction has ended. Raises
+        :class:`KafkaError`."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
         _check_epoch(header, entry)
+        if (
+            transaction_version >= EPOCHS_BUMPED_SINCE
+            and header.producer_epoch == entry.epoch
+            and entry.transaction_start is not None
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker has epoch {entry.epoch} of producer {header.producer_id}'s open transaction:"
+                " it belongs to an earlier one",
+            )
         if coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -139,6 +231,9 @@ class ProducerStates:
         producer_id = header.producer_id
         if producer_id < 0:
             return None
+        if self.verifications and header.attributes & TRANSACTIONAL:
+            # The transaction is open now, or it has ended: what was asked before proves nothing more.
+            self.verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(header.producer_epoch)
@@ -210,12 +305,18 @@ class ProducerStates:
         ]
         for producer_id in old:
             del self.entries[producer_id]
+        self.verifications = {
+            producer_id: known
+            for producer_id, known in self.verifications.items()
+            if wall_ms - known.started_ms < expiration_ms
+        }
         return len(old)
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
         self.open_transactions.clear()
         self.unreplicated.clear()
+        self.verifications.clear()
         self.end_offset = end_offset
 
     # -- snapshots -------------------------------------------------------------------------------
@@ -299,6 +400,15 @@ def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
     expected = (entry.last_sequence + 1) & 0x7FFFFFFF
     if first != expected:
         raise _out_of_order(header, f"{expected} is next")
+
+
+def _check_first_sequence(header: BatchHeader, known: Verification, *, is_new: bool) -> None:
+    """Of a producer's batches that wait for one answer none overtakes the lowest."""
+    first = header.base_sequence
+    if is_new and known.bumps_epochs and first != 0:
+        raise _out_of_order(header, "a producer that nothing is known of begins with sequence 0")
+    if first > known.lowest_sequence:
+        raise _out_of_order(header, f"{known.lowest_sequence} waits to be appended first")
 
 
 def _out_of_order(header: BatchHeader, why: str) -> KafkaError:

@@ -24,7 +24,7 @@ from barnabas.log.checkpoints import (
     write_offsets,
 )
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import LOG
+from barnabas.log.file_names import LOG
 from barnabas.ports import Disk, Ports
 from barnabas.raft.core.batches import ControlRecord, control_records, iter_runs
 from barnabas.record.batch import CorruptBatchError

@@ -6,6 +6,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.group.machine import GroupMachine
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments.transaction_index import marker_of
 from barnabas.record.decode import records_of
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
@@ -31,12 +32,21 @@ class CoordinatorsKnowTheirLogs(Checker):
     ) -> None:
         where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
         told: dict[str, dict[Place, int]] = {}
+        pending: dict[int, list[tuple[str, Place, int]]] = {}
+        """By producer id: what holds once its transaction is committed."""
         for segment in log.segments:
             if node.machine.disk.is_rotten(segment.path):
                 return  # what rotted is judged by who reads it
             for located in segment.headers():
                 header = located.header
-                if header.is_control or header.next_offset > log.high_watermark:
+                if header.next_offset > log.high_watermark:
+                    continue
+                if header.is_control:
+                    marker = marker_of(header, memoryview(segment.view(located).data))
+                    ended = pending.pop(header.producer_id, [])
+                    if marker is not None and not marker[0]:
+                        for group_id, place, offset in ended:
+                            told.setdefault(group_id, {})[place] = offset
                     continue
                 for record in records_of(segment.view(located)):
                     decoded = shard.machine.decode(record.key, record.value)
@@ -49,6 +59,9 @@ class CoordinatorsKnowTheirLogs(Checker):
                     value = getattr(decoded, "value", None)
                     if value is None:
                         known.pop(place, None)
+                    elif header.is_transactional:
+                        open_one = pending.setdefault(header.producer_id, [])
+                        open_one.append((group.group, place, value.offset))
                     else:
                         known[place] = value.offset
         offsets = shard.machine.offsets

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.broker.broker import Broker
+from barnabas.group.classic_group import ClassicGroup
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.records.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from barnabas.group.records.group_metadata_key import GroupMetadataKey
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import History, Violation
-from barnabas.sim.offset_commits import GONE, Attempt, Commits
+from barnabas.sim.offset_commits import GONE, CommitAttempt, Commits
 from barnabas.sim.world.world import World
 from barnabas.wire.errors import ErrorCode
 
@@ -69,21 +72,34 @@ def _judged(
 
         def take_due(self, at: Instant) -> Outcome | None:
             outcome = super().take_due(at)
-            made: list[Attempt] = []
+            made: list[CommitAttempt] = []
             for record in outcome.records if outcome is not None else ():
                 if isinstance(record.key, OffsetCommitKey) and record.value is None:
                     place = (record.key.topic, record.key.partition)
                     _check(self, record.key.group, place, at.wall_ms)
                     made += commits.begin(record.key.group, {place: GONE})
                     world.totals["offsets expired"] += 1
-                elif record.value is None:
-                    on_group_expired(record.key.group)
-                    world.totals["groups expired"] += 1
+            for group_id in _gone(outcome):
+                on_group_expired(group_id)
+                world.totals["groups expired"] += 1
             if made and outcome is not None:
                 _tell_end(outcome, commits, made)
             return outcome
 
     return Judged
+
+
+def _gone(outcome: Outcome | None) -> list[str]:
+    """Groups that are no more; not those that only are of another kind now."""
+    records = [] if outcome is None else outcome.records
+    kept = {r.key.group for r in records if isinstance(r.key, GroupMetadataKey) and r.value}
+    gone = [
+        record.key.group if isinstance(record.key, GroupMetadataKey) else record.key.group_id
+        for record in records
+        if record.value is None
+        and isinstance(record.key, (GroupMetadataKey, ConsumerGroupMetadataKey))
+    ]
+    return [group_id for group_id in gone if group_id not in kept]
 
 
 def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: int) -> None:
@@ -92,10 +108,10 @@ def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: in
     where = f"of group {group_id} the offset of {place} expires"
     if group is None or known is None:
         raise Violation(f"{where}, and there is none")
-    if group.members and (group.topics is None or place[0] in group.topics):
-        raise Violation(f"{where}, which its members {sorted(group.members)} read")
+    if len(group.members) and (group.topics is None or place[0] in group.topics):
+        raise Violation(f"{where}, which its {len(group.members)} members read")
     since = known.commit_ms
-    if group.protocol_type is not None:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         since = min(since, group.state_wall_ms)
     retention_ms = machine.table.offsets_settings.retention_minutes * 60_000
     least = known.expire_ms if known.expire_ms >= 0 else since + retention_ms
@@ -103,7 +119,7 @@ def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: in
         raise Violation(f"{where} at {now}, not before {least} was it due: {known}")
 
 
-def _tell_end(outcome: Outcome, commits: Commits, made: list[Attempt]) -> None:
+def _tell_end(outcome: Outcome, commits: Commits, made: list[CommitAttempt]) -> None:
     settled = outcome.on_settled
 
     def on_settled(error: ErrorCode, at: Instant) -> Outcome:

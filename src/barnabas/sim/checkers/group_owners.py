@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
 from barnabas.group.classic_group import ClassicGroup, GroupState
+from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -35,6 +36,9 @@ class OneOwnerPerGeneration(Checker):
             if topic is None:
                 return
             for group_id, group in shard.machine.table.groups.committed_items():
+                if isinstance(group, ConsumerGroup):
+                    check_owners(group, node.id)
+                    continue
                 key = (group_id, group.generation, topic.id)
                 if key not in seen and group.is_in(GroupState.STABLE):
                     seen.add(key)
@@ -65,3 +69,25 @@ class OneOwnerPerGeneration(Checker):
                     f"group {key[0]}, generation {key[1]}: {partition} belongs to"
                     f" {known[partition]} and, says node {node.id}, to {owner}"
                 )
+
+
+def check_owners(group: ConsumerGroup, node: int) -> None:
+    """What is committed of a consumer group: each partition belongs to one member, given up or not."""
+    owners: dict[tuple[Uuid, int], str] = {}
+    for member_id, member in group.members.committed_items():
+        for assigned in (member.assigned, member.revoking):
+            for topic_id, partitions in assigned.items():
+                for partition in partitions:
+                    other = owners.setdefault((topic_id, partition), member_id)
+                    if other != member_id:
+                        raise Violation(
+                            f"group {group.group_id}, epoch {group.committed_epochs()[0]}: {other} and"
+                            f" {member_id} both own partition {partition} of {topic_id.hex()}"
+                            f" (coordinator on node {node})"
+                        )
+    epoch, assignment_epoch = group.committed_epochs()
+    if assignment_epoch > epoch:
+        raise Violation(
+            f"group {group.group_id}: the assignment of epoch {assignment_epoch} is newer than the"
+            f" group's, {epoch} (coordinator on node {node})"
+        )

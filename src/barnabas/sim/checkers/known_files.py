@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.broker.broker import Broker
-from barnabas.log.file_cache import CLEANED, LOG, REPAIRED, SWAP
+from barnabas.log.file_names import CLEANED, LOG, REPAIRED, SWAP
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation

@@ -2,7 +2,7 @@
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `targeted_crashes`,
 `unclean_recovery`, `mid_turn_crashes`, `networks`, `clocks`, `disks`, `latent_corruption`, `directories`,
-`reassignments` and `membership`; `budget` says how much may be broken at once.
+`reassignments`, `transactions` and `membership`; `budget` says how much may be broken at once.
 Every fault ends: the schedule repairs what it broke.
 """
 
@@ -22,6 +22,7 @@ from barnabas.sim.faults import (
     quorum_loss,
     reassignments,
     targeted_crashes,
+    transactions,
     unclean_recovery,
 )
 from barnabas.sim.faults.injection import Strike, Struck
@@ -45,6 +46,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-power": targeted_crashes.ambush_power,
     "ambush-surveys": unclean_recovery.ambush_surveys,
     "ambush-moves": reassignments.ambush_moves,
+    "ambush-transactions": transactions.ambush_transactions,
     "kill-within": mid_turn_crashes.kill_within,
     "power-within": mid_turn_crashes.power_within,
     "pause": clocks.pause,

@@ -16,6 +16,7 @@ from barnabas.metadata.features import (
     ELR_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    TRANSACTION_VERSION,
     supported,
 )
 from barnabas.sim.history import Violation
@@ -143,6 +144,13 @@ async def change_levels(o: Operator) -> None:
     await set_level(o, name, level, o.rng.choice([UPGRADE, UPGRADE, DOWNGRADE]))
 
 
+async def change_transactions(o: Operator) -> None:
+    """The two generations of transactions, up and down while some are open (KIP-890)."""
+    low, high = supported()[TRANSACTION_VERSION]
+    level = o.rng.randrange(low, high + 1)
+    await set_level(o, TRANSACTION_VERSION, level, o.rng.choice([UPGRADE, DOWNGRADE]))
+
+
 async def climb(o: Operator) -> None:
     """metadata.version a few steps up, so that the cluster lives at levels between; now and then all the way,
     or down, which is mostly refused."""
@@ -252,6 +260,7 @@ ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "throttles replicas": throttle,
     "cordons": cordon,
     "changes levels": change_levels,
+    "changes transactions": change_transactions,
     "switches ELR on": elr_on,
     "switches ELR off": elr_off,
     "makes the quorum dynamic": make_dynamic,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
-from barnabas.client.consumers.group_member import GroupMemberSettings
+from barnabas.client.consumers.group_member import CLASSIC, GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST
 from barnabas.sim.cluster import ProgramFault, SimCluster
@@ -16,7 +16,7 @@ from barnabas.sim.history import Reading, Violation
 from barnabas.sim.workload.consumer_behaviours import WHIMS
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
@@ -38,6 +38,9 @@ class ConsumerPlan:
     """After how long, at most, it leaves its group and another takes its place; 0 is never."""
     session_timeout_ms: int = 6_000
     assignors: Sequence[str] = ("range", "roundrobin")
+    remote_assignor: str | None = None
+    protocol: str = CLASSIC
+    """Of the group; where members of one differ, it moves between the kinds while it runs."""
     is_static: bool = False
     """Its place in the group has an instance id, which those who follow each other share (KIP-345)."""
     overlaps: bool = False
@@ -67,7 +70,11 @@ class ConsumerClient:
         self.topics = plan.topics
         """To which it subscribes at present."""
         self.paused: set[TopicPartition] = set()
+        self.protocol = CLASSIC if speaks else plan.protocol
+        """Libraries of old know only one."""
         self.consumer = self._consumer()
+        if self.protocol != CLASSIC:
+            workload.history.coordinated.add(plan.group)
 
     def _consumer(self) -> Consumer:
         plan = self.plan
@@ -76,6 +83,8 @@ class ConsumerClient:
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,
             instance_id=plan.name if plan.is_static else None,
+            protocol=self.protocol,
+            remote_assignor=plan.remote_assignor,
         )
         consumer = Consumer(
             self.client,
@@ -142,6 +151,7 @@ class ConsumerClient:
         attempts = history.commits.begin(
             group, {(tp.topic, tp.partition): offset for tp, offset in positions.items()}
         )
+        others = self._of_others(consumer, positions)
         try:
             await consumer.commit(positions)
         except (ChannelError, KafkaError):
@@ -150,12 +160,30 @@ class ConsumerClient:
             )
         history.commits.acknowledge(attempts)
         history.operations += len(positions)
-        if positions and who is not None and 0 <= who.generation < newest:
+        if others and not history.may_be_anew(group):
+            raise Violation(f"{self.plan.name}, {who}, could commit what others had: {others}")
+        judged = self.plan.group not in history.coordinated
+        if judged and positions and who is not None and 0 <= who.generation < newest:
             raise Violation(
                 f"{self.plan.name} could commit {positions} in generation {who.generation} of {group},"
                 f" though {newest} had begun"
             )
         return True
+
+    def _of_others(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """Which of these another member of a consumer group was given in a later epoch than this one's."""
+        history, group, who = self.workload.history, self.plan.group, consumer.identity
+        if who is None or who.generation < 0 or group not in history.coordinated:
+            return {}
+        me = who.instance_id or who.member_id
+        held = {tp: history.holders.get((group, (tp.topic, tp.partition))) for tp in positions}
+        return {
+            tp: holder
+            for tp, holder in held.items()
+            if holder is not None and holder[0] > who.generation and holder[1] != me
+        }
 
     async def _come_and_go(self) -> None:
         while not self.workload.stopped:
@@ -221,6 +249,8 @@ class ConsumerClient:
             self._maybe_raise("data")
         if self.consumer.failure is not None:
             # Fenced: a request of the one before it, with its instance id, came later than its own.
+            if self.consumer.failure.code is ErrorCode.UNSUPPORTED_VERSION:
+                self.protocol = CLASSIC  # operators switch ``group.version`` off
             self.client.tasks.start(self.consumer.close())
             self.consumer = self._consumer()
             self.consumer.subscribe(self.topics)

@@ -16,11 +16,13 @@ from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
+from barnabas.sim.ledger import LEDGER, Ledger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.sim.workload.recreated_topics import RemadeTopic
+from barnabas.sim.workload.transactions import CommittedReader, Processor, ProcessorPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
@@ -47,6 +49,8 @@ class WorkloadPlan:
     readers: tuple[ReaderPlan, ...] = ()
     operators: tuple[tuple[str, Mapping[str, float], float], ...] = ()
     """(name, weights of habits, longest rest in milliseconds)."""
+    processors: tuple[ProcessorPlan, ...] = ()
+    """Those that write in transactions."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
     """By client: the newest versions that it speaks, where those are not the newest there are."""
 
@@ -55,7 +59,8 @@ class WorkloadPlan:
         """Of everybody who may be left out."""
         producers = [plan.name for plan in self.producers]
         readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
-        return [*producers, *readers, *(o[0] for o in self.operators)]
+        processors = [plan.name for plan in self.processors]
+        return [*producers, *processors, *readers, *(o[0] for o in self.operators)]
 
 
 class Workload:
@@ -87,12 +92,16 @@ class Workload:
         self.producers = [ProducerClient(self, p) for p in plan.producers if p.name not in skipped]
         self.consumers = [ConsumerClient(self, c) for c in plan.consumers if c.name not in skipped]
         self.readers = [ReaderClient(self, r) for r in plan.readers if r.name not in skipped]
+        self.ledger = Ledger()
+        self.processors = [Processor(self, p) for p in plan.processors if p.name not in skipped]
+        self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
 
     @property
     def is_ready(self) -> bool:
         """Whether every topic is there."""
-        return len(self.topics) == len(self.plan.topics)
+        has_ledger = self.committed_reader is not None or not self.processors
+        return len(self.topics) == len(self.plan.topics) and has_ledger
 
     def client(self, name: str) -> Client:
         return self.cluster.client(name, self.plan.newest.get(name, NO_BOUNDS))
@@ -103,6 +112,7 @@ class Workload:
     async def _begin(self) -> None:
         for topic in self.plan.topics:
             await self._create(topic)
+        await self._begin_transactions()
         for producer in self.producers:
             producer.start()
         for consumer in self.consumers:
@@ -112,7 +122,25 @@ class Workload:
         for operator in self.operators:
             operator.start()
 
+    async def _begin_transactions(self) -> None:
+        """Operators do not know of the ledger: nothing of it is deleted."""
+        if not self.processors:
+            return
+        count = self.processors[0].plan.partitions
+        await self._create_until_there(TopicPlan(LEDGER, count))
+        self.committed_reader = CommittedReader(self.cluster, self.ledger, "committed", count)
+        for processor in self.processors:
+            processor.start()
+
     async def _create(self, topic: TopicPlan) -> None:
+        await self._create_until_there(topic)
+        self.topics[topic.name] = self.history.topics[topic.name] = topic.partitions
+        for partition in range(topic.partitions if topic.promise.expires else 0):
+            self.history.on_cut(topic.name, partition, OFFSET_MAX)
+        self.history.operations += 1
+        self.cluster.world.note(f"topic {topic.name} created")
+
+    async def _create_until_there(self, topic: TopicPlan) -> None:
         admin = Admin(self.admin)
         wanted = NewTopic(topic.name, topic.partitions, self.replication, topic.configs)
         while True:
@@ -123,11 +151,6 @@ class Workload:
             except (ChannelError, KafkaError):
                 pass
             await self.admin.tasks.sleep(200)
-        self.topics[topic.name] = self.history.topics[topic.name] = topic.partitions
-        for partition in range(topic.partitions if topic.promise.expires else 0):
-            self.history.on_cut(topic.name, partition, OFFSET_MAX)
-        self.history.operations += 1
-        self.cluster.world.note(f"topic {topic.name} created")
 
     def stop_producing(self) -> None:
         """What is under way goes on; each producer sends one last record to each of its partitions,
@@ -140,6 +163,10 @@ class Workload:
     def operators_at_work(self) -> list[str]:
         """Those who still do what they began before they were to stop."""
         return [operator.name for operator in self.operators if operator.is_at_work]
+
+    def processors_at_work(self) -> list[str]:
+        """Those who still do what they began before they were to stop."""
+        return [processor.name for processor in self.processors if processor.is_at_work]
 
     def prefer_leaders(self) -> list[bool]:
         """Every preferred replica shall lead, which others may have done for a while: what it has is what

@@ -11,7 +11,8 @@ import pytest
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.directories.future_log_copy import align, append_run, begin
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import CLEANED, REPAIRED, FileCache
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import CLEANED, REPAIRED
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog

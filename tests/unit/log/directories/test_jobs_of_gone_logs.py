@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compactor import LocalCompactor
-from barnabas.log.file_cache import LOG
+from barnabas.log.file_names import LOG
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.partition_log import PartitionLog
 from tests.unit.log.directories.test_checkpoints_on_their_way import OTHER_ID, create

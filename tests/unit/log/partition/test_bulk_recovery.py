@@ -9,7 +9,8 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import LOG, FileCache
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import LOG
 from barnabas.log.partition import bulk_recovery, log_loader
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.raft.core.batches import data_batch

@@ -10,7 +10,8 @@ from barnabas.host.disk import HostDisk
 from barnabas.log.checkpoints import CLEANER, RECOVERY_POINT
 from barnabas.log.config import LogConfig
 from barnabas.log.directories.log_directory import OFFSET_MAX, LogDirectory
-from barnabas.log.file_cache import LOG, FileCache, file_name
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import LOG, file_name
 from barnabas.log.partition.log_loader import open_log
 from barnabas.record.builder import build_batch
 from barnabas.types import ZERO_UUID, TopicPartition

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import LOG, FileCache
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import LOG
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch

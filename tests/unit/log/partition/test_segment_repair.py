@@ -7,7 +7,7 @@ import random
 import pytest
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import LOG
+from barnabas.log.file_names import LOG
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.segment_repair import SegmentRepair
 from barnabas.log.segments.segment import Located, Segment

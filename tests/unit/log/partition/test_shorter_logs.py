@@ -12,7 +12,7 @@ from barnabas.log import checkpoints
 from barnabas.log.directories import segment_manifest
 from barnabas.log.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import DELETED, LOG
+from barnabas.log.file_names import DELETED, LOG
 from barnabas.log.partition import segment_repair
 from barnabas.record.batch import iterate
 from barnabas.types import TopicPartition

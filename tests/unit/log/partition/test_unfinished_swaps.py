@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.log.file_cache import LOG, SWAP, file_name
+from barnabas.log.file_names import LOG, SWAP, file_name
 from barnabas.log.partition import segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import HEADER_SIZE

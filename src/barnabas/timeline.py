@@ -1,6 +1,6 @@
 """Maps that know two states: the newest, and what is committed; and how to undo the difference.
 
-Every change made while an offset is open is noted in a :class:`TimelineJournal` shared by all maps of one
+Every change made while an offset is open is noted in a :class:`Journal` shared by all maps of one
 machine. `commit_to` forgets notes, `revert_to` plays them back. Cost and memory go with what is
 uncommitted only.
 
@@ -28,7 +28,7 @@ class _Change(NamedTuple):
     before: Any
 
 
-class TimelineJournal:
+class Journal:
     """Changes that are not committed, in their order."""
 
     __slots__ = ("_changes", "committed", "offset")
@@ -72,7 +72,7 @@ class TimelineMap(Generic[K, V]):
 
     __slots__ = ("_dirty", "_journal", "_newest")
 
-    def __init__(self, journal: TimelineJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._newest: dict[K, V] = {}
         self._dirty: dict[K, deque[V | None]] = {}

@@ -1,0 +1,181 @@
+"""Group coordinators: how long until a consumer reads, until a large group has rebalanced, and what large
+assignments cost.
+
+Usage: ``python -m bench.groups [--systems kafka,barnabas] [--members 1000] [--rounds 3]``. Beside Apache
+Kafka where its files are (`make peers`). Writes ``bench/results/groups.txt``.
+
+first-record: subscribe to the first record, on a cluster at rest whose topic has records; median.
+rebalance: a group of half of the members is at rest, the other half joins at once; until every member has
+its one partition. All members are of one client process, with the heartbeats that the coordinator asks for.
+assignment: seconds of the machine, and bytes of records, for 100,000 partitions (Barnabas only).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer
+
+from barnabas.client.consumers.consumer_protocol_member import ConsumerProtocolMember
+from barnabas.client.consumers.group_member import CONSUMER, GroupMemberSettings
+from barnabas.host.client import connect
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from bench import workloads
+from bench.systems import ROOT, SYSTEMS, System
+
+LINES: list[str] = []
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+    LINES.append(text)
+
+
+def first_record(system: System, protocol: str, rounds: int) -> list[float]:
+    """Milliseconds from subscribe to the first record."""
+    with connect(system.bootstrap) as connected:
+        connected.create_topic(f"first-{protocol}", partitions=3, replication_factor=3)
+    producer = Producer({"bootstrap.servers": system.bootstrap})
+    for index in range(300):
+        producer.produce(f"first-{protocol}", b"x", partition=index % 3)
+    producer.flush(30)
+    found = []
+    for round_ in range(rounds + 1):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": system.bootstrap,
+                "group.id": f"first-{protocol}-{round_}",
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        began = time.perf_counter()
+        consumer.subscribe([f"first-{protocol}"])
+        while True:
+            message = consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                break
+        found.append((time.perf_counter() - began) * 1000)
+        consumer.close()
+    return found[1:]  # the first one may have made the groups' topic
+
+
+def rebalance(system: System, members: int) -> tuple[float, float]:
+    """Seconds until `members` have one partition each: from nothing with half of them, then with all."""
+    topic = "large-group"
+    with connect(system.bootstrap) as connected:
+        connected.create_topic(topic, partitions=members, replication_factor=1)
+        owned: dict[int, set[TopicPartition]] = {}
+
+        def join(number: int) -> None:
+            mine = owned.setdefault(number, set())
+
+            def receive(parts: list[TopicPartition]) -> None:
+                mine.update(parts)
+                if balanced():
+                    connected.nudge()
+
+            ConsumerProtocolMember(
+                connected.client,
+                "large",
+                [topic],
+                GroupMemberSettings(protocol=CONSUMER),
+                on_assigned=receive,
+                on_revoked=mine.difference_update,
+                purpose=f"members {number % 8}",
+            ).start()
+
+        def balanced() -> bool:
+            share = members // len(owned)
+            held = [len(mine) for mine in owned.values()]
+            return sum(held) == members and max(held) <= share
+
+        times = []
+        for first, last in ((0, members // 2), (members // 2, members)):
+            began = time.perf_counter()
+            for number in range(first, last):
+                join(number)
+            if not connected.run_until(balanced, 120_000):
+                raise TimeoutError(f"{sum(map(len, owned.values()))} of {members} are owned")
+            times.append(time.perf_counter() - began)
+    return times[0], times[1]
+
+
+def assignment(partitions: int, members: int) -> None:
+    """The machine alone."""
+    from tests.unit.group.world import World  # a broker's coordinators on a log in memory
+
+    world = World(1, group_consumer_assignment_interval_ms="0")
+    _fill(world.image, partitions)
+    world.tell()
+    began = time.perf_counter()
+    slowest = 0.0
+    for number in range(members):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=f"m{number}",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        at = time.perf_counter()
+        answer = world.ask(request)
+        slowest = max(slowest, time.perf_counter() - at)
+        assert not answer.error_code, answer
+    total = time.perf_counter() - began
+    sizes = [len(batch) for batch in world.logs[0].batches]
+    say(
+        f"assignment  {partitions} partitions, {members} members join one after the other:"
+        f" {total:.2f} s, slowest join {slowest * 1000:.0f} ms,"
+        f" {sum(sizes)} bytes written, largest batch {max(sizes)}"
+    )
+
+
+def _fill(image: MetadataImage, partitions: int) -> None:
+    topic_id = Uuid(b"\0" * 15 + b"\1")
+    image.replay(TopicRecord(name="t", topic_id=topic_id))
+    for index in range(partitions):
+        image.replay(
+            PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1)
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--systems", default="kafka,barnabas")
+    parser.add_argument("--members", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.systems.split(","):
+            system = SYSTEMS[name](Path(scratch) / name)
+            try:
+                workloads.start(system, measure=False)
+                for protocol in ("classic", "consumer"):
+                    times = first_record(system, protocol, options.rounds)
+                    say(
+                        f"first-record  {name}, {protocol}: median {statistics.median(times):.0f} ms,"
+                        f" {min(times):.0f} to {max(times):.0f}"
+                    )
+                half, whole = rebalance(system, options.members)
+                say(
+                    f"rebalance  {name}: {options.members // 2} members join in {half:.2f} s,"
+                    f" as many again in {whole:.2f} s"
+                )
+            finally:
+                system.stop()
+    for members in (1, 10, 100):
+        assignment(100_000, members)
+    (ROOT / "bench" / "results" / "groups.txt").write_text("\n".join(LINES) + "\n")
+
+
+if __name__ == "__main__":
+    main()

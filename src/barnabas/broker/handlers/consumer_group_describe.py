@@ -1,0 +1,65 @@
+"""ConsumerGroupDescribe.
+
+Behaviour: state, epochs, members, present and target assignment of consumer groups. Every group answers
+for itself; one of another kind is GROUP_ID_NOT_FOUND. UNSUPPORTED_VERSION where ``group.version`` is 0.
+
+Version notes: 1 tells members of the classic protocol from others (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id
+from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
+from barnabas.group.consumer.describing import describe_consumer_group
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from barnabas.wire.messages.consumer_group_describe_response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from barnabas.wire.request import Api, RequestContext
+
+
+def error_response(
+    request: ConsumerGroupDescribeRequest, code: int, message: str
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=code, error_message=message or None)
+            for group_id in request.group_ids
+        ]
+    )
+
+
+API = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    error_response,
+    "group",
+    "describe",
+)
+
+
+def handle(
+    request: ConsumerGroupDescribeRequest, ctx: RequestContext, role: GroupRole
+) -> ConsumerGroupDescribeResponse:
+    if not role.groups.serves_consumer_groups:
+        return error_response(request, ErrorCode.UNSUPPORTED_VERSION, "")
+    groups = [_describe(role, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(role: GroupRole, group_id: str) -> DescribedGroup:
+    if code := check_group_id(group_id):
+        return DescribedGroup(group_id=group_id, error_code=code)
+    try:
+        return role.groups.read(
+            group_id, lambda machine: describe_consumer_group(machine.table, group_id)
+        )
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)

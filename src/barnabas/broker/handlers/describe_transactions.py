@@ -1,0 +1,62 @@
+"""DescribeTransactions.
+
+Behaviour: state, producer, time-out and partitions of transactional ids that this broker coordinates; each
+with its own error (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, TRANSACTIONAL_ID_NOT_FOUND). KIP-664.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.transaction.queries import describe_transaction
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
+from barnabas.wire.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(
+    request: DescribeTransactionsRequest, code: int, message: str
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            TransactionState(transactional_id=name, error_code=code)
+            for name in request.transactional_ids
+        ]
+    )
+
+
+API = Api(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    DescribeTransactionsRequest,
+    error_response,
+    "transactional-id",
+    "describe",
+)
+
+
+def handle(
+    request: DescribeTransactionsRequest, ctx: RequestContext, broker: Broker
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(broker, name) for name in request.transactional_ids]
+    )
+
+
+def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+    code = ErrorCode.INVALID_REQUEST
+    if transactional_id:
+        query = partial(describe_transaction, transactional_id=transactional_id)
+        try:
+            return broker.transactions.coordinators.read(transactional_id, query)
+        except KafkaError as error:
+            code = error.code
+    return TransactionState(transactional_id=transactional_id, error_code=code)

@@ -1,0 +1,60 @@
+"""EndTxn.
+
+Behaviour: the coordinator decides commit or abort of a producer's transaction, and answers when the decision
+is committed to ``__transaction_state``. The markers follow; until they are written the producer is told
+CONCURRENT_TRANSACTIONS where it begins the next transaction.
+
+Version notes: before 2 a fenced producer is told INVALID_PRODUCER_EPOCH (KIP-588). A client that speaks 5 is
+one of ``transaction.version`` 2: the answer has the producer's next epoch, and its next id where there was no
+epoch left (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.transaction.ending import Ending
+from barnabas.transaction.machine import TransactionMachine
+from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.end_txn_request import EndTxnRequest
+from barnabas.wire.messages.end_txn_response import EndTxnResponse
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+FENCED_SINCE = 2
+BUMPS_SINCE = 5
+API = Api(
+    ApiKey.END_TXN, EndTxnRequest, top_level_error(EndTxnResponse), "transactional-id", "write"
+)
+
+
+def handle(request: EndTxnRequest, ctx: RequestContext, broker: Broker) -> Parked:
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no transactional id")
+    parked = Parked()
+    version = BUMPS_EPOCH_SINCE if ctx.api_version >= BUMPS_SINCE else 0
+
+    def end(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> Outcome:
+        wish = Ending(
+            request.producer_id, request.producer_epoch, request.committed, version, fresh_id
+        )
+        return machine.end_transaction(request.transactional_id, wish, at)
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            code = result.code
+            if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_SINCE:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            parked.complete(EndTxnResponse(error_code=code))
+        else:
+            parked.complete(result)
+
+    broker.transactions.coordinators.write_with_id(request.transactional_id, end, done)
+    return parked

@@ -1,0 +1,50 @@
+"""ListTransactions.
+
+Behaviour: the transactional ids that this broker coordinates, those that pass all filters: states (names that
+no state has are told apart), producer ids, how long the transaction is open, and a pattern that the whole
+transactional id matches. COORDINATOR_LOAD_IN_PROGRESS while a coordinator is loaded. KIP-664.
+
+Version notes: 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.transaction.id_pattern import compile_pattern
+from barnabas.transaction.queries import Filters, known_states, list_transactions
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
+from barnabas.wire.messages.list_transactions_response import ListTransactionsResponse
+from barnabas.wire.request import Api, RequestContext, top_level_error
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+API = Api(
+    ApiKey.LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    top_level_error(ListTransactionsResponse),
+    "transactional-id",
+    "describe",
+)
+
+
+def handle(
+    request: ListTransactionsRequest, ctx: RequestContext, broker: Broker
+) -> ListTransactionsResponse:
+    pattern = request.transactional_id_pattern
+    states, unknown = known_states(request.state_filters)
+    filters = Filters(
+        states,
+        frozenset(request.producer_id_filters),
+        request.duration_filter,
+        compile_pattern(pattern) if pattern else None,
+    )
+    query = partial(list_transactions, filters=filters, wall_ms=broker.ports.clock.wall_ms())
+    found = broker.transactions.coordinators.read_all(query)
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[one for of_partition in found for one in of_partition],
+    )

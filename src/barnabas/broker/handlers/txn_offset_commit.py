@@ -1,0 +1,170 @@
+"""TxnOffsetCommit.
+
+Behaviour: offsets of existing partitions are written to ``__consumer_offsets`` as part of a producer's
+transaction; readers see them once its marker is written, and never where the transaction is aborted. The
+coordinator of transactions is asked first whether the partition of ``__consumer_offsets`` belongs to the
+transaction. A member of an earlier generation, or one that the group does not know, is refused (KIP-447).
+
+Version notes: 2 has leader epochs, 3 member, instance and generation (KIP-447), from 4 on the producer
+knows TRANSACTION_ABORTABLE; from 5 on the request adds the partition to the transaction (KIP-890). Before 2
+COORDINATOR_LOAD_IN_PROGRESS is COORDINATOR_NOT_AVAILABLE: producers of that time fail at the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordinator.coordinator_shard import Instant, answer_of
+from barnabas.broker.transaction.first_writes import (
+    Proceed,
+    Proof,
+    Question,
+    begin_group_verification,
+)
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Outcome
+from barnabas.log.state.producer_state import TransactionalWriter
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.types import OFFSETS_TOPIC, Uuid
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from barnabas.wire.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+LOADING_SINCE = 2
+ABORTABLE_SINCE = 4
+ADDS_SINCE = 5
+
+
+def error_response(
+    request: TxnOffsetCommitRequest, code: int, message: str
+) -> TxnOffsetCommitResponse:
+    topics = [_refused(topic.name, topic.partitions, code) for topic in request.topics]
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+API = Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, error_response, "group", "read")
+
+
+def handle(
+    request: TxnOffsetCommitRequest, ctx: RequestContext, broker: Broker
+) -> TxnOffsetCommitResponse | Parked:
+    if not request.group_id:
+        return error_response(request, ErrorCode.INVALID_GROUP_ID, "")
+    accepted, refused, ids = _sort_out(broker.image, request.topics)
+    if not accepted:
+        return TxnOffsetCommitResponse(topics=refused)
+    request.topics = accepted
+    parked = Parked()
+
+    def answer(response: TxnOffsetCommitResponse) -> None:
+        response.topics = _merged(refused, response.topics)
+        parked.complete(response)
+
+    def refuse(error: KafkaError) -> None:
+        code = ErrorCode(answer_of(error).code)
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and ctx.api_version < LOADING_SINCE:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        answer(error_response(request, code, error.message))
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            refuse(result)
+        else:
+            assert isinstance(result, TxnOffsetCommitResponse)
+            answer(result)
+
+    def commit(proof: Proof) -> None:
+        if isinstance(proof, KafkaError):
+            refuse(proof)
+            return
+        producer = TransactionalWriter(request.producer_id, request.producer_epoch, proof)
+
+        def decide(machine: GroupMachine, at: Instant) -> Outcome:
+            return machine.commit_transactional_offsets(request, producer, ids, at)
+
+        broker.groups.write(request.group_id, decide, done)
+
+    try:
+        _begin(broker, request, ctx.api_version, commit)
+    except KafkaError as error:
+        refuse(error)
+    return parked
+
+
+def _begin(broker: Broker, request: TxnOffsetCommitRequest, version: int, commit: Proceed) -> None:
+    """Ask the coordinator of transactions, where it has to be asked; then `commit`."""
+    index = broker.groups.partition_for(request.group_id)
+    partition, code = broker.replicas.find((OFFSETS_TOPIC, index))
+    if partition is None:
+        raise KafkaError(code, f"no replica of {OFFSETS_TOPIC}-{index} here")
+    question = Question(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        adds=version >= ADDS_SINCE,
+        knows_abortable=version >= ABORTABLE_SINCE,
+    )
+    begin_group_verification(broker, question, partition, commit)
+
+
+def _sort_out(
+    image: MetadataImage, topics: Sequence[TxnOffsetCommitRequestTopic]
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic], dict[str, Uuid]]:
+    """(what exists, the answers for what does not, topic ids by name)."""
+    accepted: list[TxnOffsetCommitRequestTopic] = []
+    refused: list[TxnOffsetCommitResponseTopic] = []
+    ids: dict[str, Uuid] = {}
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for topic in topics:
+        known = image.topics_by_name.get(topic.name)
+        if known is None:
+            refused.append(_refused(topic.name, topic.partitions, code))
+            continue
+        ids[topic.name] = known.id
+        good = [part for part in topic.partitions if known.has(part.partition_index)]
+        missing = [part for part in topic.partitions if not known.has(part.partition_index)]
+        if missing:
+            refused.append(_refused(topic.name, missing, code))
+        if good:
+            accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=good))
+    return accepted, refused, ids
+
+
+def _refused(
+    name: str, partitions: Sequence[TxnOffsetCommitRequestPartition], code: int
+) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            for part in partitions
+        ],
+    )
+
+
+def _merged(
+    first: Sequence[TxnOffsetCommitResponseTopic], second: Sequence[TxnOffsetCommitResponseTopic]
+) -> list[TxnOffsetCommitResponseTopic]:
+    """Both lists, each topic once."""
+    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
+    for topic in (*first, *second):
+        topics.setdefault(topic.name, []).extend(topic.partitions)
+    return [
+        TxnOffsetCommitResponseTopic(name=name, partitions=partitions)
+        for name, partitions in topics.items()
+    ]

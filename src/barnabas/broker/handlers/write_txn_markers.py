@@ -1,0 +1,168 @@
+"""WriteTxnMarkers.
+
+Behaviour: a transaction's coordinator, or an administrator who ends a hanging one, has the transaction's
+marker written in each partition; the answer comes when all of them are on every member of the ISR. In
+``__consumer_offsets`` the group's coordinator writes it, and the offsets of the transaction hold from then
+on, or never did. Errors are per partition; the markers of others are written.
+INVALID_PRODUCER_EPOCH where the marker is of an earlier transaction, TRANSACTION_COORDINATOR_FENCED where it
+comes from an earlier coordinator; both end the coordinator's attempts.
+
+Version notes: from 2 on a marker tells the level of transaction.version at which its transaction was made:
+at 2 the marker's epoch is above that of the transaction (KIP-890).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordinator.coordinators import Marker
+from barnabas.broker.deadlines import Deadlines
+from barnabas.types import OFFSETS_TOPIC
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+)
+from barnabas.wire.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+_OF_THE_LEADER = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""A group coordinator's errors that mean: another broker, or later."""
+
+
+def error_response(
+    request: WriteTxnMarkersRequest, code: int, message: str
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            _result_of(
+                marker,
+                [
+                    [
+                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                        for index in topic.partition_indexes
+                    ]
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+API = Api(
+    ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, error_response, "cluster", "cluster-action"
+)
+
+
+class _Wait:
+    """One request. `slots` are the answers for partitions whose markers are appended."""
+
+    def __init__(self, response: WriteTxnMarkersResponse, deadlines: Deadlines) -> None:
+        self.parked = Parked()
+        self.bucket = -1
+        self.remaining = 0
+        self.slots: list[WritableTxnMarkerPartitionResult] = []
+        self._response = response
+        self._deadlines = deadlines
+
+    def add(self, answer: WritableTxnMarkerPartitionResult) -> int:
+        """Wait for it, too; its slot."""
+        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.slots.append(answer)
+        self.remaining += 1
+        return len(self.slots) - 1
+
+    def settle(self, slot: int, code: ErrorCode) -> None:
+        self.slots[slot].error_code = code
+        self.remaining -= 1
+        if self.remaining == 0 and self.bucket != -1:
+            self._deadlines.remove(self)
+            self.parked.complete(self._response)
+
+    def settle_group(self, slot: int, result: Message | KafkaError | None) -> None:
+        """What a group's coordinator says."""
+        code = ErrorCode(result.code) if isinstance(result, KafkaError) else ErrorCode.NONE
+        self.settle(slot, ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OF_THE_LEADER else code)
+
+    def on_deadline(self) -> None:
+        self.parked.complete(self._response)
+
+
+def handle(
+    request: WriteTxnMarkersRequest, ctx: RequestContext, broker: Broker
+) -> WriteTxnMarkersResponse | Parked:
+    response = WriteTxnMarkersResponse()
+    wait = _Wait(response, broker.deadlines)
+    results = []
+    for marker in request.markers:
+        wanted = Marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            marker.transaction_version,
+        )
+        answers = [
+            [_write(broker, wait, wanted, topic.name, index) for index in topic.partition_indexes]
+            for topic in marker.topics
+        ]
+        results.append(_result_of(marker, answers))
+    response.markers = results
+    if wait.remaining == 0:
+        return response
+    timeout_ms = broker.config.broker.request_timeout_ms
+    broker.deadlines.add(wait, broker.ports.clock.now_ms() + timeout_ms)
+    return wait.parked
+
+
+def _write(
+    broker: Broker, wait: _Wait, marker: Marker, topic: str, index: int
+) -> WritableTxnMarkerPartitionResult:
+    """Write the marker in one partition, or say why not."""
+    answer = WritableTxnMarkerPartitionResult(partition_index=index)
+    if topic == OFFSETS_TOPIC:
+        slot = wait.add(answer)
+        broker.groups.end_transaction(index, marker, partial(wait.settle_group, slot))
+        return answer
+    try:
+        partition, code = broker.replicas.find((topic, index))
+        if partition is None:
+            raise KafkaError(code, f"no replica of {topic}-{index} here")
+        end = partition.append_coordinator_records(
+            marker.to_bytes(broker.ports.clock.wall_ms()),
+            transaction_version=marker.transaction_version,
+        )
+        if partition.high_watermark < end:
+            partition.wait_for(end, wait, wait.add(answer))
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer
+
+
+def _result_of(
+    marker: WritableTxnMarker, answers: list[list[WritableTxnMarkerPartitionResult]]
+) -> WritableTxnMarkerResult:
+    """`answers` by topic, in the order of the request."""
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions)
+            for topic, partitions in zip(marker.topics, answers)
+        ],
+    )

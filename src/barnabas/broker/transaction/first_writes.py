@@ -1,0 +1,225 @@
+"""Asks a transaction's coordinator before the first batch of the transaction enters a partition (KIP-890).
+
+A :class:`~barnabas.log.state.producer_state.Verification` is made in the partition's log, then the
+coordinator is asked whether the partition belongs to the transaction (or, for newer clients, to add it), and
+the log takes the batch only where nothing of that producer was written in between. Who asks, and how often:
+:mod:`barnabas.broker.transaction.partition_verifier`.
+
+Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
+
+from barnabas.broker.partitions.partition import Partition
+from barnabas.log.state.producer_state import TRUSTED, Verification
+from barnabas.record.batch import HEADER_SIZE, TRANSACTIONAL
+from barnabas.types import Buffer, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.produce_request import ProduceRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.roles import TransactionalWriteRole
+
+ENABLE = "transaction.partition.verification.enable"
+ABORTABLE_SINCE = 11
+"""The version of Produce whose clients know TRANSACTION_ABORTABLE."""
+ADDS_SINCE = 12
+"""From this version of Produce on the first batch adds its partition to the transaction."""
+_ATTRIBUTES_AT = 22
+_PRODUCER = Struct(">qhi")
+_PRODUCER_AT = 43
+
+Key: TypeAlias = tuple[str | Uuid, int]
+"""A topic, as the request names it, and a partition's index."""
+Place: TypeAlias = tuple[str, int]
+Proof: TypeAlias = Verification | KafkaError | None
+"""What an append rests on; the error where it must not happen, None where its transaction has to be open."""
+Proofs: TypeAlias = Mapping[Key, Proof]
+Proceed: TypeAlias = Callable[[Proof], None]
+Answers: TypeAlias = Mapping[Place, KafkaError | None]
+
+_RETRIABLE = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Question(NamedTuple):
+    """Whose transaction it is, and what the client's version makes of it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    adds: bool
+    """Partitions that are not in the transaction are added to it."""
+    knows_abortable: bool
+
+
+def is_verifying(broker: TransactionalWriteRole, question: Question) -> bool:
+    """``transaction.partition.verification.enable``; what adds partitions has to ask anyway."""
+    return question.adds or broker.broker_texts().get(ENABLE, "true").lower() != "false"
+
+
+def ask_coordinator(
+    broker: TransactionalWriteRole,
+    question: Question,
+    places: Sequence[Place],
+    on_done: Callable[[Answers], None],
+) -> None:
+    """`on_done` gets the coordinator's answer for each of `places`: None, or its error."""
+
+    def answered(codes: Mapping[Place, ErrorCode]) -> None:
+        on_done({place: _error_of(codes[place]) for place in places})
+
+    broker.transactions.verifier.verify(
+        question.transactional_id,
+        question.producer_id,
+        question.producer_epoch,
+        places,
+        add=question.adds,
+        abortable=question.knows_abortable,
+        on_done=answered,
+    )
+
+
+def _error_of(code: ErrorCode) -> KafkaError | None:
+    if code is ErrorCode.NONE:
+        return None
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return KafkaError(code, "Partition was not added to the transaction")
+    return KafkaError(code, f"the coordinator of transactions answers {code.name}")
+
+
+def _for_producers(error: KafkaError | None) -> KafkaError | None:
+    """Older producers do not try again after a coordinator's errors; after NOT_ENOUGH_REPLICAS they do, and
+    without asking for metadata."""
+    if error is None or error.code not in _RETRIABLE:
+        return error
+    return KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        "Unable to verify the partition has been added to the transaction. Underlying error:"
+        f" {ErrorCode(error.code).name}",
+    )
+
+
+def verify_produce(
+    request: ProduceRequest,
+    version: int,
+    broker: TransactionalWriteRole,
+    find: Callable[[str | Uuid, int], Partition],
+    proceed: Callable[[Proofs], None],
+) -> Proofs | None:
+    """What the request's appends rest on, where that is known at once. Otherwise None, and `proceed` gets it
+    when the coordinator has answered. Raises INVALID_PRODUCER_ID_MAPPING where the request has batches of
+    several producers."""
+    first = _transactional_batches(request, by_id=version >= 13)
+    producers = {(producer_id, epoch) for _, _, producer_id, epoch, _ in first}
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    if not first:
+        return {}
+    question = Question(
+        request.transactional_id or "",
+        *producers.pop(),
+        adds=version >= ADDS_SINCE,
+        knows_abortable=version >= ABORTABLE_SINCE,
+    )
+    if not is_verifying(broker, question):
+        return {(key, index): TRUSTED for key, index, *_ in first}
+    wanted: dict[Key, tuple[Place, Verification]] = {}
+    for key, index, _, _, sequence in first:
+        try:
+            partition = find(key, index)
+            verification = _begin(broker, partition, question, sequence)
+        except KafkaError:  # the append says so
+            continue
+        if verification is not None:
+            wanted[key, index] = (partition.topic, partition.index), verification
+    if not wanted:
+        return {}
+
+    def answered(answers: Answers) -> None:
+        proceed(
+            {
+                key: _for_producers(answers[place]) or verification
+                for key, (place, verification) in wanted.items()
+            }
+        )
+
+    places = [place for place, _ in wanted.values()]
+    ask_coordinator(broker, question, places, answered)
+    return None
+
+
+def _begin(
+    broker: TransactionalWriteRole, partition: Partition, question: Question, sequence: int
+) -> Verification | None:
+    """None where the transaction is open in the partition. Raises ``KafkaError`` where this broker does not
+    lead it."""
+    log = partition.readable_log(-1, leader_only=True)
+    return log.producers.begin_verification(
+        question.producer_id,
+        question.producer_epoch,
+        sequence,
+        bumps_epochs=question.adds,
+        wall_ms=broker.ports.clock.wall_ms(),
+    )
+
+
+def _transactional_batches(
+    request: ProduceRequest, *, by_id: bool
+) -> list[tuple[str | Uuid, int, int, int, int]]:
+    """Topic, partition, producer id, epoch and first sequence of each batch that belongs to a transaction."""
+    found = []
+    for topic in request.topic_data:
+        key = topic.topic_id if by_id else topic.name
+        for data in topic.partition_data:
+            records = data.records
+            if _is_transactional(records):
+                found.append((key, data.index, *_PRODUCER.unpack_from(records, _PRODUCER_AT)))
+    return found
+
+
+def _is_transactional(records: object) -> TypeGuard[Buffer]:
+    return (
+        isinstance(records, (bytes, bytearray, memoryview))
+        and len(records) >= HEADER_SIZE
+        and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL)
+    )
+
+
+def begin_group_verification(
+    broker: TransactionalWriteRole,
+    question: Question,
+    partition: Partition,
+    on_done: Proceed,
+) -> None:
+    """As `verify_produce`, for offsets that a transaction commits in `partition` of the offsets topic.
+    Raises ``KafkaError`` where this broker does not lead it."""
+    if not is_verifying(broker, question):
+        on_done(TRUSTED)
+        return
+    verification = _begin(broker, partition, question, -1)
+    if verification is None:
+        on_done(None)
+        return
+    place = (partition.topic, partition.index)
+    answered = partial(_after_one, place, verification, on_done)
+    ask_coordinator(broker, question, [place], answered)
+
+
+def _after_one(
+    place: Place, verification: Verification, on_done: Proceed, answers: Answers
+) -> None:
+    on_done(answers[place] or verification)

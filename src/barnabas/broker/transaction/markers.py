@@ -1,0 +1,336 @@
+"""Markers on their way into the partitions of transactions whose end is committed.
+
+The coordinator's broker sends them: one request to a broker at a time, with the markers of all transactions
+that wait for partitions which it leads. What fails is tried again, at the leader of then, until every
+partition has its marker or is gone with its topic; the coordinator is then told that the transaction is
+complete. When the coordinator's shard ends, the next one begins with all partitions again: writing a marker
+twice is harmless.
+
+A partition counts as deleted when it is missing for `MISSING_MS`: this broker may know of a partition's
+creation later than the former coordinator did.
+
+Source: ``TransactionMarkerChannelManager`` and ``TransactionMarkerRequestCompletionHandler`` of Apache Kafka
+4.3. Kafka gives a transaction up, until its coordinator moves, where a leader answers
+TRANSACTION_COORDINATOR_FENCED; here that is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
+from barnabas.broker.transaction.peers import Peers
+from barnabas.client.network.connection import ChannelError
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import NO_LEADER
+from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.transaction.outcome import SendMarkers
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from barnabas.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from barnabas.wire.schema import Message
+
+PURPOSE = "transaction-markers"
+RETRY_MS = 100.0
+"""Before what failed is tried again."""
+MISSING_MS = 1_000.0
+
+_WRITTEN = frozenset(
+    {
+        ErrorCode.NONE,
+        # The partition knows a later epoch of this producer: it has this end, or a later one.
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        # Kafka's leaders of partitions in a format that knows no transactions.
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+
+
+class _Ending:
+    """One transaction whose markers are being written."""
+
+    __slots__ = (
+        "cancelled",
+        "coordinator_epoch",
+        "is_written",
+        "markers",
+        "missing_since_ms",
+        "partition",
+        "remaining",
+    )
+
+    def __init__(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
+        self.partition = partition
+        """Of ``__transaction_state``."""
+        self.coordinator_epoch = coordinator_epoch
+        self.markers = markers
+        self.remaining = dict(markers.ending.partitions)
+        self.missing_since_ms: dict[TopicPartition, float] = {}
+        self.cancelled = False
+        self.is_written = False
+        """Every partition has its marker, or is gone."""
+
+    def __repr__(self) -> str:
+        return f"_Ending({self.markers.transactional_id}, {len(self.remaining)} remaining)"
+
+    def marker(self, places: Iterable[TopicPartition]) -> WritableTxnMarker:
+        topics: dict[str, list[int]] = {}
+        for topic, index in places:
+            topics.setdefault(topic, []).append(index)
+        return WritableTxnMarker(
+            producer_id=self.markers.ending.producer_id,
+            producer_epoch=self.markers.ending.producer_epoch,
+            transaction_result=self.markers.commit,
+            topics=[
+                WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+                for name, indexes in topics.items()
+            ],
+            coordinator_epoch=self.coordinator_epoch,
+            transaction_version=self.markers.ending.client_version,
+        )
+
+
+Places = dict[TopicPartition, None]
+
+
+class Markers:
+    """All markers that this broker's coordinators have to write."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        peers: Peers,
+        image: MetadataImage,
+        coordinators: TransactionCoordinators,
+    ) -> None:
+        self._ports = ports
+        self._peers = peers
+        self._image = image
+        self._coordinators = coordinators
+        self._endings: dict[int, dict[str, _Ending]] = {}
+        """By partition of ``__transaction_state`` and transactional id."""
+        self._queued: dict[int, dict[_Ending, Places]] = {}
+        """By broker: what the next request to it has."""
+        self._asking: dict[int, dict[_Ending, Places]] = {}
+        """By broker: what the request under way has."""
+        self._later: dict[_Ending, Places] = {}
+        """What waits for the next try."""
+        self._wakeup: Wakeup | None = None
+
+    def __repr__(self) -> str:
+        count = sum(len(endings) for endings in self._endings.values())
+        return f"Markers({count} transactions, {len(self._asking)} requests under way)"
+
+    def pending(self) -> list[tuple[str, str, list[TopicPartition]]]:
+        """Every transaction that waits for markers: its transactional id, its producer's id and epoch, the
+        partitions without their marker."""
+        return [
+            (
+                ending.markers.transactional_id,
+                f"{ending.markers.ending.producer_id}/{ending.markers.ending.producer_epoch}",
+                list(ending.remaining),
+            )
+            for endings in self._endings.values()
+            for ending in endings.values()
+            if ending.remaining
+        ]
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        return {name: [str(place) for place in places] for name, _, places in self.pending()}
+
+    def add(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
+        """Write `markers`, for the shard of `partition` in `coordinator_epoch`."""
+        ending = _Ending(partition, coordinator_epoch, markers)
+        former = self._endings.setdefault(partition, {}).get(markers.transactional_id)
+        if former is not None:
+            former.cancelled = True
+        self._endings[partition][markers.transactional_id] = ending
+        self._send_all(self._route(ending, ending.remaining))
+
+    def cancel(self, partition: int) -> None:
+        """The shard of `partition` ended."""
+        for ending in self._endings.pop(partition, {}).values():
+            ending.cancelled = True
+
+    def look(self) -> None:
+        """The metadata moved: try again what waits, and what was asked of brokers that lead no longer: those
+        may answer nothing for long."""
+        self._leave_former_leaders()
+        if self._later:
+            later, self._later = self._later, {}
+            brokers: dict[int, None] = {}
+            for ending, places in later.items():
+                if not ending.cancelled:
+                    brokers |= self._route(ending, places)
+            self._send_all(brokers)
+
+    def _leave_former_leaders(self) -> None:
+        for broker, asked in self._asking.items():
+            for ending, places in asked.items():
+                for place in places:
+                    if place in ending.remaining and self._leader_of(place) not in (broker, None):
+                        self._later.setdefault(ending, {})[place] = None
+
+    def close(self) -> None:
+        """The node stops."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        call_all(partial(self.cancel, partition) for partition in list(self._endings))
+        self._later.clear()
+        self._queued.clear()
+
+    # Where to
+
+    def _route(self, ending: _Ending, places: Places) -> dict[int, None]:
+        """Queue `places` at their leaders; these."""
+        brokers: dict[int, None] = {}
+        for place in list(places):
+            leader = self._leader_of(place)
+            if leader is None:
+                self._on_missing(ending, place)
+            elif leader == NO_LEADER:
+                self._try_later(ending, {place: None})
+            elif place not in self._asking.get(leader, {}).get(ending, {}):
+                self._queued.setdefault(leader, {}).setdefault(ending, {})[place] = None
+                brokers[leader] = None
+        if not ending.remaining:
+            self._complete(ending)
+        return brokers
+
+    def _leader_of(self, place: TopicPartition) -> int | None:
+        """None where the cluster has no such partition."""
+        topic = self._image.topics_by_name.get(place.topic)
+        if topic is None or not topic.has(place.partition):
+            return None
+        leader: int = topic.leader[place.partition]
+        return leader
+
+    def _on_missing(self, ending: _Ending, place: TopicPartition) -> None:
+        now_ms = self._ports.clock.now_ms()
+        if now_ms - ending.missing_since_ms.setdefault(place, now_ms) >= MISSING_MS:
+            ending.remaining.pop(place, None)
+        else:
+            self._try_later(ending, {place: None})
+
+    def _try_later(self, ending: _Ending, places: Places) -> None:
+        self._later.setdefault(ending, {}).update(places)
+        if self._wakeup is None:
+            when_ms = self._ports.clock.now_ms() + RETRY_MS
+            self._wakeup = self._ports.wakeups.call_at(when_ms, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        self.look()
+
+    # Requests
+
+    def _send_all(self, brokers: Iterable[int]) -> None:
+        for broker in brokers:
+            self._send(broker)
+
+    def _send(self, broker: int) -> None:
+        if broker in self._asking:
+            return
+        queued = self._queued.pop(broker, {})
+        asked: dict[_Ending, Places] = {}
+        producers: set[int] = set()
+        for ending, places in queued.items():
+            if ending.cancelled:
+                continue
+            if (
+                ending.markers.ending.producer_id in producers
+            ):  # the answer tells markers apart by it
+                self._queued.setdefault(broker, {})[ending] = places
+                continue
+            producers.add(ending.markers.ending.producer_id)
+            asked[ending] = places
+        if not asked:
+            return
+        self._asking[broker] = asked
+        request = WriteTxnMarkersRequest(
+            markers=[ending.marker(places) for ending, places in asked.items()]
+        )
+        self._peers.send(broker, request, partial(self._on_response, broker), purpose=PURPOSE)
+
+    def _on_response(self, broker: int, response: Any) -> None:
+        asked = self._asking.pop(broker)
+        try:
+            answers = _answers_of(response)
+            call_all(
+                partial(self._take, broker, ending, places, answers)
+                for ending, places in asked.items()
+                if not (ending.cancelled or ending.is_written)
+            )
+        finally:
+            self._send(broker)
+
+    def _take(
+        self,
+        broker: int,
+        ending: _Ending,
+        places: Places,
+        answers: dict[tuple[int, str, int], ErrorCode],
+    ) -> None:
+        failed: Places = {}
+        for place in places:
+            code = answers.get(
+                (ending.markers.ending.producer_id, *place), ErrorCode.NETWORK_EXCEPTION
+            )
+            if code in _WRITTEN:
+                ending.remaining.pop(place, None)
+            elif place in ending.remaining:  # else another leader has it meanwhile
+                failed[place] = None
+            if code not in (ErrorCode.NONE, ErrorCode.NETWORK_EXCEPTION):
+                self._ports.log(
+                    "info", "transaction.marker_refused", partition=str(place), broker=broker,
+                    transactional_id=ending.markers.transactional_id, why=code.name,
+                )  # fmt: skip
+        if failed:
+            self._try_later(ending, failed)
+        elif not ending.remaining:
+            self._complete(ending)
+
+    # The end
+
+    def _complete(self, ending: _Ending) -> None:
+        transactional_id, decided = ending.markers
+        ending.is_written = True
+
+        def done(result: Message | KafkaError | None) -> None:
+            if ending.cancelled:
+                return
+            if isinstance(result, KafkaError):
+                self._try_later(ending, {})
+                return
+            endings = self._endings.get(ending.partition, {})
+            if endings.get(transactional_id) is ending:
+                del endings[transactional_id]
+
+        self._coordinators.write_in(
+            ending.partition,
+            lambda machine, at: machine.complete(transactional_id, decided, at),
+            done,
+        )
+
+
+def _answers_of(response: Any) -> dict[tuple[int, str, int], ErrorCode]:
+    """By producer id, topic and partition. Nothing where there is no answer."""
+    if isinstance(response, ChannelError):
+        return {}
+    assert isinstance(response, WriteTxnMarkersResponse)
+    return {
+        (marker.producer_id, topic.name, partition.partition_index): code_of(partition.error_code)
+        for marker in response.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }

@@ -1,0 +1,100 @@
+"""What a broker does for transactions, put together: ``broker.transactions``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.controller_client.controller_channel import Sender
+from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinator.coordinators import partition_of
+from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.transaction.markers import Markers
+from barnabas.broker.transaction.partition_verifier import (
+    Backoff,
+    CoordinatorVerifier,
+    PartitionVerifier,
+)
+from barnabas.broker.transaction.peers import Peers
+from barnabas.metadata.features import TRANSACTION_VERSION
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.types import TRANSACTIONS_TOPIC
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+class Transactions:
+    """The parts, and who coordinates what."""
+
+    def __init__(self, broker: Broker, channels: Sender) -> None:
+        config = broker.config
+        self._broker = broker
+        self.peers = Peers(
+            broker.ports,
+            channels,
+            broker.node_id,
+            broker.inter_broker_endpoint,
+            self._serve,
+            config.broker.request_timeout_ms,
+        )
+        self.coordinators = TransactionCoordinators(
+            config, broker.ports, self._partitions, self._level, broker.producer_ids.allocate
+        )
+        self.markers = Markers(broker.ports, self.peers, broker.image, self.coordinators)
+        self.coordinators.markers = self.markers
+        settings = config.transactions
+        self.verifier: PartitionVerifier = CoordinatorVerifier(
+            broker.ports,
+            self.peers,
+            self.coordinator_of,
+            Backoff(settings.retry_pause_ms, settings.retry_total_ms),
+        )
+
+    def _partitions(self) -> int:
+        topic = self._broker.image.topics_by_name.get(TRANSACTIONS_TOPIC)
+        configured = self._broker.config.transactions.topic_partitions
+        return len(topic) if topic is not None else configured
+
+    def _level(self) -> int:
+        return self._broker.image.features.get(TRANSACTION_VERSION, 0)
+
+    def coordinator_of(self, transactional_id: str) -> int | None:
+        """The broker that leads the transactional id's partition; None while there is none."""
+        topic = self._broker.image.topics_by_name.get(TRANSACTIONS_TOPIC)
+        if topic is None:
+            return None
+        leader: int = topic.leader[partition_of(transactional_id, len(topic))]
+        known = self._broker.image.brokers.get(leader)
+        return leader if known is not None and not known.fenced else None
+
+    def _serve(self, request: Message) -> Message | Parked | None:
+        from barnabas.broker import handlers  # they import the broker's class
+
+        return handlers.serve_own(request, self._broker)
+
+    def start(self) -> None:
+        """The logs are open: coordinate what this broker leads."""
+        self._broker.replicas.on_leadership(TRANSACTIONS_TOPIC, self._on_leadership)
+
+    def _on_leadership(self, partition: Partition, epoch: int | None) -> None:
+        if epoch is None:
+            end_leading(self.coordinators, partition)
+        else:
+            begin_leading(self.coordinators, partition)
+
+    def on_metadata(self, changes: ImageChanges) -> None:
+        """The image moved by committed records."""
+        if changes.partitions or changes.brokers or changes.topics_deleted or changes.everything:
+            self.markers.look()
+
+    def close(self) -> None:
+        """The broker hands over: tell all who wait."""
+        self.coordinators.close()
+        self.markers.close()
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        return {"coordinators": self.coordinators.describe(), "markers": self.markers.describe()}

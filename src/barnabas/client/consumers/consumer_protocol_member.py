@@ -1,0 +1,281 @@
+"""Membership in a consumer group whose coordinator assigns: heartbeats only (KIP-848). Sans-IO.
+
+The member says what it subscribes to and owns, and is told what it has. What it is to give up it gives up
+(`on_revoked`) and says so at once; what it receives comes by `on_assigned`, beside what it keeps. A member
+that was fenced gives everything up and joins again with the id that it made itself (KIP-1082); a moved or
+dead coordinator is looked for, and the member keeps its partitions.
+
+Invariant: `owned` is within what the coordinator has for the member, as far as this one can know. Source:
+KIP-848; ``ConsumerMembershipManager`` of Apache Kafka's clients 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
+from barnabas.client.consumers.group_member import RETRY_MS, GroupMemberSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Cancelled, Task, TaskOutcome
+from barnabas.client.offsets import GroupIdentity
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from barnabas.wire.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
+
+JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
+FORGOTTEN = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+PASSING = (ErrorCode.UNRELEASED_INSTANCE_ID,)
+"""A static member whose predecessor has not left yet: its session ends by itself."""
+
+
+class ConsumerProtocolMember:
+    """One member of `group_id`, subscribed to `topics`."""
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str,
+        topics: Sequence[str],
+        settings: GroupMemberSettings,
+        *,
+        on_assigned: Callable[[list[TopicPartition]], None],
+        on_revoked: Callable[[list[TopicPartition]], None],
+        on_failed: Callable[[KafkaError], None] = lambda error: None,
+        purpose: str = "",
+    ) -> None:
+        self.identity = GroupIdentity(
+            group_id, member_id=_new_id(client), instance_id=settings.instance_id
+        )
+        self.is_stable = False
+        """Whether it has all that the coordinator told it of."""
+        self.failure: KafkaError | None = None
+        """Why it is no member any more, where the group refused it for good."""
+        self._client = client
+        self._topics = list(topics)
+        self._said: list[str] | None = None
+        """The topics that the coordinator knows of."""
+        self._settings = settings
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_failed = on_failed
+        self._epoch = JOINS
+        self._owned: list[TopicPartition] = []
+        self._assigned: dict[Uuid, list[int]] = {}
+        self._names: dict[Uuid, str] = {}
+        self._told: list[TopicPartition] | None = None
+        """What the coordinator was told that it owns."""
+        self._interval_ms = settings.heartbeat_interval_ms
+        self._left = False
+        self._task: Task[None] | None = None
+        self._purpose = purpose or f"group {group_id}"
+
+    def __repr__(self) -> str:
+        return f"ConsumerProtocolMember({self.identity} owned={len(self._owned)})"
+
+    def start(self) -> None:
+        self._task = self._client.tasks.start(self._live())
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """To these, instead: the coordinator learns of it with the next heartbeat."""
+        self._topics = list(topics)
+
+    async def leave(self) -> None:
+        """Give up the partitions and say so; a static member says that it will return."""
+        self._left = True
+        if self._task is not None:
+            self._task.cancel()
+        try:
+            self._give_up(self._owned)
+        finally:
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        if self._epoch <= JOINS:
+            return
+        static = self.identity.instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.identity.group_id,
+            member_id=self.identity.member_id,
+            member_epoch=LEAVES_FOR_A_WHILE if static else LEAVES,
+            instance_id=self.identity.instance_id,
+        )
+        try:
+            await self._ask(request)
+        except (ChannelError, KafkaError) as error:
+            self._log("group.leave_failed", error, "warning")  # its session ends by itself
+
+    # -- the life --------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        try:
+            while not self._left and self.failure is None:
+                await self._step()
+        except Cancelled:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a callback's: others get its partitions soon
+            self._client.tasks.on_lost(fault)
+            why = f"its member ended with {fault!r}"
+            self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why))
+
+    async def _step(self) -> None:
+        """One heartbeat, and what follows from it."""
+        try:
+            answer: ConsumerGroupHeartbeatResponse = await self._ask(self._request())
+            raise_for(answer.error_code, answer.error_message)
+        except ChannelError as error:
+            self._client.forget_coordinator(GROUP, self.identity.group_id)
+            self._said = self._told = None  # the request may be lost: all is said again
+            self._log("group.unreachable", error)
+            await self._client.tasks.sleep(RETRY_MS)
+            return
+        except KafkaError as error:
+            await self._recover(error)
+            return
+        self._become(answer.member_epoch)
+        self._interval_ms = float(answer.heartbeat_interval_ms)
+        shrank = False
+        if answer.assignment is not None:
+            before, self._assigned = (
+                self._assigned,
+                {
+                    part.topic_id: list(part.partitions)
+                    for part in answer.assignment.topic_partitions
+                },
+            )
+            shrank = any(
+                index not in self._assigned.get(topic_id, ())
+                for topic_id, parts in before.items()
+                for index in parts
+            )
+            self._told = None  # the coordinator waits to hear what is owned by now
+        await self._reconcile()
+        if not shrank:
+            await self._client.tasks.sleep(self._interval_ms)
+
+    async def _reconcile(self) -> None:
+        """Give up what it has no longer, take what it received."""
+        await self._learn_names()
+        wanted = [
+            TopicPartition(self._names[topic_id], index)
+            for topic_id, parts in self._assigned.items()
+            if topic_id in self._names
+            for index in parts
+        ]
+        gone = [tp for tp in self._owned if tp not in wanted]
+        new = [tp for tp in wanted if tp not in self._owned]
+        if gone:
+            self._give_up(gone)
+        if new:
+            self._owned += new
+            self._on_assigned(new)
+        self.is_stable = all(topic_id in self._names for topic_id in self._assigned)
+
+    async def _learn_names(self) -> None:
+        """Of the topics that it was given; one that is unknown is looked for with the next heartbeat."""
+        if all(topic_id in self._names for topic_id in self._assigned):
+            return
+        cluster = self._client.cluster
+        try:
+            await cluster.refresh(self._topics)
+        except ChannelError as error:
+            self._log("group.no_metadata", error)
+        for name in self._topics:
+            known = cluster.topics.get(name)
+            if known is not None:
+                self._names[known.topic_id] = name
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        """All where it joins or something was lost, else what changed."""
+        full = self._epoch == JOINS or self._said is None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.identity.group_id,
+            member_id=self.identity.member_id,
+            member_epoch=self._epoch,
+            instance_id=self.identity.instance_id,
+        )
+        if full:
+            request.rebalance_timeout_ms = self._settings.rebalance_timeout_ms
+            request.server_assignor = self._settings.remote_assignor
+            request.rack_id = self._settings.rack_id
+        if full or self._said != self._topics:
+            request.subscribed_topic_names = sorted(self._topics)
+            self._said = self._topics
+        if full or self._told != self._owned:
+            request.topic_partitions = self._owned_parts()
+            self._told = list(self._owned)
+        return request
+
+    def _owned_parts(self) -> list[TopicPartitions]:
+        ids = {name: topic_id for topic_id, name in self._names.items()}
+        parts: dict[Uuid, list[int]] = {}
+        for tp in self._owned:
+            parts.setdefault(ids[tp.topic], []).append(tp.partition)
+        return [
+            TopicPartitions(topic_id=topic_id, partitions=found)
+            for topic_id, found in parts.items()
+        ]
+
+    async def _recover(self, error: KafkaError) -> None:
+        if error.code in FORGOTTEN:
+            # The partitions may be another's by now: what is theirs must not be committed.
+            self._become(JOINS)
+            self._give_up(self._owned)
+            self._assigned, self._said = {}, None
+            await self._client.tasks.sleep(RETRY_MS)
+        elif error.code in COORDINATOR_MOVED or error.retriable or error.code in PASSING:
+            if error.code in COORDINATOR_MOVED:
+                self._client.forget_coordinator(GROUP, self.identity.group_id)
+            self._said = self._told = None
+            await self._client.tasks.sleep(RETRY_MS)
+        else:
+            self._fail(error)
+
+    def _fail(self, error: KafkaError) -> None:
+        """It is a member no longer, for good."""
+        try:
+            self._become(JOINS)
+            self._give_up(self._owned)
+        finally:
+            self.failure = error
+            self._log("group.refused", error, "error")
+            self._on_failed(error)
+
+    def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
+        gone = list(partitions)
+        self._owned = [tp for tp in self._owned if tp not in gone]
+        self.is_stable = False
+        if gone:
+            self._on_revoked(gone)
+
+    def _become(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.identity = self.identity._replace(generation=epoch if epoch > JOINS else -1)
+
+    async def _ask(self, request: Any) -> Any:
+        endpoint = await self._client.coordinator(GROUP, self.identity.group_id)
+        outcome: TaskOutcome[Any] = TaskOutcome()
+        timeout_ms = float(self._settings.session_timeout_ms)
+        self._client.channels.send(
+            endpoint, request, outcome.settle, timeout_ms=timeout_ms, purpose=self._purpose
+        )
+        return await outcome
+
+    def _log(self, event: str, error: Exception, level: str = "debug") -> None:
+        self._client.ports.log(level, event, group=self.identity.group_id, error=str(error))
+
+
+def _new_id(client: Client) -> str:
+    """A UUID, as Kafka's clients make it."""
+    bits = client.member_ids.randbytes(16).hex()
+    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"

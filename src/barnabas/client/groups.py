@@ -1,0 +1,132 @@
+"""Groups of both kinds, as their coordinators describe them.
+
+Source: Kafka protocol guide; KIP-848 (ConsumerGroupDescribe), KIP-1043.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.client.client import GROUP, Client, raise_for
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from barnabas.wire.messages.describe_groups_request import DescribeGroupsRequest
+
+DEAD = "Dead"
+CONSUMER_MEMBER = 1
+
+
+@dataclass(slots=True)
+class GroupListing:
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(slots=True)
+class DescribedMember:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+    kind: str = "classic"
+    """The protocol that it speaks."""
+    epoch: int = -1
+    """Of members of a consumer group: how far they are, and what they have and shall have."""
+    assigned: list[TopicPartition] = field(default_factory=list)
+    target: list[TopicPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GroupDescription:
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    """Of a consumer group its assignor."""
+    members: list[DescribedMember]
+    type: str = "classic"
+    epoch: int = -1
+    """Of a consumer group."""
+    assignment_epoch: int = -1
+
+
+async def describe(client: Client, group_id: str) -> GroupDescription:
+    """A classic group, or where there is none of that name a consumer group. Raises `KafkaError`."""
+    try:
+        found = await _describe_classic(client, group_id)
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return await _describe_consumer(client, group_id)
+    if found.state != DEAD:
+        return found
+    try:
+        return await _describe_consumer(client, group_id)
+    except KafkaError:  # brokers and clients of old say of a missing group that it is dead
+        return found
+
+
+async def _describe_classic(client: Client, group_id: str) -> GroupDescription:
+    response = await client.ask_coordinator(
+        GROUP, group_id, lambda: DescribeGroupsRequest(groups=[group_id]), _check
+    )
+    g = response.groups[0]
+    members = [
+        DescribedMember(
+            m.member_id, m.group_instance_id, m.client_id, m.client_host,
+            m.member_metadata, m.member_assignment,
+        )
+        for m in g.members
+    ]  # fmt: skip
+    return GroupDescription(g.group_id, g.group_state, g.protocol_type, g.protocol_data, members)
+
+
+async def _describe_consumer(client: Client, group_id: str) -> GroupDescription:
+    response = await client.ask_coordinator(
+        GROUP, group_id, lambda: ConsumerGroupDescribeRequest(group_ids=[group_id]), _check
+    )
+    g = response.groups[0]
+    members = [
+        DescribedMember(
+            m.member_id,
+            m.instance_id,
+            m.client_id,
+            m.client_host,
+            b"",
+            b"",
+            kind="consumer" if m.member_type == CONSUMER_MEMBER else "classic",
+            epoch=m.member_epoch,
+            assigned=_partitions(m.assignment),
+            target=_partitions(m.target_assignment),
+        )
+        for m in g.members
+    ]
+    return GroupDescription(
+        g.group_id,
+        g.group_state,
+        "consumer",
+        g.assignor_name,
+        members,
+        type="consumer",
+        epoch=g.group_epoch,
+        assignment_epoch=g.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Any) -> list[TopicPartition]:
+    return [
+        TopicPartition(part.topic_name, index)
+        for part in assignment.topic_partitions
+        for index in part.partitions
+    ]
+
+
+def _check(response: Any) -> None:
+    for group in response.groups:
+        raise_for(group.error_code, group.error_message)

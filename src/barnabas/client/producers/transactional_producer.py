@@ -1,0 +1,346 @@
+"""A transactional producer: what it writes, and the offsets of what it read, count together or not at all.
+
+Owns the conversation with the coordinator of its transactional id; batches are written by a
+:class:`~barnabas.client.producers.producer.Producer`. `init` fences every earlier producer of the same id and
+ends what it left open. After an error other than being fenced the transaction is aborted and the next begun.
+
+Up to transaction.version 1 partitions and groups are added one request earlier, and a new epoch is asked for
+only after a batch was lost; from 2 on every end of a transaction brings a new epoch (KIP-890). The level
+of the cluster is looked up by `init`, and again after an abort.
+
+Source: KIP-98, KIP-360, KIP-447, KIP-890; ``TransactionManager`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.client.client import GROUP, TRANSACTION, Client, raise_for
+from barnabas.client.feature_levels import describe_features
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.offsets import CommittedOffset, GroupIdentity
+from barnabas.client.producers.producer import Producer
+from barnabas.client.producers.record_accumulator import ProducerSettings
+from barnabas.client.records import Delivery, ProducerRecord
+from barnabas.client.transactions import ClientTransaction
+from barnabas.metadata.features import TRANSACTION_VERSION
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from barnabas.wire.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from barnabas.wire.messages.end_txn_request import EndTxnRequest
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+IMPLICIT_SINCE = 2
+"""The level of transaction.version from which on batches add their partitions."""
+END_BEFORE_IMPLICIT = 4
+OFFSETS_BEFORE_IMPLICIT = 4
+ADD_BY_CLIENTS = 3
+"""The last version of AddPartitionsToTxn that clients speak."""
+TIMEOUT_MS = 60_000
+FATAL = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    }
+)
+"""From the coordinator: another producer has the id, or it is of no use."""
+
+
+class TransactionalProducer:
+    """`init`, then `begin`, `send`, `send_offsets`, `commit` or `abort`, and again."""
+
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str,
+        settings: ProducerSettings | None = None,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        """A transaction that takes longer than `timeout_ms` is aborted by its coordinator."""
+        self.transactional_id = transactional_id
+        self.fatal: KafkaError | None = None
+        """Why this producer can do nothing any more."""
+        self._client = client
+        self._timeout_ms = timeout_ms
+        self._transaction = ClientTransaction(transactional_id, self._on_wanted)
+        self._producer = Producer(client, settings, self._transaction)
+        self._producer_id = self._epoch = -1
+        self._adding = False
+        self._ending: bool | None = None
+        """What was asked for last, where no answer came: the fate of the transaction is open."""
+
+    def __repr__(self) -> str:
+        return f"TransactionalProducer({self._transaction!r} id={self._producer_id}/{self._epoch})"
+
+    async def init(self) -> None:
+        """Become the only producer of the transactional id. Raises `KafkaError`, `ChannelError`."""
+        await self._look_up_level()
+        await self._init_producer_id(-1, -1)
+
+    def begin(self) -> None:
+        """Raises `KafkaError` where one is open, or after `init` failed."""
+        self._check_usable()
+        if self._transaction.is_open:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "a transaction is open already")
+        self._transaction.begin()
+
+    def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
+        """As `Producer.send`; the record counts once the transaction is committed."""
+        return self._producer.send(record)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupIdentity
+    ) -> None:
+        """What `who` has read goes with the transaction (the next offset to read, by partition). Raises
+        `KafkaError`: after it the transaction can only be aborted."""
+        self._check_open()
+        try:
+            if not self._transaction.implicit:
+                await self._add_group(who.group_id)
+            self._transaction.with_offsets = True
+            await self._commit_offsets(offsets, who)
+        except (KafkaError, ChannelError) as error:
+            self._transaction.on_failed(error, sent=False)
+            raise
+
+    async def commit(self) -> None:
+        """All of it counts from now on. Raises the failure of a batch, after which only `abort` helps; a
+        `ChannelError` leaves it open, and `commit` asks once more."""
+        if self._ending is not True:
+            self._check_open()
+            await self._producer.flush()
+            self._check_open()
+        await self._end(committed=True)
+
+    async def abort(self) -> None:
+        """Nothing of it ever counts."""
+        self._check_usable()
+        if self._ending is True:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "whether it was committed is not known: ask again"
+            )
+        if not self._transaction.is_open:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction was begun")
+        aborted = KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction is aborted")
+        self._transaction.on_failed(aborted, sent=False)
+        self._producer.fail_idle(aborted)
+        await self._producer.flush()
+        has_gap = self._transaction.has_gap
+        await self._end(committed=False)
+        if has_gap and not self._transaction.implicit:
+            await self._init_producer_id(self._producer_id, self._epoch)
+        await self._look_up_level()
+
+    async def close(self) -> None:
+        """Abort what is open, and take no more."""
+        if self._transaction.is_open and self._ending is None and self.fatal is None:
+            await self.abort()
+        await self._producer.close()
+
+    # -- the coordinator -------------------------------------------------------------------------
+
+    async def _look_up_level(self) -> None:
+        found = await describe_features(self._client)
+        feature = found.features.get(TRANSACTION_VERSION)
+        self._transaction.implicit = feature is not None and feature.level >= IMPLICIT_SINCE
+
+    async def _init_producer_id(self, producer_id: int, epoch: int) -> None:
+        response = await self._ask(
+            lambda: InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            )
+        )
+        self._take(response.producer_id, response.producer_epoch)
+
+    async def _end(self, *, committed: bool) -> None:
+        if not self._transaction.is_empty:
+            self._ending = committed
+            try:
+                response = await self._ask(
+                    lambda: EndTxnRequest(
+                        transactional_id=self.transactional_id,
+                        producer_id=self._producer_id,
+                        producer_epoch=self._epoch,
+                        committed=committed,
+                    ),
+                    at_most=None if self._transaction.implicit else END_BEFORE_IMPLICIT,
+                )
+            except KafkaError as error:
+                self._ending = None
+                self._transaction.on_failed(error, sent=False)
+                raise
+            self._ending = None
+            if response.producer_id >= 0:
+                self._take(response.producer_id, response.producer_epoch)
+        self._transaction.end()
+
+    def _take(self, producer_id: int, epoch: int) -> None:
+        self._producer_id, self._epoch = producer_id, epoch
+        self._producer.take_identity(producer_id, epoch)
+
+    async def _ask(self, request: Any, check: Any = None, at_most: int | None = None) -> Any:
+        def check_all(response: Any) -> None:
+            if check is None:
+                raise_for(response.error_code, f"transactional id {self.transactional_id}")
+            else:
+                check(response)
+
+        try:
+            return await self._client.ask_coordinator(
+                TRANSACTION,
+                self.transactional_id,
+                request,
+                check_all,
+                purpose="transactions",
+                at_most=at_most,
+            )
+        except KafkaError as error:
+            if error.code in FATAL:
+                self.fatal = error
+            raise
+
+    def _check_usable(self) -> None:
+        if self.fatal is not None:
+            raise self.fatal
+        if self._producer_id < 0:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer is not initialized")
+
+    def _check_open(self) -> None:
+        self._check_usable()
+        if self._transaction.refusal is not None:
+            raise self._transaction.refusal
+
+    # -- level 1 ---------------------------------------------------------------------------------
+
+    def _on_wanted(self) -> None:
+        if not self._adding:
+            self._adding = True
+            self._client.tasks.start(self._add_partitions())
+
+    async def _add_partitions(self) -> None:
+        """Those that are wanted, as long as there are any."""
+        transaction = self._transaction
+        try:
+            while transaction.wanted and transaction.is_open:
+                wanted = list(transaction.wanted)
+                # They are in it, perhaps, from the moment on in which they are asked for.
+                await self._ask(
+                    lambda wanted=wanted: self._adding_request(wanted),
+                    _check_added,
+                    at_most=ADD_BY_CLIENTS,
+                )
+                for partition in wanted:
+                    transaction.wanted.pop(partition, None)
+                    transaction.partitions.add(partition)
+        except (KafkaError, ChannelError) as error:
+            transaction.partitions.update(transaction.wanted)
+            transaction.on_failed(error, sent=False)
+            self._producer.fail_idle(error)
+        finally:
+            self._adding = False
+            self._producer.wake()
+
+    def _adding_request(self, partitions: list[TopicPartition]) -> AddPartitionsToTxnRequest:
+        topics: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            topics.setdefault(topic, []).append(index)
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+                for topic, indexes in topics.items()
+            ],
+        )
+
+    async def _add_group(self, group_id: str) -> None:
+        self._transaction.with_offsets = True
+        await self._ask(
+            lambda: AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                group_id=group_id,
+            )
+        )
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    async def _commit_offsets(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupIdentity
+    ) -> None:
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for tp, committed in offsets.items():
+            topics.setdefault(tp.topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+
+        def request() -> TxnOffsetCommitRequest:
+            return TxnOffsetCommitRequest(
+                transactional_id=self.transactional_id,
+                group_id=who.group_id,
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                generation_id=who.generation,
+                member_id=who.member_id,
+                group_instance_id=who.instance_id,
+                topics=[
+                    TxnOffsetCommitRequestTopic(name=name, partitions=parts)
+                    for name, parts in topics.items()
+                ],
+            )
+
+        await self._client.ask_coordinator(
+            GROUP,
+            who.group_id,
+            request,
+            _check_offsets,
+            at_most=None if self._transaction.implicit else OFFSETS_BEFORE_IMPLICIT,
+        )
+
+
+def _check_added(response: Any) -> None:
+    results = response.results_by_topic_v3_and_below
+    codes = [part.partition_error_code for topic in results for part in topic.results_by_partition]
+    _raise_worst(codes, "adding partitions to the transaction")
+
+
+def _check_offsets(response: Any) -> None:
+    codes = [part.error_code for topic in response.topics for part in topic.partitions]
+    _raise_worst(codes, "committing offsets in the transaction")
+
+
+def _raise_worst(codes: list[int], what: str) -> None:
+    """The error that stays, if there is one; else one that passes."""
+    errors = [
+        KafkaError(code_of(code), what)
+        for code in codes
+        if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    ]
+    if errors:
+        raise min(errors, key=lambda error: error.retriable)

@@ -1,0 +1,30 @@
+"""What an assignor is told, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from barnabas.group.consumer.member import Target
+from barnabas.types import Uuid
+
+Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
+"""By member id."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """Members in a fixed order; topics that exist only."""
+
+    subscriptions: Mapping[str, frozenset[Uuid]]
+    """By member id: the topics that it subscribes to."""
+    previous: Mapping[str, Target]
+    """By member id: what it was to have so far."""
+    partitions: Mapping[Uuid, int]
+    """By topic: how many partitions it has."""
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all members subscribe to the same topics."""
+        return len(set(self.subscriptions.values())) <= 1

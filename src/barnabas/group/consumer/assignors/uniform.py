@@ -1,0 +1,146 @@
+"""The assignor `uniform`: equal shares first, few moves second.
+
+Where all subscribe to the same topics, each member keeps what it had up to its quota and the rest goes
+to those below theirs. Otherwise partitions go to their least loaded subscriber, and move from a member
+to another one with at least two less until none can.
+
+Source: ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder`` of Apache
+Kafka 4.3: the properties, not the order of their moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.group.consumer.assignors.spec import GroupSpec, Targets
+from barnabas.types import Uuid
+
+Partition = tuple[Uuid, int]
+
+
+def assign_uniform(spec: GroupSpec) -> Targets:
+    """A target for every member."""
+    if spec.is_homogeneous:
+        return _assign_homogeneous(spec)
+    return _Uneven(spec).assign()
+
+
+def _assign_homogeneous(spec: GroupSpec) -> Targets:
+    members = list(spec.subscriptions)
+    if not members:
+        return {}
+    topics = sorted(spec.subscriptions[members[0]])
+    total = sum(spec.partitions[topic_id] for topic_id in topics)
+    quota, extra = divmod(total, len(members))
+    kept: dict[Uuid, set[int]] = {topic_id: set() for topic_id in topics}
+    targets: Targets = {}
+    rooms: list[tuple[str, int]] = []
+    # Those that have most keep the extra ones, so that fewer move.
+    ranked = sorted(members, key=lambda member_id: -_size(spec, member_id))
+    for rank, member_id in enumerate(ranked):
+        room = quota + (1 if rank < extra else 0)
+        target: dict[Uuid, frozenset[int]] = {}
+        previous = spec.previous.get(member_id, {})
+        for topic_id in topics:
+            had = previous.get(topic_id)
+            if not had or not room:
+                continue
+            count, owned = spec.partitions[topic_id], kept[topic_id]
+            keep = [index for index in sorted(had) if index < count and index not in owned][:room]
+            owned.update(keep)
+            room -= len(keep)
+            if keep:
+                target[topic_id] = had if len(keep) == len(had) else frozenset(keep)
+        targets[member_id] = target
+        if room:
+            rooms.append((member_id, room))
+    free = (
+        (topic_id, index)
+        for topic_id in topics
+        for index in range(spec.partitions[topic_id])
+        if index not in kept[topic_id]
+    )
+    for member_id, room in rooms:
+        _give(targets[member_id], free, room)
+    return targets
+
+
+def _size(spec: GroupSpec, member_id: str) -> int:
+    return sum(len(partitions) for partitions in spec.previous.get(member_id, {}).values())
+
+
+def _give(target: dict[Uuid, frozenset[int]], free: Iterator[Partition], room: int) -> None:
+    given: dict[Uuid, list[int]] = {}
+    for _, (topic_id, index) in zip(range(room), free):
+        given.setdefault(topic_id, []).append(index)
+    for topic_id, partitions in given.items():
+        target[topic_id] = target.get(topic_id, frozenset()) | frozenset(partitions)
+
+
+class _Uneven:
+    """Members subscribe to different topics."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        self._load = dict.fromkeys(spec.subscriptions, 0)
+        self._subscribers: dict[Uuid, list[str]] = {}
+        self._owner: dict[Partition, str] = {}
+        for member_id, topics in spec.subscriptions.items():
+            for topic_id in topics:
+                self._subscribers.setdefault(topic_id, []).append(member_id)
+
+    def assign(self) -> Targets:
+        self._keep()
+        for place in self._free():
+            self._own(place, self._least_loaded(place[0]))
+        while self._balance():
+            pass
+        targets: Targets = {member_id: {} for member_id in self._load}
+        parts: dict[tuple[str, Uuid], list[int]] = {}
+        for (topic_id, index), member_id in self._owner.items():
+            parts.setdefault((member_id, topic_id), []).append(index)
+        for (member_id, topic_id), partitions in parts.items():
+            targets[member_id][topic_id] = frozenset(partitions)
+        return targets
+
+    def _keep(self) -> None:
+        for member_id, topics in self._spec.subscriptions.items():
+            for topic_id, partitions in sorted(self._spec.previous.get(member_id, {}).items()):
+                if topic_id not in topics:
+                    continue
+                for index in sorted(partitions):
+                    place = (topic_id, index)
+                    if index < self._spec.partitions[topic_id] and place not in self._owner:
+                        self._own(place, member_id)
+
+    def _free(self) -> list[Partition]:
+        """Topics with the most partitions per subscriber first, then those with few subscribers."""
+
+        def order(topic_id: Uuid) -> tuple[float, int, Uuid]:
+            subscribers = len(self._subscribers[topic_id])
+            return -self._spec.partitions[topic_id] / subscribers, subscribers, topic_id
+
+        return [
+            (topic_id, index)
+            for topic_id in sorted(self._subscribers, key=order)
+            for index in range(self._spec.partitions[topic_id])
+            if (topic_id, index) not in self._owner
+        ]
+
+    def _own(self, place: Partition, member_id: str) -> None:
+        self._owner[place] = member_id
+        self._load[member_id] += 1
+
+    def _least_loaded(self, topic_id: Uuid) -> str:
+        return min(self._subscribers[topic_id], key=self._load.__getitem__)
+
+    def _balance(self) -> bool:
+        """Each move brings two members' loads closer together, so this ends."""
+        moved = False
+        for place, owner in list(self._owner.items()):
+            other = self._least_loaded(place[0])
+            if self._load[other] + 1 < self._load[owner]:
+                self._load[owner] -= 1
+                self._own(place, other)
+                moved = True
+        return moved

@@ -1,0 +1,268 @@
+"""One operation on a consumer group on its way: the records it decides, and what they rest on.
+
+The group itself changes when the records are replayed; until then what this operation decided stands
+here. The steps come in the order of the methods: describe the member, resolve regular expressions,
+look at the topics' metadata, compute the target assignment, reconcile the member.
+
+Source: the parts that ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup`` of
+``GroupMetadataManager`` of Apache Kafka 4.3 share; KIP-1263.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.consumer.consumer_group import ConsumerGroup, ResolvedRegex
+from barnabas.group.consumer.current_assignment import Reconciling, next_assignment
+from barnabas.group.consumer.member import ConsumerMember, MemberState, Owned, Target
+from barnabas.group.consumer.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    regex_record,
+    regex_tombstone,
+    subscription_tombstone,
+)
+from barnabas.group.consumer.regex import check_regex, matching
+from barnabas.group.consumer.target_assignment import (
+    compute_targets,
+    subscribed_ids,
+    target_records,
+)
+from barnabas.group.group_table import GroupTable, GroupTimer
+from barnabas.group.outcome import Instant
+from barnabas.group.record_codec import GroupRecord
+
+REGEX_REFRESH_MIN_MS = 10_000
+"""Topics that come one after the other cost one rebalance per this time."""
+
+
+class GroupChange:
+    """What one operation decides about one group."""
+
+    __slots__ = ("at", "cluster", "epoch", "group", "records", "regexes", "replaced", "table")
+
+    def __init__(
+        self, table: GroupTable, group: ConsumerGroup, at: Instant, records: list[GroupRecord]
+    ) -> None:
+        """`records` stand before those that are decided here."""
+        self.table = table
+        self.group = group
+        self.at = at
+        self.records = records
+        self.cluster: ClusterTopics = table.cluster
+        self.epoch = group.epoch
+        self.regexes: dict[str, ResolvedRegex | None] = {}
+        """Resolved, or dropped, by this operation."""
+        self.replaced: dict[str, str] = {}
+        """Static members that returned: their id before, by their new one."""
+
+    # What the member says
+
+    def describe(self, old: ConsumerMember, new: ConsumerMember, *, is_new: bool) -> bool:
+        """Write the member down where it changed; whether its topics did."""
+        if old != new or is_new:
+            self.records.append(member_record(self.group.group_id, new))
+        return old.topics != new.topics
+
+    def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember) -> bool:
+        """Follow the member's regular expression, and what topics the group's expressions match by now;
+        whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
+        group = self.group
+        changed = old.regex != new.regex
+        if changed:
+            if new.regex and not group.regex_subscribers(new.regex):
+                check_regex(new.regex)
+            if old.regex and group.regex_subscribers(old.regex) == 1:
+                self.drop_regex(old.regex)
+        subscribed = [r for r in group.subscribed_regexes() if r not in self.regexes]
+        if new.regex and new.regex not in subscribed:
+            subscribed.append(new.regex)
+        stale = self._stale(subscribed)
+        if stale:
+            names = self.cluster.names()
+            for regex in stale:
+                known = group.regexes.get(regex)
+                found = ResolvedRegex(matching(regex, names), self.cluster.version, self.at.wall_ms)
+                self.regexes[regex] = found
+                self.records.append(regex_record(group.group_id, regex, found))
+                changed = changed or known is None or known.topics != found.topics
+        return changed
+
+    def drop_regex(self, regex: str) -> None:
+        """Nobody subscribes by it any more."""
+        self.regexes[regex] = None
+        self.records.append(regex_tombstone(self.group.group_id, regex))
+
+    def _stale(self, subscribed: list[str]) -> list[str]:
+        """Those that are not resolved; all where new topics came, or where the last look is long ago."""
+        known = [self.group.regexes.get(regex) for regex in subscribed]
+        found = [resolved for resolved in known if resolved is not None]
+        last_ms = max((resolved.resolved_ms for resolved in found), default=0)
+        since_ms = self.at.wall_ms - last_ms
+        if found and since_ms > REGEX_REFRESH_MIN_MS:
+            version = max(resolved.version for resolved in found)
+            interval_ms = self.table.settings.consumer_regex_refresh_interval_ms
+            if version < self.cluster.new_topics_version or since_ms > interval_ms:
+                return subscribed
+        return [regex for regex, resolved in zip(subscribed, known) if resolved is None]
+
+    # What the topics are
+
+    def refresh(self, old: ConsumerMember | None, new: ConsumerMember | None, bump: bool) -> None:
+        """Begin a new epoch where `bump` says so, or where the topics' metadata differ."""
+        group = self.group
+        if not bump and not group.wants_refresh(self.at.now_ms):
+            return
+        found = self.cluster.group_hash(self.topics_after(old, new))
+        if bump or found != group.metadata_hash:
+            self.bump(found)
+        group.refreshed(math.inf, self.epoch)
+        if group.subscription_record:
+            self.records.append(subscription_tombstone(group.group_id))
+
+    def bump(self, metadata_hash: int) -> None:
+        self.epoch = self.group.epoch + 1
+        self.records.append(epoch_record(self.group.group_id, self.epoch, metadata_hash))
+
+    def topics_after(self, old: ConsumerMember | None, new: ConsumerMember | None) -> list[str]:
+        """The names that the group subscribes to once `old` has become `new`."""
+        delta: dict[str, int] = {}
+
+        def count(names: Iterable[str], by: int) -> None:
+            for name in names:
+                delta[name] = delta.get(name, 0) + by
+
+        count(() if old is None else old.topics, -1)
+        count(() if new is None else new.topics, 1)
+        for regex, found in self.regexes.items():
+            known = self.group.regexes.get(regex)
+            count(() if known is None else known.topics, -1)
+            count(() if found is None else found.topics, 1)
+        counts = self.group.topic_counts()
+        for name, by in delta.items():
+            counts[name] = counts.get(name, 0) + by
+        return [name for name, number in counts.items() if number > 0]
+
+    # Who shall have what
+
+    def retarget(self, new: ConsumerMember | None) -> tuple[int, Target]:
+        """Epoch of the target assignment and the member's part. A new one is computed where the group
+        has a new epoch, but not sooner than ``consumer.assignment.interval.ms`` after the last."""
+        group = self.group
+        if self.epoch <= group.assignment_epoch or self._must_wait():
+            return group.assignment_epoch, self.present_target(new)
+        members = {member.member_id: member for _, member in group.members.items()}
+        previous = dict(group.targets.items())
+        if new is not None:
+            before = self.replaced.get(new.member_id)
+            if before is not None:
+                members.pop(before, None)
+                previous[new.member_id] = previous.pop(before, {})
+            members[new.member_id] = new
+        regexes = self.regexes_after()
+        default = self.table.settings.assignor_names()[0]
+        targets = compute_targets(group, members, previous, regexes, self.cluster, default)
+        self.records += target_records(group, targets, self.epoch, self.at.wall_ms)
+        return self.epoch, targets[new.member_id] if new is not None else {}
+
+    def _must_wait(self) -> bool:
+        wait_ms = self.assignment_wait_ms()
+        if wait_ms > 0:
+            schedule_assignment(self.table, self.group, self.at, wait_ms)
+        return wait_ms > 0
+
+    def assignment_wait_ms(self) -> int:
+        """How long until the next target assignment may be computed."""
+        group = self.group
+        interval_ms = self.cluster.group_config(group.group_id, "consumer.assignment.interval.ms")
+        since_ms = self.at.wall_ms - group.assigned_wall_ms
+        return interval_ms - since_ms if 0 <= since_ms < interval_ms else 0
+
+    def present_target(self, new: ConsumerMember | None) -> Target:
+        """What the member shall have by the last target assignment."""
+        if new is None:
+            return {}
+        target = self.group.targets.get(new.member_id)
+        if target is None and new.member_id in self.replaced:
+            target = self.group.targets.get(self.replaced[new.member_id])
+        return target or {}
+
+    def regexes_after(self) -> dict[str, ResolvedRegex]:
+        regexes: dict[str, ResolvedRegex] = dict(self.group.regexes.items())
+        for regex, found in self.regexes.items():
+            if found is None:
+                regexes.pop(regex, None)
+            else:
+                regexes[regex] = found
+        return regexes
+
+    # What the member has next
+
+    def reconcile(
+        self,
+        member: ConsumerMember,
+        target: tuple[int, Target],
+        owned: Owned | None,
+        *,
+        changed: bool,
+    ) -> ConsumerMember:
+        """The member one step further, written down where that is another state."""
+        target_epoch, partitions = target
+        if not changed and member.is_reconciled_to(target_epoch):
+            return member
+        owners = self.group.owners
+        found = next_assignment(
+            member,
+            Reconciling(
+                target_epoch,
+                partitions,
+                lambda topic_id, partition: (topic_id, partition) in owners,
+                subscribed_ids(member, self.regexes_after(), self.cluster),
+                owned,
+                changed,
+            ),
+        )
+        if found != member:
+            self.records.append(current_record(self.group.group_id, found))
+            if not found.uses_classic_protocol:
+                follow_rebalance(self.table, self.group.group_id, found, self.at)
+        return found
+
+
+def schedule_assignment(
+    table: GroupTable, group: ConsumerGroup, at: Instant, wait_ms: float
+) -> None:
+    """Compute the target assignment then, where none has done it by then."""
+    key = (GroupTimer.ASSIGNMENT, group.group_id, "")
+    if table.timers.pending(key) is None:
+        table.timers.schedule(key, at.now_ms + wait_ms)
+
+
+def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, at: Instant) -> None:
+    """A member that has to give partitions up has its rebalance time-out for it."""
+    key = (GroupTimer.REBALANCE, group_id, member.member_id)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms, member.epoch)
+    else:
+        table.timers.cancel(key)
+
+
+def begin_timers(table: GroupTable, group: ConsumerGroup, at: Instant) -> None:
+    """The group was loaded, or is a consumer group after all: every member gets a whole session."""
+    group_id = group.group_id
+    session_ms = table.cluster.group_config(group_id, "consumer.session.timeout.ms")
+    for member_id, member in group.members.items():
+        classic = member.classic
+        lasts_ms = session_ms if classic is None else classic.session_timeout_ms
+        table.timers.schedule((GroupTimer.SESSION, group_id, member_id), at.now_ms + lasts_ms)
+        if classic is None:
+            follow_rebalance(table, group_id, member, at)
+        elif not member.is_reconciled_to(group.epoch):
+            key = (GroupTimer.CLASSIC_JOIN, group_id, member_id)
+            table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms)
+    if not group.is_empty and group.epoch > group.assignment_epoch:
+        wait_ms = GroupChange(table, group, at, []).assignment_wait_ms()
+        schedule_assignment(table, group, at, wait_ms)

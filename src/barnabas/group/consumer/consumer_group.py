@@ -1,0 +1,307 @@
+"""A consumer group: members, epochs, target assignment and resolved expressions, all undoable.
+
+Everything here is a function of the replayed records, except the deadline at which the topics'
+metadata are looked at again. Reads are of the newest state; those that take `committed` are of what
+is committed.
+
+Invariants: a partition has at most one owner (`owners`); `assignment_epoch` <= `epoch`; at most one
+member per instance id. The first is asserted where partitions change hands.
+
+Source: ``ConsumerGroup`` and ``ModernGroup`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.group.classic_group import CONSUMER_PROTOCOL_TYPE, GroupState
+from barnabas.group.consumer.member import Assigned, ConsumerMember, MemberState, Target
+from barnabas.timeline import Journal, TimelineMap
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+_EPOCH, _HASH, _ASSIGNMENT_EPOCH, _ASSIGNED_MS = "epoch", "hash", "assignment epoch", "assigned at"
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matches."""
+
+    topics: tuple[str, ...]
+    version: int
+    """Offset of the metadata that were looked at."""
+    resolved_ms: int
+    """When (date)."""
+
+
+class ConsumerGroup:
+    """One group of the consumer protocol."""
+
+    __slots__ = (
+        "_journal",
+        "_numbers",
+        "_regex_counts",
+        "_topic_counts",
+        "group_id",
+        "is_dead",
+        "members",
+        "owners",
+        "refresh_epoch",
+        "refresh_ms",
+        "regexes",
+        "static_members",
+        "subscription_record",
+        "targets",
+    )
+
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+    uses_consumer_protocol = True
+    state_wall_ms = -1
+    """Offsets expire by the time of their commit."""
+
+    def __init__(self, group_id: str, journal: Journal) -> None:
+        self.group_id = group_id
+        self._journal = journal
+        self.members: TimelineMap[str, ConsumerMember] = TimelineMap(journal)
+        self.static_members: TimelineMap[str, str] = TimelineMap(journal)
+        """Member id by instance id."""
+        self.targets: TimelineMap[str, Target] = TimelineMap(journal)
+        self.regexes: TimelineMap[str, ResolvedRegex] = TimelineMap(journal)
+        self.owners: TimelineMap[tuple[Uuid, int], int] = TimelineMap(journal)
+        """Epoch of the member that owns a partition."""
+        self._numbers: TimelineMap[str, int] = TimelineMap(journal)
+        self._topic_counts: TimelineMap[str, int] = TimelineMap(journal)
+        self._regex_counts: TimelineMap[str, int] = TimelineMap(journal)
+        self.subscription_record = False
+        """The log has a record of the topics' metadata, as brokers before 4.1 wrote it."""
+        self.refresh_ms = 0.0
+        """When the topics' metadata are to be looked at again; at once in the beginning."""
+        self.refresh_epoch = 0
+        self.is_dead = False
+
+    def __repr__(self) -> str:
+        return (
+            f"ConsumerGroup({self.group_id!r}, {self.state.value}, epoch {self.epoch},"
+            f" assignment {self.assignment_epoch}, {len(self.members)} members)"
+        )
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        return {
+            "group": self.group_id,
+            "state": self.state.value,
+            "epoch": self.epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "members": {m.member_id: (m.epoch, m.state.name) for _, m in self.members.items()},
+        }
+
+    # Numbers
+
+    @property
+    def epoch(self) -> int:
+        return self._numbers.get(_EPOCH) or 0
+
+    @property
+    def metadata_hash(self) -> int:
+        return self._numbers.get(_HASH) or 0
+
+    @property
+    def assignment_epoch(self) -> int:
+        return self._numbers.get(_ASSIGNMENT_EPOCH) or 0
+
+    @property
+    def assigned_wall_ms(self) -> int:
+        """When the target assignment was computed (date)."""
+        return self._numbers.get(_ASSIGNED_MS) or 0
+
+    def committed_epochs(self) -> tuple[int, int]:
+        """Group and assignment epoch as committed."""
+        numbers = self._numbers
+        return numbers.committed(_EPOCH) or 0, numbers.committed(_ASSIGNMENT_EPOCH) or 0
+
+    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self._numbers.put(_EPOCH, epoch)
+        self._numbers.put(_HASH, metadata_hash)
+
+    def set_assignment_epoch(self, epoch: int, wall_ms: int) -> None:
+        self._numbers.put(_ASSIGNMENT_EPOCH, epoch)
+        self._numbers.put(_ASSIGNED_MS, wall_ms)
+
+    # State
+
+    @property
+    def state(self) -> GroupState:
+        if self.is_dead:
+            return GroupState.DEAD
+        members = (member for _, member in self.members.items())
+        return _state_of(members, len(self.members), self.epoch, self.assignment_epoch)
+
+    def committed_state(self) -> GroupState:
+        if self.is_dead:
+            return GroupState.DEAD
+        members = [member for _, member in self.members.committed_items()]
+        return _state_of(members, len(members), *self.committed_epochs())
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.members)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Names that some member subscribes to."""
+        return frozenset(name for name, _ in self._topic_counts.items())
+
+    def topic_counts(self) -> dict[str, int]:
+        """Members and expressions by topic."""
+        return dict(self._topic_counts.items())
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether offsets of `topic` are in use."""
+        return topic in self._topic_counts
+
+    def is_in(self, *states: GroupState) -> bool:
+        return self.state in states
+
+    # Members
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member with that instance id."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def regex_subscribers(self, regex: str) -> int:
+        """How many members subscribe by `regex`."""
+        return self._regex_counts.get(regex) or 0
+
+    def subscribed_regexes(self) -> list[str]:
+        return [regex for regex, _ in self._regex_counts.items()]
+
+    def put_member(self, member: ConsumerMember) -> None:
+        """Take a new or changed member over."""
+        old = self.members.put(member.member_id, member)
+        _count(self._topic_counts, () if old is None else old.topics, member.topics)
+        if old is None or old.regex != member.regex:
+            _count(self._regex_counts, _some(old.regex if old else ""), _some(member.regex))
+        if old is not None and old.instance_id not in (None, member.instance_id):
+            self._forget_instance(old)
+        if member.instance_id is not None:
+            self.static_members.put(member.instance_id, member.member_id)
+        same = old is not None and (
+            old.assigned is member.assigned,
+            old.revoking is member.revoking,
+        )
+        if old is not None and same == (True, True) and old.epoch == member.epoch:
+            return
+        if old is not None:
+            self._release(old)
+        for owned in (member.assigned, member.revoking):
+            self._take(owned, member.epoch)
+
+    def remove_member(self, member_id: str) -> None:
+        old = self.members.remove(member_id)
+        if old is None:
+            return
+        _count(self._topic_counts, old.topics, ())
+        _count(self._regex_counts, _some(old.regex), ())
+        self._forget_instance(old)
+        self._release(old)
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        old = self.regexes.put(regex, resolved)
+        _count(self._topic_counts, () if old is None else old.topics, resolved.topics)
+
+    def remove_regex(self, regex: str) -> None:
+        old = self.regexes.remove(regex)
+        if old is not None:
+            _count(self._topic_counts, old.topics, ())
+
+    def _forget_instance(self, old: ConsumerMember) -> None:
+        instance_id = old.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == old.member_id:
+            self.static_members.remove(instance_id)
+
+    def _take(self, owned: Assigned, epoch: int) -> None:
+        for topic_id, partitions in owned.items():
+            for partition in partitions:
+                self.owners.put((topic_id, partition), epoch)
+
+    def _release(self, member: ConsumerMember) -> None:
+        """A log that was compacted may show a partition's next owner before it shows that the last one
+        gave it up."""
+        for owned in (member.assigned, member.revoking):
+            for topic_id, partitions in owned.items():
+                for partition in partitions:
+                    if self.owners.get((topic_id, partition)) == member.epoch:
+                        self.owners.remove((topic_id, partition))
+
+    # Metadata of topics
+
+    def wants_refresh(self, now_ms: float) -> bool:
+        """Whether the topics' metadata are to be looked at. They are also where an epoch that rested
+        on the last look was lost."""
+        return now_ms >= self.refresh_ms or self.epoch < self.refresh_epoch
+
+    def request_refresh(self) -> None:
+        """A topic that it subscribes to changed."""
+        self.refresh_ms = 0.0
+
+    def refreshed(self, until_ms: float, epoch: int) -> None:
+        self.refresh_ms, self.refresh_epoch = until_ms, epoch
+
+
+def _state_of(
+    members: Iterable[ConsumerMember], count: int, epoch: int, assignment_epoch: int
+) -> GroupState:
+    if not count:
+        return GroupState.EMPTY
+    if epoch > assignment_epoch:
+        return GroupState.ASSIGNING
+    if all(member.is_reconciled_to(assignment_epoch) for member in members):
+        return GroupState.STABLE
+    return GroupState.RECONCILING
+
+
+def _some(regex: str) -> tuple[str, ...]:
+    return (regex,) if regex else ()
+
+
+def _count(counts: TimelineMap[str, int], old: Iterable[str], new: Iterable[str]) -> None:
+    if old == new:
+        return
+    for name in new:
+        counts.put(name, (counts.get(name) or 0) + 1)
+    for name in old:
+        left = (counts.get(name) or 1) - 1
+        if left:
+            counts.put(name, left)
+        else:
+            counts.remove(name)
+
+
+def waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether partitions of its target assignment are still owned by others."""
+    if member.state is not MemberState.UNRELEASED_PARTITIONS:
+        return False
+    for topic_id, partitions in (group.targets.get(member.member_id) or {}).items():
+        assigned = member.assigned.get(topic_id, {})
+        for partition in partitions:
+            if partition not in assigned and (topic_id, partition) in group.owners:
+                return True
+    return False
+
+
+def detached(group_id: str) -> ConsumerGroup:
+    """A group that is in no table: what an operation builds before its records are replayed."""
+    journal = Journal()
+    journal.committed = 1 << 62
+    return ConsumerGroup(group_id, journal)

@@ -1,0 +1,1 @@
+"""Groups that change their protocol while they run: classic to consumer and back (KIP-848)."""

@@ -1,0 +1,244 @@
+"""ConsumerGroupHeartbeat: a member joins, says what it subscribes to and owns, and learns what it has.
+
+Source: ``GroupMetadataManager.consumerGroupHeartbeat`` of Apache Kafka 4.3; KIP-848.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from barnabas.group.classic_group import ClassicGroup, GroupState
+from barnabas.group.consumer.change import GroupChange
+from barnabas.group.consumer.consumer_group import ConsumerGroup, detached
+from barnabas.group.consumer.conversion.upgrade import upgrade
+from barnabas.group.consumer.leaving import leave
+from barnabas.group.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerMember,
+    MemberState,
+    Owned,
+    is_within,
+    owned_of,
+)
+from barnabas.group.consumer.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from barnabas.group.group_table import GroupTable, GroupTimer
+from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.record_codec import GroupRecord, group_tombstone
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from barnabas.wire.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+SOON_MS = 500
+"""A member that waits for partitions asks again after this, where its interval is longer."""
+LEAST_MS = 50
+
+
+def heartbeat(
+    table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
+) -> Outcome:
+    """Raises what is wrong with the member, its epoch or its subscription."""
+    if request.member_epoch < JOIN_EPOCH:
+        return leave(table, request, at)
+    joins = request.member_epoch == JOIN_EPOCH
+    records: list[GroupRecord] = []
+    group = group_to_join(table, request.group_id, joins, records, at)
+    check_room(table, group, request.member_id)
+    member_id = request.member_id or table.random_uuid()
+    change = GroupChange(table, group, at, records)
+    owned = owned_by(request)
+    if request.instance_id is None:
+        old = _dynamic_member(group, member_id, request.member_epoch, owned)
+    else:
+        old = _static_member(change, member_id, request, owned)
+    new = _described(old, request, caller)
+    is_new = member_id not in group.members and member_id not in change.replaced
+    topics_changed = change.describe(old, new, is_new=is_new)
+    changed = change.resolve_regexes(old, new) or topics_changed
+    change.refresh(old, new, changed or group.epoch == 0)
+    target = change.retarget(new)
+    new = change.reconcile(new, target, owned, changed=changed)
+    session_ms = table.cluster.group_config(group.group_id, "consumer.session.timeout.ms")
+    key = (GroupTimer.SESSION, group.group_id, member_id)
+    table.timers.schedule(key, at.now_ms + session_ms)
+    is_full = request.rebalance_timeout_ms != -1 and owned is not None
+    is_full = is_full and not (
+        request.subscribed_topic_names is None and request.subscribed_topic_regex is None
+    )
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=new.epoch,
+        heartbeat_interval_ms=_interval_ms(change, new, target[0]),
+    )
+    if joins or is_full or new.assigned != old.assigned:
+        response.assignment = _assignment(new)
+    return Outcome(records=change.records, reply=response)
+
+
+def group_to_join(
+    table: GroupTable, group_id: str, joins: bool, records: list[GroupRecord], at: Instant
+) -> ConsumerGroup:
+    """The consumer group. Where a member joins it is made, in place of an empty classic group or out of
+    a running one. Raises GROUP_ID_NOT_FOUND."""
+    group = table.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if group is None and joins:
+        return detached(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+    assert isinstance(group, ClassicGroup)
+    if not joins:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    if group.state is GroupState.EMPTY:
+        records.append(group_tombstone(group_id))
+        return detached(group_id)
+    return upgrade(table, group, records, at)
+
+
+def check_room(table: GroupTable, group: ConsumerGroup, member_id: str) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED."""
+    limit = table.settings.consumer_size_max
+    if len(group.members) >= limit and (not member_id or member_id not in group.members):
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {limit} members.",
+        )
+
+
+def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    if request.topic_partitions is None:
+        return None
+    return owned_of((part.topic_id, part.partitions) for part in request.topic_partitions)
+
+
+def replace_static(change: GroupChange, old: ConsumerMember, member_id: str) -> ConsumerMember:
+    """A static member returned under another id: it takes its place over."""
+    group_id = change.group.group_id
+    new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+    change.replaced[member_id] = old.member_id
+    change.records += member_tombstones(group_id, old.member_id)
+    target = change.group.targets.get(old.member_id) or {}
+    change.records += [
+        member_record(group_id, new),
+        target_record(group_id, member_id, target),
+        current_record(group_id, new),
+    ]
+    return new
+
+
+def check_instance(
+    member: ConsumerMember | None, member_id: str, instance_id: str
+) -> ConsumerMember:
+    """Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member"
+            f" {member.member_id}.",
+        )
+    return member
+
+
+def _dynamic_member(
+    group: ConsumerGroup, member_id: str, epoch: int, owned: Owned | None
+) -> ConsumerMember:
+    if epoch == JOIN_EPOCH:
+        return group.members.get(member_id) or ConsumerMember(member_id)
+    member = group.member(member_id)
+    _check_epoch(member, epoch, owned)
+    return member
+
+
+def _static_member(
+    change: GroupChange,
+    member_id: str,
+    request: ConsumerGroupHeartbeatRequest,
+    owned: Owned | None,
+) -> ConsumerMember:
+    instance_id = request.instance_id or ""
+    known = change.group.static_member(instance_id)
+    if request.member_epoch != JOIN_EPOCH:
+        member = check_instance(known, member_id, instance_id)
+        _check_epoch(member, request.member_epoch, owned)
+        return member
+    if known is None or (known.member_id == member_id and known.epoch != LEAVE_STATIC_EPOCH):
+        return known or change.group.members.get(member_id) or ConsumerMember(member_id)
+    if not known.uses_classic_protocol and known.epoch != LEAVE_STATIC_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because"
+            f" the instance id is owned by member {known.member_id}.",
+        )
+    return replace_static(change, known, member_id)
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+    if epoch > member.epoch:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a greater member epoch ({epoch}) than the one known by"
+            f" the group coordinator ({member.epoch}). The member must abandon all its partitions"
+            " and rejoin.",
+        )
+    # A member that has not heard of its last epoch may repeat the one before.
+    repeats = epoch == member.previous_epoch and is_within(owned, member.assigned)
+    if epoch < member.epoch and not repeats:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a smaller member epoch ({epoch}) than the one known by"
+            f" the group coordinator ({member.epoch}). The member must abandon all its partitions"
+            " and rejoin.",
+        )
+
+
+def _described(
+    old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> ConsumerMember:
+    """What the request does not say stays."""
+    topics, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        old,
+        instance_id=old.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=old.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=old.assignor if request.server_assignor is None else request.server_assignor,
+        topics=old.topics if topics is None else tuple(sorted(set(topics))),
+        regex=old.regex if regex is None else regex,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )
+
+
+def _interval_ms(change: GroupChange, member: ConsumerMember, target_epoch: int) -> int:
+    """Until the next heartbeat. A member that waits for what others give up, or for the next target
+    assignment, asks again sooner (docs/divergence.md)."""
+    group_id = change.group.group_id
+    interval_ms = change.cluster.group_config(group_id, "consumer.heartbeat.interval.ms")
+    if change.epoch > target_epoch:
+        return max(min(interval_ms, change.assignment_wait_ms() + LEAST_MS), LEAST_MS)
+    if member.state is MemberState.UNRELEASED_PARTITIONS:
+        return min(interval_ms, SOON_MS)
+    return interval_ms
+
+
+def _assignment(member: ConsumerMember) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in sorted(member.assigned.items())
+        ]
+    )

@@ -1,0 +1,120 @@
+"""One member of a consumer group, as the records have it.
+
+Invariants: no partition is both in `assigned` and in `revoking`; `epoch` is the epoch of the target
+assignment that the member is at or moves to, -2 for a static member that left for a while.
+
+Source: ``ConsumerGroupMember`` and ``MemberState`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from barnabas.types import Uuid
+
+JOIN_EPOCH = 0
+"""A heartbeat with this epoch joins the group."""
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+"""A static member leaves and will return within its session time-out."""
+
+Assigned = Mapping[Uuid, Mapping[int, int]]
+"""By topic and partition: the member epoch at which the partition was assigned."""
+Target = Mapping[Uuid, frozenset[int]]
+"""By topic: the partitions that a member shall have."""
+Owned = Mapping[Uuid, frozenset[int]]
+"""By topic: the partitions that a member says it has."""
+
+
+class MemberState(IntEnum):
+    """Values are Kafka's."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """The member has yet to give up partitions."""
+    UNRELEASED_PARTITIONS = 2
+    """The member waits for partitions that others have yet to give up."""
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member of the classic protocol said in its JoinGroup."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """Changed by `replace` only."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    """Names it subscribes to, sorted."""
+    regex: str = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicMetadata | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Assigned = field(default_factory=dict)
+    revoking: Assigned = field(default_factory=dict)
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        return self.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has all that the target assignment of `epoch` gives it."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def at_epoch(
+        self,
+        epoch: int,
+        state: MemberState,
+        assigned: Assigned,
+        revoking: Assigned | None = None,
+    ) -> ConsumerMember:
+        """The member one step further."""
+        return replace(
+            self,
+            previous_epoch=self.epoch,
+            epoch=epoch,
+            state=state,
+            assigned=assigned,
+            revoking={} if revoking is None else revoking,
+        )
+
+    def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
+        """The epoch at which it got the partition; None where it does not own it."""
+        for owned in (self.assigned, self.revoking):
+            epoch = owned.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+
+def owned_of(topics: Iterable[tuple[Uuid, Iterable[int]]]) -> dict[Uuid, frozenset[int]]:
+    """Partitions by topic, as a request names them."""
+    owned: dict[Uuid, frozenset[int]] = {}
+    for topic_id, partitions in topics:
+        owned[topic_id] = owned.get(topic_id, frozenset()) | frozenset(partitions)
+    return owned
+
+
+def is_within(owned: Owned | None, assigned: Assigned) -> bool:
+    """Whether the member said what it owns, and owns nothing beside what it was assigned."""
+    if owned is None:
+        return False
+    return all(
+        all(partition in assigned.get(topic_id, {}) for partition in partitions)
+        for topic_id, partitions in owned.items()
+    )

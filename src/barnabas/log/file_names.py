@@ -1,0 +1,30 @@
+"""Names of the files of a log: per segment ``<base offset, 20 digits>`` and a suffix.
+
+Source: Kafka's ``LogFileUtils``.
+"""
+
+from __future__ import annotations
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+REPAIRED = ".repaired"
+"""A segment that is being mended; opening a log drops it."""
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+PARTITION_METADATA = "partition.metadata"
+"""The topic's id."""
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The base offset in a file's name; None where it is no segment file."""
+    head = name[:20]
+    return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None

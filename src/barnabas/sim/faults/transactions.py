@@ -1,0 +1,77 @@
+"""Ambushes of transactions: the coordinator or a leader dies, or is cut off, between two steps of an end."""
+
+from __future__ import annotations
+
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.injection import Strike
+from barnabas.sim.faults.networks import both_ways
+from barnabas.sim.faults.targeted_crashes import WAITS_MS, watch
+
+
+def ambush_transactions(s: Strike) -> bool:
+    """One of the next ends of a transaction is hit: while the decision is written and not committed, or while
+    its markers are on their way. Its coordinator dies, or loses the brokers that follow it, or a leader dies
+    that has no marker yet."""
+    if s.any_broker() is None:
+        return False
+    while_deciding = s.rng.random() < 0.4
+    left = [s.rng.choice([1, 2, 5])]
+    seen: set[str] = set()
+
+    def look(node: SimNode) -> bool:
+        found = _deciding(node) if while_deciding else _marking(node)
+        fresh = [moment for moment in found if moment[0] not in seen]
+        if fresh:
+            seen.update(moment[0] for moment in fresh)
+            left[0] -= 1
+            if left[0] <= 0:
+                _hit(s, node, fresh[0][1])
+        return left[0] <= 0
+
+    watch(s, look)
+    return True
+
+
+def _hit(s: Strike, coordinator: SimNode, leader: int | None) -> None:
+    s.count("ambushes")
+    victim = coordinator
+    if leader is not None and leader in s.cluster.nodes and s.rng.random() < 0.6:
+        victim = s.cluster.nodes[leader]
+    if victim is coordinator and s.rng.random() < 0.4:
+        s.note(f"node {victim.id} is cut off while it ends a transaction")
+        others = [f"n{node.id}" for node in s.cluster.up() if node is not victim]
+        heal = s.cut(both_ways([f"n{victim.id}"], others))
+        s.repair_later(s.wait_ms(500, 3000, WAITS_MS), heal)
+        return
+    s.note(f"node {victim.id} is ambushed while node {coordinator.id} ends a transaction")
+    s.kill_later(s.rng.choice([0.0, 0.0, s.rng.uniform(0, 3)]), victim)
+    s.world.after(s.wait_ms(200, 1500, 6000), victim.start)
+
+
+def _deciding(node: SimNode) -> list[tuple[str, int | None]]:
+    """What a coordinator has decided, and not committed yet."""
+    broker = node.node.broker if node.node is not None else None
+    if broker is None:
+        return []
+    return [
+        (f"{name} {known.producer_id}/{known.producer_epoch} {known.start_ms}", None)
+        for shard in broker.transactions.coordinators.shards.values()
+        if shard.active and shard.written > shard.committed
+        for name, known in shard.machine.ids.items()
+        if known.is_ending and shard.machine.ids.committed(name) is not known
+    ]
+
+
+def _marking(node: SimNode) -> list[tuple[str, int | None]]:
+    """Whose markers are on their way, and a leader that has none yet."""
+    broker = node.node.broker if node.node is not None else None
+    if broker is None:
+        return []
+    found: list[tuple[str, int | None]] = []
+    for name, producer, places in broker.transactions.markers.pending():
+        topic = broker.image.topics_by_name.get(places[-1].topic)
+        leader = None
+        if topic is not None and topic.has(places[-1].partition):
+            leader = topic.leader[places[-1].partition]
+        found.append((f"{name} {producer}", leader))
+    return found

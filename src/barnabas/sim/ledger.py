@@ -1,0 +1,156 @@
+"""What transactional clients of a seed did, and what is wrong about what a reader of committed records sees.
+
+Each transaction writes numbered records into a topic of its own, the ledger, and moves its group's offset
+over as many records of an imagined source: so exactly-once can be told from the ledger alone. Anomalies are
+named as Jepsen names them: an aborted read (a record of a transaction that nobody asked to commit), a torn
+transaction (some of its records are seen, others are not), a lost write (committed and not seen), a
+duplicate, a reordering, and offsets that do not fit the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from barnabas.sim.history import Violation
+
+LEDGER = "ledger"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One transaction. `first` and `behind` bound the records of the source that it stands for."""
+
+    number: int
+    transactional_id: str
+    first: int
+    behind: int
+    with_offsets: bool
+    records: dict[bytes, int] = field(default_factory=dict)
+    """Value → partition of the ledger, in the order of sending."""
+    is_asked: bool = False
+    """Somebody asked to commit it: it may be so, whatever was answered."""
+    is_committed: bool = False
+    """That was acknowledged."""
+
+
+class Ledger:
+    """All transactions of a run."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, Attempt] = {}
+        self._of_value: dict[bytes, Attempt] = {}
+        self.seen: dict[int, dict[int, bytes]] = {}
+        """By partition and offset: what readers of committed records saw while it went on."""
+        self.offsets_last = True
+        """Whether committed offsets stay for as long as the run."""
+        self.is_lost = False
+        """Committed metadata were given up: nothing is promised any more."""
+
+    def begin(self, transactional_id: str, first: int, count: int, with_offsets: bool) -> Attempt:
+        attempt = Attempt(len(self.attempts), transactional_id, first, first + count, with_offsets)
+        self.attempts[attempt.number] = attempt
+        return attempt
+
+    def on_sent(self, attempt: Attempt, partition: int) -> bytes:
+        """The value of the next record."""
+        value = b"%s/%d/%d" % (
+            attempt.transactional_id.encode(), attempt.number, len(attempt.records),
+        )  # fmt: skip
+        attempt.records[value] = partition
+        self._of_value[value] = attempt
+        return value
+
+    def on_read(self, partition: int, offset: int, value: bytes) -> None:
+        """A reader of committed records took it. Raises :class:`Violation`."""
+        if self.is_lost:
+            return
+        attempt = self._attempt(partition, offset, value)
+        known = self.seen.setdefault(partition, {}).setdefault(offset, value)
+        if known != value:
+            raise Violation(
+                f"{LEDGER}-{partition} offset {offset} was read as {known!r} and as {value!r}"
+            )
+        if not attempt.is_asked:
+            raise Violation(
+                f"{LEDGER}-{partition} offset {offset}: an aborted read: {value!r}, of a transaction that"
+                " nobody asked to commit"
+            )
+
+    def _attempt(self, partition: int, offset: int, value: bytes) -> Attempt:
+        attempt = self._of_value.get(value)
+        if attempt is None or attempt.records[value] != partition:
+            raise Violation(f"{LEDGER}-{partition} offset {offset}: nobody wrote {value!r} there")
+        return attempt
+
+    def check_final(
+        self, final: Mapping[int, Mapping[int, bytes]], committed: Mapping[str, int]
+    ) -> None:
+        """`final`: all committed records by partition and offset, after everything healed; `committed`: the
+        offset of each transactional id's group. Raises :class:`Violation`."""
+        for partition, records in final.items():
+            for offset in sorted(records):
+                self.on_read(partition, offset, records[offset])
+        for partition, seen in self.seen.items():
+            for offset, value in seen.items():
+                if final[partition].get(offset) != value:
+                    raise Violation(
+                        f"{LEDGER}-{partition}: {value!r} was read at offset {offset}, where now"
+                        f" {final[partition].get(offset)!r} is"
+                    )
+        self._check_whole(final)
+        self._check_order(final)
+        if self.offsets_last:
+            self._check_offsets(final, committed)
+
+    def _check_whole(self, final: Mapping[int, Mapping[int, bytes]]) -> None:
+        there = {value for records in final.values() for value in records.values()}
+        for attempt in self.attempts.values():
+            found = [value for value in attempt.records if value in there]
+            missing = [value for value in attempt.records if value not in there]
+            if found and missing:
+                raise Violation(
+                    f"{LEDGER}: a torn transaction: {found[0]!r}, but not {missing[0]!r}"
+                )
+            if attempt.is_committed and missing:
+                raise Violation(f"{LEDGER}: a lost write: {missing[0]!r} was committed")
+
+    def _check_order(self, final: Mapping[int, Mapping[int, bytes]]) -> None:
+        for partition, records in final.items():
+            last: dict[str, tuple[int, int]] = {}
+            for offset in sorted(records):
+                name, number, index = records[offset].rsplit(b"/", 2)
+                place = (int(number), int(index))
+                before = last.get(name.decode(), (-1, -1))
+                if place == before:
+                    raise Violation(f"{LEDGER}-{partition}: {records[offset]!r} is there twice")
+                if place < before:
+                    raise Violation(
+                        f"{LEDGER}-{partition}: a reordering: {records[offset]!r} behind {before}"
+                    )
+                last[name.decode()] = place
+
+    def _check_offsets(
+        self, final: Mapping[int, Mapping[int, bytes]], committed: Mapping[str, int]
+    ) -> None:
+        """The transactions that are seen stand for the source's records from the first to the committed
+        offset, each once."""
+        there = {value for records in final.values() for value in records.values()}
+        moved: dict[str, list[Attempt]] = {}
+        for attempt in self.attempts.values():
+            if attempt.with_offsets and any(value in there for value in attempt.records):
+                moved.setdefault(attempt.transactional_id, []).append(attempt)
+        for name in sorted({*moved, *committed}):
+            at = 0
+            for attempt in sorted(moved.get(name, []), key=lambda one: one.first):
+                if attempt.first != at:
+                    raise Violation(
+                        f"{LEDGER}: offsets do not fit: {name}'s transactions stand for the records before"
+                        f" {at}, the next one for those from {attempt.first}"
+                    )
+                at = attempt.behind
+            if committed.get(name, 0) != at:
+                raise Violation(
+                    f"{LEDGER}: offsets do not fit: {name}'s group has committed"
+                    f" {committed.get(name, 0)}, its transactions stand for {at}"
+                )

@@ -1,0 +1,126 @@
+"""What an EndTxn request does, by the state that the transaction is in.
+
+Two generations (KIP-890). Before version 2 a producer keeps its epoch, and a repeated request is known by
+the state. From version 2 on every end gives a new epoch, a repeated request is known by the epoch before, and
+a producer may abort what it did not begin, since it does not know whether its first write arrived:
+
+======================  ==========================  ==========================
+state                   abort, retry / present      commit, retry / present
+======================  ==========================  ==========================
+Empty                   PRODUCER_FENCED / new       PRODUCER_FENCED / INVALID
+CompleteAbort           NONE / new                  INVALID / INVALID
+CompleteCommit          INVALID / new               NONE / INVALID
+======================  ==========================  ==========================
+
+Source: ``TransactionCoordinator.endTransaction`` and ``endTransactionWithTV1`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.transaction.outcome import NeedsProducerId
+from barnabas.transaction.states import AT_REST, TransactionState
+from barnabas.transaction.transaction import (
+    BUMPS_EPOCH_SINCE,
+    CLIENT_EPOCH_MAX,
+    NO_PRODUCER_ID,
+    Transaction,
+    prepared,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+_COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
+_PREPARED = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
+
+
+class Ending(NamedTuple):
+    """A client's wish to end a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    client_version: int
+    fresh_id: int | None
+    """A producer id for the case that the present one has no epochs left."""
+
+
+def decide_end(now: Transaction, wish: Ending, wall_ms: int) -> Transaction | None:
+    """The transaction with its end decided; None where that was done before. Raises ``KafkaError``."""
+    if wish.client_version >= BUMPS_EPOCH_SINCE:
+        return _decide_with_bump(now, wish, wall_ms)
+    if now.producer_id != wish.producer_id:
+        raise _no_mapping()
+    if now.producer_epoch != wish.producer_epoch:
+        raise _fenced(now)
+    if now.state is TransactionState.ONGOING:
+        return prepared(now, wish.commit, 0, NO_PRODUCER_ID, wall_ms)
+    if now.state is _COMPLETE[wish.commit]:
+        return None
+    raise _refused(now, wish)
+
+
+def _decide_with_bump(now: Transaction, wish: Ending, wall_ms: int) -> Transaction | None:
+    retry_of_rotation = (
+        now.previous_producer_id == wish.producer_id
+        and wish.producer_epoch == CLIENT_EPOCH_MAX
+        and now.producer_epoch == 0
+    )
+    retry = retry_of_rotation or now.producer_epoch == wish.producer_epoch + 1
+    if now.producer_id != wish.producer_id and not retry_of_rotation:
+        raise _no_mapping()
+    if not _has_right_epoch(now, wish, retry):
+        raise _fenced(now)
+    if now.state is TransactionState.ONGOING:
+        return _prepare(now, wish, wall_ms)
+    if now.is_ending:
+        raise _refused(now, wish)
+    if retry:  # in a state at rest other than Empty, which knows no retries
+        if now.state is _COMPLETE[wish.commit]:
+            return None
+        raise _refused(now, wish)
+    if not wish.commit and now.state in AT_REST:
+        return _prepare(now, wish, wall_ms)
+    raise _refused(now, wish)
+
+
+def _has_right_epoch(now: Transaction, wish: Ending, retry: bool) -> bool:
+    is_present = wish.producer_epoch == now.producer_epoch
+    if now.is_ending:
+        return retry
+    if now.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        return retry or is_present
+    return is_present
+
+
+def _prepare(now: Transaction, wish: Ending, wall_ms: int) -> Transaction:
+    return prepared(now, wish.commit, wish.client_version, next_id(now, wish.fresh_id), wall_ms)
+
+
+def next_id(now: Transaction, fresh_id: int | None) -> int:
+    """The producer id after an end that gives a new epoch, where there is none left. Raises
+    `NeedsProducerId`."""
+    if not now.is_exhausted:
+        return NO_PRODUCER_ID
+    if fresh_id is None:
+        raise NeedsProducerId
+    return fresh_id
+
+
+def _refused(now: Transaction, wish: Ending) -> KafkaError:
+    if now.state is _PREPARED[wish.commit]:
+        return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is being ended")
+    wanted = "commit" if wish.commit else "abort"
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE, f"there is nothing to {wanted} in the state {now.state.label}"
+    )
+
+
+def _no_mapping() -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id has another producer id"
+    )
+
+
+def _fenced(now: Transaction) -> KafkaError:
+    return KafkaError(ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {now.producer_epoch}")

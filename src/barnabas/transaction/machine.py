@@ -1,0 +1,406 @@
+"""The transaction coordinator of one partition of ``__transaction_state``, as a machine.
+
+Operations get what a request says and the instant, and return an outcome; a refusal is the outcome's reply,
+given once everything that it rests on is committed. Queries (:mod:`barnabas.transaction.queries`) see what is
+committed. Whoever drives the machine performs the effects and brings their results as operations.
+
+Invariants: a step follows the table of moves; markers are asked for only when the decision is committed, and
+until they are complete a transactional id takes no other step. Where Kafka answers CONCURRENT_TRANSACTIONS
+because a record of the id is not replicated yet, this machine decides on the newest state, and the answer
+waits for both.
+
+Source: ``TransactionCoordinator`` and ``TransactionStateManager`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from barnabas.config.settings import TransactionSettings
+from barnabas.timeline import Journal, TimelineMap
+from barnabas.transaction.ending import Ending, decide_end, next_id
+from barnabas.transaction.outcome import (
+    Completed,
+    GetProducerId,
+    Instant,
+    NeedsProducerId,
+    Outcome,
+    SendMarkers,
+)
+from barnabas.transaction.overdue import OpenTransactions
+from barnabas.transaction.record_codec import (
+    TAGS_SINCE,
+    TransactionRecord,
+    decode_record,
+    encode_record,
+)
+from barnabas.transaction.states import AT_REST, TransactionState
+from barnabas.transaction.transaction import (
+    BUMPS_EPOCH_SINCE,
+    CLIENT_EPOCH_MAX,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TWO_PHASE_TIMEOUT_MS,
+    Partitions,
+    Transaction,
+    completed,
+    created,
+    fenced,
+    producer_after,
+    with_new_producer_id,
+    with_next_epoch,
+    with_partitions,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from barnabas.wire.messages.end_txn_response import EndTxnResponse
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+
+class TransactionMachine:
+    """All transactional ids of one partition."""
+
+    __slots__ = (
+        "_abort_ms",
+        "_expire_ms",
+        "_journal",
+        "_level",
+        "_open",
+        "_overdue",
+        "ids",
+        "settings",
+    )
+
+    def __init__(self, settings: TransactionSettings, level: Callable[[], int]) -> None:
+        """`level` gives the cluster's present ``transaction.version``."""
+        self.settings = settings
+        self._level = level
+        self._journal = Journal()
+        self.ids: TimelineMap[str, Transaction] = TimelineMap(self._journal)
+        self._abort_ms = self._expire_ms = math.inf
+        self._overdue: deque[str] = deque()
+        """Found by the last look for transactions whose time is over, and not aborted yet."""
+        self._open = OpenTransactions()
+
+    def __repr__(self) -> str:
+        return f"TransactionMachine({len(self.ids)} ids)"
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        return {name: transaction.describe() for name, transaction in self.ids.items()}
+
+    # Operations
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant
+    ) -> Outcome:
+        """A producer takes the transactional id over. Raises `NeedsProducerId`."""
+        try:
+            return self._init(request, fresh_id, at)
+        except NeedsProducerId:
+            raise
+        except KafkaError as error:
+            return Outcome(reply=error)
+
+    def _init(self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant) -> Outcome:
+        transactional_id = request.transactional_id
+        assert transactional_id
+        timeout_ms = _timeout_ms(request, self.settings)
+        known = self.ids.get(transactional_id)
+        if known is None:
+            if fresh_id is None:
+                raise NeedsProducerId
+            known = created(fresh_id, timeout_ms, at.wall_ms)
+        expected = None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
+        if expected is not None:
+            _check_known(known, request.producer_id, expected)
+        if known.is_ending:
+            raise _busy()
+        if known.state is TransactionState.ONGOING:
+            return self._fence(transactional_id, known, fresh_id, at, reply=_busy())
+        if known.is_exhausted and expected in (None, known.producer_epoch):
+            if fresh_id is None:
+                raise NeedsProducerId
+            following = with_new_producer_id(
+                known, fresh_id, timeout_ms, expected is not None, at.wall_ms
+            )
+        else:
+            following = with_next_epoch(known, timeout_ms, expected, at.wall_ms)
+        return Outcome(
+            [record_of(self._level(), transactional_id, following)],
+            InitProducerIdResponse(
+                producer_id=following.producer_id, producer_epoch=following.producer_epoch
+            ),
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        client_version: int,
+        at: Instant,
+    ) -> Outcome:
+        """`partitions` join the producer's transaction, or begin one. No reply is the success."""
+        try:
+            known = self._checked(transactional_id, producer_id, producer_epoch)
+        except KafkaError as error:
+            return Outcome(reply=error)
+        is_open = known.state is TransactionState.ONGOING
+        if is_open and all(place in known.partitions for place in partitions):
+            return Outcome()
+        following = with_partitions(known, partitions, client_version, at.wall_ms)
+        return Outcome([record_of(self._level(), transactional_id, following)])
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
+    ) -> Outcome:
+        """Which of `partitions` belong to the producer's open transaction: the reply has NONE for these,
+        TRANSACTION_ABORTABLE for the others."""
+        try:
+            known = self._checked(transactional_id, producer_id, producer_epoch)
+        except KafkaError as error:
+            return Outcome(reply=error)
+        topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+        for place in partitions:
+            if place.topic not in topics:
+                topics[place.topic] = AddPartitionsToTxnTopicResult(
+                    name=place.topic, results_by_partition=[]
+                )
+            is_in = place in known.partitions
+            topics[place.topic].results_by_partition.append(  # type: ignore[attr-defined]
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=place.partition,
+                    partition_error_code=0 if is_in else ErrorCode.TRANSACTION_ABORTABLE,
+                )
+            )
+        return Outcome(
+            reply=AddPartitionsToTxnResult(
+                transactional_id=transactional_id, topic_results=list(topics.values())
+            )
+        )
+
+    def end_transaction(self, transactional_id: str, wish: Ending, at: Instant) -> Outcome:
+        """A client commits or aborts. Raises `NeedsProducerId`."""
+        try:
+            known = self._known(transactional_id)
+            following = decide_end(known, wish, at.wall_ms)
+        except NeedsProducerId:
+            raise
+        except KafkaError as error:
+            return Outcome(reply=error)
+        bumps = wish.client_version >= BUMPS_EPOCH_SINCE
+        if following is None:
+            given = (known.producer_id, known.producer_epoch)
+            return Outcome(reply=_ended(given if bumps else None))
+        return self._prepare(
+            transactional_id, following, _ended(producer_after(following) if bumps else None)
+        )
+
+    def abort_overdue(self, transactional_id: str, fresh_id: int | None, at: Instant) -> Outcome:
+        """The time of an open transaction is over, unless it was ended meanwhile."""
+        known = self.ids.get(transactional_id)
+        if known is None or not self._open.is_overdue(transactional_id, known, at):
+            return Outcome()
+        try:
+            return self._fence(transactional_id, known, fresh_id, at, reply=None)
+        except NeedsProducerId:
+            return Outcome(effects=[GetProducerId(transactional_id)])
+
+    def complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+        """All markers of `ending`, as `SendMarkers` gave it, are written. Said again, it is of no effect,
+        also where the next transaction of the same producer is being ended by now."""
+        if self.ids.get(transactional_id) is not ending:
+            return Outcome()
+        record = record_of(self._level(), transactional_id, completed(ending, at.wall_ms))
+        return Outcome([record], effects=[Completed(transactional_id)])
+
+    # What operations have in common
+
+    def _known(self, transactional_id: str) -> Transaction:
+        known = self.ids.get(transactional_id)
+        if known is None:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id has no producer id"
+            )
+        return known
+
+    def _checked(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction:
+        """What is known, where this producer may add to it."""
+        known = self._known(transactional_id)
+        if known.producer_id != producer_id:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                f"the transactional id has the producer id {known.producer_id}",
+            )
+        if known.producer_epoch != producer_epoch:
+            raise KafkaError(
+                ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {known.producer_epoch}"
+            )
+        if known.is_ending:
+            raise _busy()
+        return known
+
+    def _fence(
+        self,
+        transactional_id: str,
+        known: Transaction,
+        fresh_id: int | None,
+        at: Instant,
+        reply: KafkaError | None,
+    ) -> Outcome:
+        level = self._level()
+        following_id = next_id(known, fresh_id) if level >= BUMPS_EPOCH_SINCE else NO_PRODUCER_ID
+        following = fenced(known, level, following_id, at.wall_ms)
+        return self._prepare(transactional_id, following, reply)
+
+    def _prepare(
+        self, transactional_id: str, ending: Transaction, reply: Message | KafkaError | None
+    ) -> Outcome:
+        return Outcome(
+            [record_of(self._level(), transactional_id, ending)],
+            reply,
+            partial(self._on_prepared, transactional_id, ending),
+        )
+
+    def _on_prepared(
+        self, transactional_id: str, ending: Transaction, code: ErrorCode, at: Instant
+    ) -> Outcome:
+        if self.ids.get(transactional_id) is not ending:
+            return Outcome()  # the log refused it
+        if code:  # it may still be committed: not replicated in time, and not undone
+            again = partial(self._on_prepared, transactional_id, ending)
+            return Outcome(on_settled=again)
+        return self._continue_ending(transactional_id, ending, at)
+
+    def _continue_ending(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+        """The decision is committed: ask for the markers, or complete what needs none."""
+        if not ending.partitions:
+            return self.complete(transactional_id, ending, at)
+        return Outcome(effects=[SendMarkers(transactional_id, ending)])
+
+    # Records
+
+    encode = staticmethod(encode_record)
+    decode = staticmethod(decode_record)
+
+    def expect(self, next_offset: int) -> None:
+        """The next record that is decided will stand at `next_offset`."""
+        self._journal.offset = next_offset
+
+    def replay(self, offset: int, producer_id: int, record: TransactionRecord) -> None:
+        """Take over one record."""
+        self._journal.offset = offset
+        if record.transaction is None:
+            self.ids.remove(record.transactional_id)
+        else:
+            self.ids.put(record.transactional_id, record.transaction)
+
+    def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
+        """Nothing in this topic is written in transactions."""
+
+    def commit_to(self, offset: int) -> None:
+        self._journal.commit_to(offset)
+
+    def revert_to(self, offset: int) -> None:
+        self._journal.revert_to(offset)
+
+    # Beginning, time, end
+
+    def on_loaded(self, at: Instant) -> list[Outcome]:
+        """Go on with every end that was decided."""
+        self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
+        self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
+        return [
+            self._continue_ending(name, known, at)
+            for name, known in self.ids.items()
+            if known.is_ending
+        ]
+
+    def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
+        """Nothing waits within this machine."""
+        return ()
+
+    def deadline_ms(self) -> float:
+        return -math.inf if self._overdue else min(self._abort_ms, self._expire_ms)
+
+    def take_due(self, at: Instant) -> Outcome | None:
+        """Do one thing whose time has come; None where there is nothing."""
+        if at.now_ms >= self._abort_ms:
+            self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
+            self._overdue.extend(self._open.look(self.ids.items(), at))
+        if self._overdue:
+            return self.abort_overdue(self._overdue.popleft(), None, at)
+        if at.now_ms >= self._expire_ms:
+            self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
+            return self._expire(at)
+        return None
+
+    def _expire(self, at: Instant) -> Outcome:
+        until_ms = at.wall_ms - self.settings.transactional_id_expiration_ms
+        return Outcome(
+            [
+                record_of(self._level(), name, None)
+                for name, known in self.ids.items()
+                if known.state in AT_REST and known.update_ms <= until_ms
+            ],
+            atomic=False,
+        )
+
+
+def _timeout_ms(request: InitProducerIdRequest, settings: TransactionSettings) -> int:
+    if request.enable2_pc:
+        if not settings.two_phase_commit:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "transaction.two.phase.commit.enable is off",
+            )
+        return TWO_PHASE_TIMEOUT_MS
+    timeout_ms: int = request.transaction_timeout_ms
+    if not 0 < timeout_ms <= settings.timeout_ms_max:
+        raise KafkaError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            f"{timeout_ms} ms is not within 1 and transaction.max.timeout.ms"
+            f" ({settings.timeout_ms_max} ms)",
+        )
+    return timeout_ms
+
+
+def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:
+    """Whether a producer that says what it is may go on: as itself, as one that did not hear of its new id,
+    or with an id that was forgotten. Raises PRODUCER_FENCED."""
+    if known.producer_epoch == NO_EPOCH or known.producer_id == producer_id:
+        return
+    if known.previous_producer_id == producer_id and epoch >= CLIENT_EPOCH_MAX:
+        return
+    raise KafkaError(
+        ErrorCode.PRODUCER_FENCED, f"the transactional id has the producer id {known.producer_id}"
+    )
+
+
+def _busy() -> KafkaError:
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is being ended")
+
+
+def _ended(producer: tuple[int, int] | None) -> EndTxnResponse:
+    if producer is None:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
+
+
+def record_of(
+    level: int, transactional_id: str, transaction: Transaction | None
+) -> TransactionRecord:
+    """The record of `transaction` (None: a tombstone) in the form of feature level `level`."""
+    return TransactionRecord(transactional_id, transaction, min(level, TAGS_SINCE))

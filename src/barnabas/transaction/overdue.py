@@ -1,0 +1,67 @@
+"""Which open transactions take longer than they may.
+
+By the date, as in Kafka: a transaction began at a date and may take a while. And by the clock of this
+coordinator, since the one that began it may have had another date: a transaction that is found open for as
+long as it may take is over, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.transaction.outcome import Instant
+from barnabas.transaction.states import TransactionState
+from barnabas.transaction.transaction import Transaction
+
+
+class _Found(NamedTuple):
+    which: tuple[int, int, int]
+    """Producer id, epoch and beginning tell a transaction from others of its id."""
+    since_ms: float
+
+
+class OpenTransactions:
+    """Those that the last look found open, and since when looks find them."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Found] = {}
+
+    def look(self, known: Iterable[tuple[str, Transaction]], at: Instant) -> list[str]:
+        """The transactional ids whose time is over."""
+        before, self._found = self._found, {}
+        overdue = []
+        for name, transaction in known:
+            if _may_be_over(transaction):
+                which = _which(transaction)
+                found = before.get(name)
+                self._found[name] = (
+                    found
+                    if found is not None and found.which == which
+                    else _Found(which, at.now_ms)
+                )
+                if self.is_overdue(name, transaction, at):
+                    overdue.append(name)
+        return overdue
+
+    def is_overdue(self, name: str, transaction: Transaction, at: Instant) -> bool:
+        """Whether its time is over, as far as the last look tells."""
+        if not _may_be_over(transaction):
+            return False
+        found = self._found.get(name)
+        long_open = (
+            found is not None
+            and found.which == _which(transaction)
+            and found.since_ms + transaction.timeout_ms < at.now_ms
+        )
+        return long_open or transaction.start_ms + transaction.timeout_ms < at.wall_ms
+
+
+def _may_be_over(transaction: Transaction) -> bool:
+    return transaction.state is TransactionState.ONGOING and not transaction.is_two_phase
+
+
+def _which(transaction: Transaction) -> tuple[int, int, int]:
+    return transaction.producer_id, transaction.producer_epoch, transaction.start_ms

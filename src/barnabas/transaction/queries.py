@@ -1,0 +1,85 @@
+"""What tools ask about transactions: of what is committed.
+
+Source: ``TransactionStateManager.listTransactionStates`` and
+``TransactionCoordinator.handleDescribeTransactions`` of Apache Kafka 4.3; KIP-664, KIP-994.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from barnabas.transaction.machine import TransactionMachine
+from barnabas.transaction.states import BY_LABEL, TransactionState
+from barnabas.transaction.transaction import Transaction
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import describe_transactions_response as described
+from barnabas.wire.messages import list_transactions_response as listed
+
+
+class Filters(NamedTuple):
+    """What ListTransactions asks for; what is empty or None leaves out nothing."""
+
+    states: Collection[TransactionState] | None = None
+    """None: all."""
+    producer_ids: Collection[int] = ()
+    longer_than_ms: int = -1
+    matches: Callable[[str], bool] | None = None
+
+    def take(self, transactional_id: str, known: Transaction, wall_ms: int) -> bool:
+        """Whether the answer has it."""
+        return (
+            (self.states is None or known.state in self.states)
+            and (not self.producer_ids or known.producer_id in self.producer_ids)
+            and (self.longer_than_ms < 0 or wall_ms - known.start_ms > self.longer_than_ms)
+            and (self.matches is None or self.matches(transactional_id))
+        )
+
+
+def known_states(labels: Collection[str]) -> tuple[list[TransactionState] | None, list[str]]:
+    """(the states of these names, the names of none). No names at all are all states."""
+    if not labels:
+        return None, []
+    unknown = [label for label in labels if label not in BY_LABEL]
+    return [BY_LABEL[label] for label in labels if label in BY_LABEL], unknown
+
+
+def list_transactions(
+    machine: TransactionMachine, filters: Filters, wall_ms: int
+) -> list[listed.TransactionState]:
+    """One partition's share of the answer."""
+    return [
+        listed.TransactionState(
+            transactional_id=transactional_id,
+            producer_id=known.producer_id,
+            transaction_state=known.state.label,
+        )
+        for transactional_id, known in machine.ids.committed_items()
+        if filters.take(transactional_id, known, wall_ms)
+    ]
+
+
+def describe_transaction(
+    machine: TransactionMachine, transactional_id: str
+) -> described.TransactionState:
+    """One transactional id; TRANSACTIONAL_ID_NOT_FOUND where nobody used it."""
+    known = machine.ids.committed(transactional_id)
+    if known is None:
+        return described.TransactionState(
+            transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        )
+    topics: dict[str, list[int]] = {}
+    for topic, partition in known.partitions:
+        topics.setdefault(topic, []).append(partition)
+    return described.TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=known.state.label,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.start_ms,
+        producer_id=known.producer_id,
+        producer_epoch=known.producer_epoch,
+        topics=[
+            described.TopicData(topic=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )

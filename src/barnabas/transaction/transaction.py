@@ -1,0 +1,199 @@
+"""One transactional id: its producer, its state, its partitions; and the values that follow from it.
+
+A :class:`Transaction` never changes. Each function gives the value after one step and checks the table of
+moves. Epochs of a producer end at 32767: a client gets at most 32766, so that the coordinator can always
+fence it once more.
+
+Source: ``TransactionMetadata`` of Apache Kafka 4.3; KIP-360, KIP-890.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barnabas.transaction.states import ENDING, TransactionState, check_move
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+EPOCH_MAX = 32_767
+"""Of the coordinator's own use: no client gets it."""
+CLIENT_EPOCH_MAX = EPOCH_MAX - 1
+TWO_PHASE_TIMEOUT_MS = 2**31 - 1
+"""The time-out of a transaction that waits for a decision elsewhere: it has none (KIP-939)."""
+BUMPS_EPOCH_SINCE = 2
+"""The level of ``transaction.version`` from which on every end gives the producer a new epoch (KIP-890)."""
+
+Partitions = Mapping[TopicPartition, None]
+"""An ordered set. Never changed in place."""
+
+
+class Transaction(NamedTuple):
+    """What the coordinator knows of one transactional id."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: Partitions = {}
+    start_ms: int = NO_TIME
+    """When the open transaction began; the date."""
+    update_ms: int = NO_TIME
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last step: a request that is repeated after a new id may name it."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """The producer id from the end of this transaction on, where the present one has no epochs left."""
+    last_epoch: int = NO_EPOCH
+    """The producer's epoch before the last bump that it asked for; not in the log."""
+    client_version: int = 0
+    """The ``transaction.version`` by which the client speaks."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """No further epoch can be given to a client."""
+        return self.producer_epoch >= CLIENT_EPOCH_MAX
+
+    @property
+    def is_ending(self) -> bool:
+        return self.state in ENDING
+
+    @property
+    def is_two_phase(self) -> bool:
+        return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "producer": f"{self.producer_id}/{self.producer_epoch}",
+            "state": self.state.label,
+            "partitions": [str(place) for place in self.partitions],
+        }
+
+
+def created(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """A transactional id without a producer so far; its first epoch comes with `with_next_epoch`."""
+    return Transaction(producer_id, NO_EPOCH, timeout_ms, update_ms=now_ms)
+
+
+def _moved(before: Transaction, state: TransactionState, **changes: object) -> Transaction:
+    check_move(before.state, state)
+    changes.setdefault("previous_producer_id", before.producer_id)
+    return before._replace(state=state, **changes)  # type: ignore[arg-type]
+
+
+def with_next_epoch(
+    before: Transaction, timeout_ms: int, expected_epoch: int | None, now_ms: int
+) -> Transaction:
+    """A producer initializes itself. `expected_epoch`: the one that it says it has (KIP-360). Raises
+    PRODUCER_FENCED where that is another producer's by now."""
+    epoch = before.producer_epoch
+    if expected_epoch is None:
+        epoch, last = epoch + 1, NO_EPOCH
+    elif epoch in (NO_EPOCH, expected_epoch):
+        epoch, last = epoch + 1, epoch
+    elif expected_epoch == before.last_epoch:  # it asks again, since it got no answer
+        last = before.last_epoch
+    else:
+        raise KafkaError(
+            ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {epoch}, not {expected_epoch}"
+        )
+    return _moved(
+        before,
+        TransactionState.EMPTY,
+        producer_epoch=epoch,
+        last_epoch=last,
+        timeout_ms=timeout_ms,
+        partitions={},
+        start_ms=NO_TIME,
+        update_ms=now_ms,
+    )
+
+
+def with_new_producer_id(
+    before: Transaction, producer_id: int, timeout_ms: int, keep_last: bool, now_ms: int
+) -> Transaction:
+    """A producer initializes itself whose id has no epochs left. `keep_last`: it said which it had, and may
+    ask again."""
+    return _moved(
+        before,
+        TransactionState.EMPTY,
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_epoch=before.producer_epoch if keep_last else NO_EPOCH,
+        timeout_ms=timeout_ms,
+        partitions={},
+        start_ms=NO_TIME,
+        update_ms=now_ms,
+    )
+
+
+def with_partitions(
+    before: Transaction, added: Partitions, client_version: int, now_ms: int
+) -> Transaction:
+    """Partitions join the transaction, which begins with the first of them."""
+    is_open = before.state is TransactionState.ONGOING
+    return _moved(
+        before,
+        TransactionState.ONGOING,
+        partitions={**before.partitions, **added},
+        start_ms=before.start_ms if is_open else now_ms,
+        update_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def prepared(
+    before: Transaction, commit: bool, client_version: int, next_producer_id: int, now_ms: int
+) -> Transaction:
+    """The end is decided. From version 2 on it gives the producer its next epoch."""
+    epoch, last = before.producer_epoch, before.last_epoch
+    if client_version >= BUMPS_EPOCH_SINCE:
+        epoch, last = min(epoch + 1, EPOCH_MAX), epoch
+    begun = before.state is TransactionState.ONGOING
+    return _moved(
+        before,
+        TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
+        producer_epoch=epoch,
+        last_epoch=last,
+        next_producer_id=next_producer_id,
+        start_ms=before.start_ms if begun else now_ms,
+        update_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def fenced(
+    before: Transaction, server_version: int, next_producer_id: int, now_ms: int
+) -> Transaction:
+    """The coordinator aborts an open transaction: another producer came, or its time is over. Its producer's
+    epoch ends here."""
+    check_move(before.state, TransactionState.PREPARE_EPOCH_FENCE)
+    if server_version >= BUMPS_EPOCH_SINCE:
+        return prepared(before, False, server_version, next_producer_id, now_ms)
+    epoch = min(before.producer_epoch + 1, EPOCH_MAX)
+    bumped = before._replace(producer_epoch=epoch, last_epoch=NO_EPOCH)
+    return prepared(bumped, False, 0, NO_PRODUCER_ID, now_ms)
+
+
+def completed(before: Transaction, now_ms: int) -> Transaction:
+    """All markers are written."""
+    commit = before.state is TransactionState.PREPARE_COMMIT
+    producer_id, epoch = producer_after(before)
+    return _moved(
+        before,
+        TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions={},
+        update_ms=now_ms,
+    )
+
+
+def producer_after(ending: Transaction) -> tuple[int, int]:
+    """Id and epoch that the producer goes on with, once `ending` is complete."""
+    if ending.client_version >= BUMPS_EPOCH_SINCE and ending.next_producer_id != NO_PRODUCER_ID:
+        return ending.next_producer_id, 0
+    return ending.producer_id, ending.producer_epoch

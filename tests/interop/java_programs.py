@@ -1,0 +1,68 @@
+"""Small programs on Kafka's own libraries, run beside our nodes: ``tests/interop/java``."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+from tests.peers import CLASS_PATH
+
+PROGRAMS = Path(__file__).parent / "java"
+PATIENCE_S = 120.0
+
+
+class Program:
+    """One process of ``java PROGRAM.java ARGUMENTS``; `lines` has what it printed."""
+
+    def __init__(self, name: str, *arguments: str, log: Path) -> None:
+        self._log: IO[bytes] = log.open("ab")
+        self.log = log
+        self.process = subprocess.Popen(
+            ["java", "-Xmx300m", "-cp", CLASS_PATH, str(PROGRAMS / f"{name}.java"), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._queue: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._queue.put(line.rstrip())
+
+    def wait_for_lines(self, start: str, count: int = 1) -> None:
+        """Until `count` lines that begin with `start` have come."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(line.startswith(start) for line in self.lines) < count:
+            left = deadline - time.monotonic()
+            try:
+                self.lines.append(self._queue.get(timeout=max(left, 0.001)))
+            except queue.Empty:
+                text = self.log.read_text(errors="replace")[-2_000:]
+                raise AssertionError(
+                    f"no {count} lines {start!r}: {self.lines[-10:]}\n{text}"
+                ) from None
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def end_input(self) -> None:
+        """Ask it to end in order."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def kill(self) -> None:
+        """kill -9, where it runs still."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        self._reader.join(10)
+        self._log.close()

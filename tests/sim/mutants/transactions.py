@@ -1,0 +1,197 @@
+"""Bugs of transactions: their coordinator, their markers, what leaders, groups and readers make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.fetch import fetch_read
+from barnabas.broker.transaction.markers import Markers
+from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
+from barnabas.group.offset_table import OffsetTable
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.state.producer_state import ProducerStates
+from barnabas.transaction import ending as endings
+from barnabas.transaction import machine, transaction
+from barnabas.transaction.machine import TransactionMachine
+from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.overdue import OpenTransactions
+from barnabas.transaction.states import TransactionState
+from barnabas.wire.errors import ErrorCode
+from tests.sim.mutants.planting import Mutant, Patch
+
+
+def markers_given_up() -> list[Patch]:
+    """A leader that did not take its marker is not asked again."""
+
+    honest = Markers._try_later
+
+    def forgets(self: Any, ending: Any, places: Any) -> None:
+        for place in places:
+            ending.remaining.pop(place, None)
+        honest(self, ending, {})
+
+    return [(Markers, "_try_later", forgets)]
+
+
+def decisions_forgotten() -> list[Patch]:
+    """A new coordinator does not go on with the ends that the one before had decided."""
+    honest = TransactionMachine.on_loaded
+
+    def forgets(self: Any, at: Any) -> list[Outcome]:
+        honest(self, at)
+        return []
+
+    return [(TransactionMachine, "on_loaded", forgets)]
+
+
+def completed_early() -> list[Patch]:
+    """The first leader that has its marker completes the transaction."""
+    honest = Markers._take
+
+    def first_is_enough(self: Any, broker: int, ending: Any, places: Any, answers: Any) -> None:
+        honest(self, broker, ending, places, answers)
+        if ending.remaining and len(ending.remaining) < len(ending.markers.ending.partitions):
+            ending.remaining.clear()
+            ending.cancelled = True
+            self._complete(ending)
+
+    return [(Markers, "_take", first_is_enough)]
+
+
+def aborts_become_commits() -> list[Patch]:
+    """What a new coordinator finds undone is committed, whatever was decided."""
+    honest = TransactionMachine._fence
+
+    def commits(self: TransactionMachine, *arguments: Any, **named: Any) -> Outcome:
+        outcome = honest(self, *arguments, **named)
+        (record,) = outcome.records
+        assert record.transaction is not None
+        ending = record.transaction._replace(state=TransactionState.PREPARE_COMMIT)
+        prepared: Outcome = self._prepare(record.transactional_id, ending, outcome.reply)
+        return prepared
+
+    return [(TransactionMachine, "_fence", commits)]
+
+
+def fenced_without_an_epoch() -> list[Patch]:
+    """Who takes a transactional id over gets the epoch of the one before."""
+    honest = transaction.with_next_epoch
+
+    def same_again(before: Any, *arguments: Any, **named: Any) -> Any:
+        after = honest(before, *arguments, **named)
+        return after._replace(producer_epoch=max(0, before.producer_epoch))
+
+    return [(machine, "with_next_epoch", same_again)]
+
+
+def open_transactions_taken_over() -> list[Patch]:
+    """A new producer goes on in the open transaction of the one before."""
+    honest = TransactionMachine._init
+
+    def goes_on(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
+        known = self.ids.get(request.transactional_id)
+        if known is not None and known.state is TransactionState.ONGOING:
+            self.ids._newest[request.transactional_id] = known._replace(
+                state=TransactionState.COMPLETE_ABORT
+            )
+        return honest(self, request, fresh_id, at)
+
+    return [(TransactionMachine, "_init", goes_on)]
+
+
+def time_never_over() -> list[Patch]:
+    return [(OpenTransactions, "look", lambda self, known, at: [])]
+
+
+def ends_known_by_name_only() -> list[Patch]:
+    """EndTxn takes any epoch of the producer id."""
+    honest = endings.decide_end
+
+    def any_epoch(now: Any, wish: Any, wall_ms: int) -> Any:
+        return honest(now, wish._replace(producer_epoch=now.producer_epoch), wall_ms)
+
+    return [(machine, "decide_end", any_epoch)]
+
+
+def writes_unasked() -> list[Patch]:
+    """A leader takes a transaction's first batch without asking the coordinator."""
+
+    def yes(self: Any, name: str, producer_id: int, epoch: int, places: Any, **named: Any) -> None:
+        named["on_done"](dict.fromkeys(places, ErrorCode.NONE))
+
+    return [(CoordinatorVerifier, "verify", yes)]
+
+
+def aborted_not_named() -> list[Patch]:
+    """Fetch answers leave out which transactions were aborted."""
+    return [(fetch_read, "_aborted", lambda *arguments: [])]
+
+
+def open_ones_readable() -> list[Patch]:
+    """Readers of committed records get everything below the high watermark."""
+    stable = property(lambda self: self.high_watermark)
+    return [(PartitionLog, "last_stable_offset", stable)]
+
+
+def offsets_apply_at_once() -> list[Patch]:
+    """A group's offsets hold before their transaction is committed."""
+
+    def at_once(self: Any, producer_id: int, group_id: str, place: Any, offset: Any) -> None:
+        self.put(group_id, place, offset)
+
+    return [(OffsetTable, "put_pending", at_once)]
+
+
+def offsets_never_apply() -> list[Patch]:
+    """A group's offsets are forgotten when their transaction ends, however it ends."""
+    honest = OffsetTable.end_transaction
+
+    def drops(self: Any, producer_id: int, committed: bool) -> None:
+        honest(self, producer_id, False)
+
+    return [(OffsetTable, "end_transaction", drops)]
+
+
+def pending_offsets_hidden() -> list[Patch]:
+    """``require_stable`` answers what was committed before, though a transaction has more to say."""
+    return [(OffsetTable, "is_pending", lambda self, group_id, place: False)]
+
+
+def open_ones_forgotten() -> list[Patch]:
+    """A snapshot of the producers does not say which transactions are open."""
+    honest = ProducerStates.load
+
+    def forgets(self: Any, *arguments: Any, **named: Any) -> Any:
+        result = honest(self, *arguments, **named)
+        self.open_transactions.clear()
+        for entry in self.entries.values():
+            entry.transaction_start = None
+        return result
+
+    return [(ProducerStates, "load", forgets)]
+
+
+MUTANTS = (
+    Mutant("markers-given-up", "a marker that a leader did not take is not sent again", markers_given_up),
+    Mutant("decisions-forgotten", "a new coordinator does not go on with ends that were decided",
+           decisions_forgotten),
+    Mutant("completed-early", "a transaction is complete when the first leader has its marker",
+           completed_early),
+    Mutant("fenced-is-committed", "what a fenced producer left open is committed", aborts_become_commits),
+    Mutant("fenced-without-epoch", "a new producer of a transactional id gets the epoch of the former one",
+           fenced_without_an_epoch),
+    Mutant("open-taken-over", "a new producer goes on in the former one's open transaction",
+           open_transactions_taken_over),
+    Mutant("time-never-over", "a transaction whose time is over is not aborted", time_never_over),
+    Mutant("any-epoch-ends", "EndTxn is taken from a producer of a former epoch", ends_known_by_name_only),
+    Mutant("written-unasked", "a batch is taken into a transaction without asking its coordinator",
+           writes_unasked),
+    Mutant("aborted-not-named", "Fetch does not say which transactions were aborted", aborted_not_named),
+    Mutant("open-readable", "readers of committed records see open transactions", open_ones_readable),
+    Mutant("offsets-at-once", "offsets of a transaction hold before it is committed",
+           offsets_apply_at_once),
+    Mutant("offsets-never", "offsets of a committed transaction are forgotten", offsets_never_apply),
+    Mutant("pending-hidden", "offsets are told as stable while a transaction is pending",
+           pending_offsets_hidden),
+    Mutant("open-forgotten", "a snapshot of producers forgets open transactions", open_ones_forgotten),
+)  # fmt: skip

@@ -1,0 +1,116 @@
+"""An index of aborted transactions that rotted: what it says is held against the markers, and mended."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from barnabas.log.config import LogConfig
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
+from barnabas.log.segments.transaction_index import ENTRY
+from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.sim.world.disk import SimDisk
+from barnabas.types import TopicPartition
+
+NOW_MS = 1_700_000_000_000
+WANTED = {(1, 0), (2, 1), (1, 6)}
+FIRST_OFFSET = range(10, 18)
+"""Bytes of an entry of which no marker speaks."""
+
+
+def make(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
+    device = SimDisk(Random(1))
+    disk = device.open_for_process()
+    disk.make_dirs("/data")
+    log = open_log(
+        disk,
+        FileCache(disk),
+        "/data/t-0",
+        TopicPartition("t", 0),
+        LogConfig(segment_bytes=segment_bytes),
+        clean=False,
+    ).log
+    for producer, commit in ((1, False), (2, False), (3, True), (1, False)):
+        begin(log, producer)
+        if producer == 1 and log.log_end_offset == 1:
+            begin(log, 2)
+            end(log, 1, commit)
+            end(log, 2, commit)
+        elif producer != 2:
+            end(log, producer, commit)
+    log.move_high_watermark(log.log_end_offset)
+    return device, log
+
+
+def begin(log: PartitionLog, producer: int) -> None:
+    if producer in log.producers.open_transactions or (producer == 2 and log.log_end_offset > 2):
+        return
+    entry = log.producers.entries.get(producer)
+    batch = build_batch(
+        [(b"k", b"v" * 50)],
+        timestamp_ms=NOW_MS,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0 if entry is None else entry.last_sequence + 1,
+        transactional=True,
+    )
+    log.append_as_leader(batch, leader_epoch=0, wall_ms=NOW_MS)
+
+
+def end(log: PartitionLog, producer: int, commit: bool) -> None:
+    marker = end_transaction_marker(
+        commit=commit,
+        timestamp_ms=NOW_MS,
+        producer_id=producer,
+        producer_epoch=0,
+        coordinator_epoch=0,
+    )
+    log.append_as_leader(marker, leader_epoch=0, wall_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+
+def index_of(log: PartitionLog) -> list[str]:
+    paths = [segment.transaction_index_path for segment in log.segments]
+    return [path for path in paths if log.disk.exists(path)]
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300])
+def test_each_byte_that_rots_is_seen(segment_bytes: int) -> None:
+    _, log = make(segment_bytes)
+    assert set(log.read_transactions(0, log.log_end_offset)) == WANTED
+    assert (len(log.segments) > 1) == (segment_bytes == 300)
+    for path in index_of(log):
+        sound = log.disk.read_file(path)
+        for at in range(len(sound)):
+            if at % ENTRY.size in FIRST_OFFSET or at % ENTRY.size >= 26:
+                continue  # the last stable offset only says where to stop looking
+            rotten = bytearray(sound)
+            rotten[at] ^= 1 << (at % 8)
+            log.files.close(path)
+            log.disk.write_atomic(path, bytes(rotten))
+            assert set(log.read_transactions(0, log.log_end_offset)) == WANTED, at
+            assert log.disk.read_file(path) == sound, "it is mended"
+
+
+def test_an_index_that_was_cut_within_an_entry_is_mended() -> None:
+    _, log = make()
+    [path] = index_of(log)
+    sound = log.disk.read_file(path)
+    log.files.close(path)
+    log.disk.write_atomic(path, sound[:-5])
+    assert set(log.read_transactions(0, log.log_end_offset)) == WANTED
+    assert log.disk.read_file(path) == sound
+
+
+def test_what_is_appended_behind_a_mended_index_counts() -> None:
+    _, log = make()
+    [path] = index_of(log)
+    log.files.close(path)
+    log.disk.write_atomic(path, b"\xff" * ENTRY.size)
+    assert set(log.read_transactions(0, log.log_end_offset)) == WANTED
+    at = log.log_end_offset
+    begin(log, 4)
+    end(log, 4, False)
+    assert set(log.read_transactions(0, log.log_end_offset)) == WANTED | {(4, at)}
