@@ -35,6 +35,16 @@ DESCRIPTORS_KEPT = 3072
 LISTEN_BACKLOG = 1024
 CONNECT_TIMEOUT_MS = 10_000
 """An address that answers nothing is given up after this."""
+AUTHENTICATION_MS_MAX = 30_000
+"""A connection whose TLS handshake or SASL exchange takes longer is ended."""
+HANDSHAKES_MAX = 1_000
+"""TLS handshakes, and SASL exchanges, that one listener has under way; more are refused."""
+HANDSHAKE_BYTES_MAX = 256 * 1024
+"""What a peer may send before its TLS handshake is over: certificate chains have some 10 KiB."""
+SASL_ROUNDS_MAX = 16
+"""SaslAuthenticate requests of one exchange."""
+SCRAM_ITERATIONS_MAX = 1_000_000
+"""Of a server's challenge that a client computes: more would hold up its loop."""
 BACKGROUND_THREADS_MAX = 4
 """Threads for work that blocks; more would only queue at the device."""
 QUEUES_APART = frozenset({"raft-election", "raft-log"})

@@ -242,6 +242,36 @@ class HasHelper(Protocol):
     def helper(self) -> Helper: ...
 
 
+class Secrets(Protocol):
+    """What authentication takes from the world: random numbers that cannot be guessed, and TLS."""
+
+    def token_bytes(self, size: int) -> bytes:
+        """Random bytes that cannot be guessed from earlier ones."""
+
+    def open_tls(
+        self,
+        settings: Any,
+        incoming: Any,
+        outgoing: Any,
+        *,
+        is_server: bool,
+        server_name: str | None = None,
+    ) -> Any:
+        """An ``ssl.SSLObject`` between two memory buffers, by a ``security`` `TlsSettings`. Certificates
+        are read again where their files have changed. Raises ``OSError``."""
+
+    def check_tls(self, settings: Any, *, is_server: bool) -> None:
+        """Read what `settings` name. Raises ``ConfigError`` with one sentence."""
+
+
+@runtime_checkable
+class HasSecrets(Protocol):
+    """A world that can authenticate and encrypt."""
+
+    @property
+    def secrets(self) -> Secrets: ...
+
+
 class Wakeups(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run after what is being handled now (a slice of long work continues so)."""

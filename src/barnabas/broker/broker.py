@@ -21,7 +21,11 @@ from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
-from barnabas.broker.controller_client.controller_channel import ControllerChannel, ProbingSender
+from barnabas.broker.controller_client.controller_channel import (
+    ControllerChannel,
+    ProbingSender,
+    Sender,
+)
 from barnabas.broker.controller_client.metadata_hold import MetadataHold
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.broker.cooperative_jobs import CooperativeJobs
@@ -75,13 +79,13 @@ class Broker:
         identities: Mapping[str, MetaProperties],
         listeners: Mapping[str, Endpoint],
         channels: ProbingSender,
+        to_controllers: Sender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
-        """`identities` maps each readable path of ``log.dirs`` to its ``meta.properties``;
-        `controller_endpoint` says where the active controller is, None while nobody knows."""
-        self.ports = ports
-        self.config = config
+        """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
+        brokers; `controller_endpoint` is None while the active controller is not known."""
+        self.ports, self.config = ports, config
         self.cluster_id = cluster_id
         self.image = image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
@@ -94,7 +98,7 @@ class Broker:
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
-        self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
+        self.controller = ControllerChannel(ports, to_controllers, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = self._watch_leaders(channels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +13,7 @@ from barnabas import __version__
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
+COMMAND_CONFIG_OPTION, COMMAND_CONFIG_VARIABLE = "--command-config", "BARNABAS_COMMAND_CONFIG"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
 COMMANDS: dict[str, str] = {
@@ -48,7 +50,16 @@ def build(names: Sequence[str]) -> typer.Typer:
     )
 
     @app.callback(invoke_without_command=True)
-    def top(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    def top(
+        version: bool = typer.Option(False, "--version", help="Print the version."),
+        command_config: str = typer.Option(
+            "",
+            COMMAND_CONFIG_OPTION,
+            metavar="FILE",
+            envvar=COMMAND_CONFIG_VARIABLE,
+            help="The client's properties (security.protocol, sasl.*, ssl.*), anywhere in the line.",
+        ),
+    ) -> None:
         if version:
             print(f"barnabas {__version__}")
             raise typer.Exit
@@ -62,10 +73,29 @@ def build(names: Sequence[str]) -> typer.Typer:
     return app
 
 
+def take_command_config(given: Sequence[str]) -> list[str]:
+    """The arguments without ``--command-config FILE``, which may be anywhere, as it holds for every command
+    that asks a cluster."""
+    left = []
+    words = iter(given)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name != COMMAND_CONFIG_OPTION:
+            left.append(word)
+            continue
+        file = value if equals else next(words, "")
+        if not file:
+            left.append(word)  # typer says what is missing
+            continue
+        os.environ[COMMAND_CONFIG_VARIABLE] = file
+    return left
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Also the console script, which exits with what it returns."""
     fill_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    given = take_command_config(given)
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)
     try:

@@ -17,6 +17,7 @@ from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
 from barnabas.client.network.tasks import TaskOutcome, Tasks
 from barnabas.ports import Ports
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -30,6 +31,8 @@ GROUP, TRANSACTION = 0, 1
 API_TIMEOUT_MS = 60_000.0
 """default.api.timeout.ms"""
 ATTEMPT_TIMEOUT_MS = 30_000.0
+FINAL = ("unsupported", "authentication")
+"""Kinds of failure that asking again does not change."""
 
 
 class Trying:
@@ -56,6 +59,7 @@ class Client:
         client_id: str = "barnabas",
         *,
         newest: Newest = NO_BOUNDS,
+        security: ClientSecurity = OPEN,
     ) -> None:
         """`newest` binds versions, by API key, as other libraries are bound."""
         self.ports = ports
@@ -63,7 +67,7 @@ class Client:
         self.client_id = client_id
         self.tasks = Tasks(ports)
         self.newest = newest
-        self.channels = Channels(ports, client_id, newest=newest)
+        self.channels = Channels(ports, client_id, newest=newest, security=security)
         self.cluster = ClusterMetadata(ports, self.channels, bootstrap)
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
@@ -181,7 +185,7 @@ class Client:
                 return await attempt()
             except ChannelError as error:
                 trying.failure = error
-                if error.kind == "unsupported" or self.now_ms() + backoff_ms > trying.deadline_ms:
+                if error.kind in FINAL or self.now_ms() + backoff_ms > trying.deadline_ms:
                     raise
             except KafkaError as error:
                 trying.failure = error

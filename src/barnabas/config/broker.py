@@ -106,7 +106,7 @@ _FIXED_HERE = (
     ("group.streams.", "there are no streams groups"),
 )
 """Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
-of TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
+of TLS and SASL are kept: they take effect at the next start."""
 
 
 def why_fixed(name: str) -> str | None:

@@ -12,8 +12,6 @@ from barnabas.config.definition import ConfigError
 from barnabas.types import Endpoint, NodeId
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
-"""What this version can speak."""
 
 
 class ListenerSpec(NamedTuple):
@@ -81,10 +79,6 @@ def parse_listeners(
         protocol = protocols.get(name)
         if protocol is None:
             raise ConfigError(key, item, f"listener.security.protocol.map must name {name}")
-        if protocol not in SERVED_PROTOCOLS:
-            raise ConfigError(
-                key, item, f"this version speaks {_or(SERVED_PROTOCOLS)}, not {protocol}"
-            )
         if any(spec.name == name for spec in specs):
             raise ConfigError(key, ",".join(items), f"listener names must differ, {name} does not")
         endpoint = parse_endpoint(key, rest)

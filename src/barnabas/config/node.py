@@ -117,6 +117,15 @@ class NodeConfig:
             found[spec.name] = Endpoint(machine_name(), at.port) if at.host in _ANY_HOST else at
         return found
 
+    def protocol_of(self, listener: str) -> str:
+        """The security protocol of a listener, which may be of other nodes. Raises :class:`ConfigError`."""
+        protocols = _protocols(self._texts, self.values, self.controller_listener_names)
+        protocol = protocols.get(listener)
+        if protocol is None:
+            key = "listener.security.protocol.map"
+            raise ConfigError(key, str(self.values[key]), f"it must name {listener}")
+        return protocol
+
     @property
     def is_voter(self) -> bool:
         """Whether the static voter set names this node."""
@@ -204,7 +213,9 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         listeners=listeners,
         advertised=advertised,
         controller_listener_names=controller_names,
-        inter_broker_listener_name=_inter_broker(values, is_broker, advertised, controller_names),
+        inter_broker_listener_name=_inter_broker(
+            texts, values, is_broker, advertised, controller_names
+        ),
         voters=voters,
         bootstrap_controllers=tuple(
             parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
@@ -293,6 +304,7 @@ def _advertised(
 
 
 def _inter_broker(
+    texts: Mapping[str, str],
     values: Mapping[str, ConfigValue],
     is_broker: bool,
     advertised: tuple[ListenerSpec, ...],
@@ -300,6 +312,8 @@ def _inter_broker(
 ) -> str:
     key = "inter.broker.listener.name"
     given = cast("str | None", values[key])
+    if given and "security.inter.broker.protocol" in texts:
+        raise ConfigError(key, given, "it and security.inter.broker.protocol exclude each other")
     name = (given or cast(str, values["security.inter.broker.protocol"])).upper()
     if not is_broker:
         return name

@@ -38,6 +38,7 @@ from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
 from barnabas.host.structured_log import StructuredLog
+from barnabas.security.client_security import OPEN, ClientSecurity, client_security
 from barnabas.types import Endpoint, TopicPartition
 
 T = TypeVar("T")
@@ -61,18 +62,34 @@ def parse_bootstrap(text: str) -> list[Endpoint]:
     return endpoints
 
 
-def connect(bootstrap: str, *, client_id: str = "barnabas", log_level: str = "error") -> Connected:
-    """A client of the cluster behind `bootstrap`. Nothing is sent before something is asked."""
-    return Connected(parse_bootstrap(bootstrap), client_id, log_level)
+def connect(
+    bootstrap: str,
+    *,
+    client_id: str = "barnabas",
+    log_level: str = "error",
+    properties: Mapping[str, str] | None = None,
+) -> Connected:
+    """A client of the cluster behind `bootstrap`. Nothing is sent before something is asked. `properties`
+    are Kafka's of a client: ``security.protocol``, ``sasl.*``, ``ssl.*``. Raises ``ConfigError``."""
+    security = client_security(properties or {})
+    return Connected(parse_bootstrap(bootstrap), client_id, log_level, security)
 
 
 class Connected:
     """One client and its loop. Close it, or use it in ``with``."""
 
-    def __init__(self, bootstrap: Sequence[Endpoint], client_id: str, log_level: str) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Endpoint],
+        client_id: str,
+        log_level: str,
+        security: ClientSecurity = OPEN,
+    ) -> None:
         self._loop = new_loop()
         self._ports = HostPorts(self._loop, StructuredLog(level=log_level))
-        self.client = Client(self._ports, bootstrap, client_id)
+        if security.tls is not None:
+            self._ports.secrets.check_tls(security.tls, is_server=False)
+        self.client = Client(self._ports, bootstrap, client_id, security=security)
         self.admin = Admin(self.client)
         self.on_slow: Callable[[Trying, float], None] | None = None
         """Told what is tried, and for how many seconds more, where a call takes longer than `SLOW_S`."""

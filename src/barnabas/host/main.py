@@ -183,7 +183,7 @@ def run_node(path: str, format_as: str | None = None) -> int:
         if format_as is not None:
             format_missing(config, format_as)
         return NodeProcess(config, _journal()).run()
-    except (StartError, DirectoryError) as error:
+    except (StartError, DirectoryError, ConfigError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
 

@@ -29,6 +29,7 @@ from barnabas.ports import Rng
 
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
+    from barnabas.host.tls_contexts import HostSecrets
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""
@@ -114,9 +115,19 @@ class HostPorts:
         self.helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
+        self._secrets: HostSecrets | None = None
         self._seed = os.urandom(16).hex()
         options = SocketOptions() if config is None else socket_options(config, self.log)
         self.network = HostNetwork(loop, self._resolver, self.log, options)
+
+    @property
+    def secrets(self) -> HostSecrets:
+        """Made when something is secured: TLS takes 10 ms to import."""
+        if self._secrets is None:
+            from barnabas.host.tls_contexts import HostSecrets
+
+            self._secrets = HostSecrets(self.log)
+        return self._secrets
 
     def rng(self, concern: str) -> Rng:
         return random.Random(f"{self._seed}/{concern}")

@@ -44,9 +44,11 @@ def format_node(
     wall_ms: int,
     *,
     features: Mapping[str, int] | None = None,
+    credentials: Sequence[Message] = (),
     prepare: Callable[[str, Uuid], Uuid] = lambda directory, directory_id: directory_id,
 ) -> list[str]:
-    """Format what is not; the directories that were. `prepare` puts what else belongs there into a new
+    """Format what is not; the directories that were. `credentials` are records that a new
+    cluster begins with (KIP-900). `prepare` puts what else belongs there into a new
     directory, before that counts as formatted, and says what its id is. Raises :class:`DirectoryError`
     where a directory is another node's or cluster's, ``ValueError`` for unknown features and levels,
     ``OSError``."""
@@ -61,7 +63,7 @@ def format_node(
                 f"not to node {config.node_id} of cluster {cluster_id}"
             )
     if missing:
-        checkpoint = bootstrap_checkpoint(config, wall_ms, features)
+        checkpoint = bootstrap_checkpoint(config, wall_ms, features, credentials)
         for directory in missing:
             disk.make_dirs(directory)
             disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
@@ -72,7 +74,10 @@ def format_node(
 
 
 def bootstrap_checkpoint(
-    config: NodeConfig, wall_ms: int, features: Mapping[str, int] | None = None
+    config: NodeConfig,
+    wall_ms: int,
+    features: Mapping[str, int] | None = None,
+    credentials: Sequence[Message] = (),
 ) -> bytes:
     """The content of the file. Raises ``ValueError`` for unknown features and levels."""
     levels = dict(features or {})
@@ -80,7 +85,7 @@ def bootstrap_checkpoint(
     records = bootstrap_records(
         version, levels, min_insync_replicas=config.controller.min_insync_replicas
     )
-    return _checkpoint(records, version, wall_ms)
+    return _checkpoint([*records, *credentials], version, wall_ms)
 
 
 def _checkpoint(records: Sequence[Message], metadata_version: int, wall_ms: int) -> bytes:

@@ -14,6 +14,15 @@ from collections.abc import Callable, Iterable
 from barnabas.config.listeners import ListenerSpec
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Listener, Ports
+from barnabas.security.listener_security import ListenerStages, listener_security
+from barnabas.security.sasl_server import (
+    AUTHENTICATE_API,
+    HANDSHAKE_API,
+    Credentials,
+    refuse_authenticate,
+    refuse_handshake,
+)
+from barnabas.security.scram import ScramCredential
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 from barnabas.wire.dispatch import ApiTable
@@ -22,10 +31,22 @@ from barnabas.wire.server import RequestServer, ServerLimits
 FeatureSource = Callable[[], Features]
 
 
+def no_credentials(mechanism: str, user: str) -> ScramCredential | None:
+    """Of a node without metadata."""
+    return None
+
+
 class Listeners:
     """All listeners of a node by name."""
 
-    def __init__(self, ports: Ports, config: NodeConfig, features: FeatureSource) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        features: FeatureSource,
+        credentials: Credentials = no_credentials,
+    ) -> None:
+        """`credentials` are those of SCRAM. Raises ``ConfigError``."""
         self._ports = ports
         self._config = config
         self.servers: dict[str, RequestServer] = {}
@@ -36,6 +57,10 @@ class Listeners:
             request_max_bytes=sockets.request_bytes_max, idle_max_ms=sockets.connections_idle_ms_max
         )
         ids = itertools.count(1)
+        self.stages = {
+            spec.name: ListenerStages(ports, listener_security(config, spec), credentials)
+            for spec in config.listeners
+        }
         for spec in config.listeners:
             self.servers[spec.name] = RequestServer(
                 ports,
@@ -43,6 +68,7 @@ class Listeners:
                 ApiTable(),
                 limits=limits,
                 features=features,
+                authenticator=self.stages[spec.name].authenticator,
                 on_disconnect=self._on_disconnect,
                 connection_ids=ids,
             )
@@ -51,7 +77,8 @@ class Listeners:
         """Listen on every address. Raises ``OSError`` with a sentence where one is taken."""
         for spec in self._config.listeners:
             server = self.servers[spec.name]
-            self._bound[spec.name] = self._ports.network.listen(spec.endpoint, server.accept)
+            accept = self.stages[spec.name].accept(server.accept)
+            self._bound[spec.name] = self._ports.network.listen(spec.endpoint, accept)
 
     def advertised(self, specs: Iterable[ListenerSpec]) -> dict[str, Endpoint]:
         """Where others reach the listeners `specs`, with their real ports. May block."""
@@ -63,6 +90,11 @@ class Listeners:
 
     def tables(self, specs: Iterable[ListenerSpec]) -> list[ApiTable]:
         return [self.servers[spec.name].table for spec in specs]
+
+    def add_sasl(self, table: ApiTable) -> None:
+        """Serve SaslHandshake and SaslAuthenticate to connections that need them no more, as Kafka does."""
+        table.add_handler(HANDSHAKE_API, refuse_handshake, [])
+        table.add_handler(AUTHENTICATE_API, refuse_authenticate, None)
 
     def on_disconnect(self, callback: Callable[[int], None]) -> None:
         """Tell `callback` the id of each connection that ends."""
@@ -98,4 +130,7 @@ class Listeners:
             server.close()
 
     def describe(self) -> dict[str, object]:
-        return {name: server.statistics() for name, server in self.servers.items()}
+        return {
+            name: server.statistics() | self.stages[name].statistics()
+            for name, server in self.servers.items()
+        }

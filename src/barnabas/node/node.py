@@ -40,6 +40,9 @@ from barnabas.raft.settings import settings_from_node
 from barnabas.security.access_rules import guard
 from barnabas.security.broker_access import BROKER_RULES
 from barnabas.security.controller_access import CONTROLLER_RULES
+from barnabas.security.node_security import NodeSecurity
+from barnabas.security.scram import ScramCredential
+from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 
@@ -55,8 +58,14 @@ class Node:
         """`loggers` decide what is written of the node's own log; without them nobody is asked."""
         self.config = config
         self.ports = ports
-        self.listeners = Listeners(ports, config, self._features)
-        self.channels = Channels(ports, f"node-{config.node_id}")
+        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        self.security = NodeSecurity(config)
+        name = f"node-{config.node_id}"
+        self.channels = Channels(ports, name, security=self.security.between_brokers)
+        """To brokers; `quorum_channels` lead to controllers."""
+        self.quorum_channels = self.channels
+        if not self.security.is_open:
+            self.quorum_channels = Channels(ports, name, security=self.security.to_controllers)
         self.metadata = MetadataLoader(ports)
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
@@ -70,6 +79,7 @@ class Node:
         ``ConfigError``, ``OSError`` with one sentence where that cannot be."""
         if self.config.is_controller:
             self._policies = load_policies(self.config.properties)
+        self.security.check(self.ports, self.listeners.stages.values())
         identities = self._identify()
         try:
             self.listeners.bind()
@@ -112,7 +122,7 @@ class Node:
             ports,
             settings_from_node(config, meta, endpoints),
             config.metadata_log_dir,
-            self.channels,
+            self.quorum_channels,
             self.metadata,
         )
         try:
@@ -133,12 +143,15 @@ class Node:
             cluster_id=meta.cluster_id,
             endpoints=endpoints,
             bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
+            sender=None if self.security.is_open else self.channels,
+            to_controllers=None if self.security.is_open else self.quorum_channels,
             policies=self._policies,
         )
         self.controller = self.metadata.controller = controller
         self.listeners.on_disconnect(controller.on_connection_closed)
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
+            self.listeners.add_sasl(table)
             raft_handlers.add_to(table, self.quorum)
             self._own_loggers.serve(table)
             guard(table, CONTROLLER_RULES, controller.authorizer)
@@ -155,6 +168,7 @@ class Node:
             identities=dict(identities),
             listeners=self.listeners.advertised(config.broker_listeners),
             channels=self.channels,
+            to_controllers=self.quorum_channels,
             image=self.metadata.image,
             controller_endpoint=lambda: self.quorum.leader_endpoint,
         )
@@ -167,8 +181,16 @@ class Node:
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
             broker_handlers.add_to(table, broker)
+            self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
+
+    def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """As the metadata have it; a controller alone has its own image."""
+        image = self.metadata.image
+        if self.broker is None and self.controller is not None:
+            image = self.controller.image
+        return scram_credential(image.scram_credentials, mechanism, user)
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""
@@ -192,6 +214,7 @@ class Node:
         def quorum_left() -> None:
             self.listeners.close()
             self.channels.close()
+            self.quorum_channels.close()
             self._policies.close()
             on_done()
 

@@ -11,12 +11,18 @@ Failures are :class:`barnabas.client.network.connection.ChannelError`; this modu
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
+from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import ChannelError, ClientConnection, InFlight
+from barnabas.host.tls_contexts import HostSecrets
+from barnabas.security.client_security import OPEN, ClientSecurity
+from barnabas.security.tls_stream import sentence_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.schema import Message
 
@@ -38,6 +44,33 @@ def open_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
     return connected
 
 
+def _secured(raw: socket.socket, endpoint: Endpoint, security: ClientSecurity) -> socket.socket:
+    """`raw` itself, or behind TLS."""
+    if security.tls is None:
+        return raw
+    try:
+        context = _secrets().context(security.tls, is_server=False)
+        return context.wrap_socket(raw, server_hostname=endpoint.host)
+    except BaseException:
+        raw.close()
+        raise
+
+
+@cache
+def _secrets() -> HostSecrets:
+    """This process's TLS contexts; their certificates are read again where their files have changed."""
+    return HostSecrets(lambda *event, **fields: None)
+
+
+def _authentication(security: ClientSecurity) -> Authentication | None:
+    credential = security.sasl
+    if credential is None:
+        return None
+    return Authentication(
+        credential.mechanism, lambda: credential.exchange(_secrets().token_bytes), now_ms
+    )
+
+
 class Answer:
     """A request under way; `BlockingConnection.wait` fills it."""
 
@@ -54,14 +87,30 @@ class Answer:
 class BlockingConnection:
     """A stream to `endpoint`, open from construction. Raises `ChannelError` where it cannot be."""
 
-    def __init__(self, endpoint: Endpoint, client_id: str, *, timeout_ms: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: str,
+        *,
+        timeout_ms: float,
+        security: ClientSecurity = OPEN,
+    ) -> None:
         self.endpoint = endpoint
         self._later: deque[Callable[[], None]] = deque()
-        self._client = ClientConnection(endpoint, client_id, self._on_end, self._later.append)
+        self._client = ClientConnection(
+            endpoint,
+            client_id,
+            self._on_end,
+            self._later.append,
+            authentication=_authentication(security),
+        )
         try:
-            self._socket = open_socket(endpoint, timeout_ms / 1000)
+            self._socket = _secured(open_socket(endpoint, timeout_ms / 1000), endpoint, security)
         except ConnectionRefusedError as error:
             raise ChannelError("refused", f"nobody listens at {endpoint}") from error
+        except (ssl.SSLError, ssl.CertificateError) as error:
+            text = f"no TLS connection to {endpoint}: {sentence_of(error)}"
+            raise ChannelError("authentication", text) from error
         except OSError as error:
             raise ChannelError("closed", f"no connection to {endpoint}: {error}") from error
         self._client.on_connected(self)

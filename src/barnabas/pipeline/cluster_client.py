@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
 from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import (
@@ -103,7 +104,7 @@ class Patience:
 class ClusterClient:
     """The cluster behind `bootstrap`."""
 
-    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str], ClusterClient]] = {}
+    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str, ClientSecurity], ClusterClient]] = {}
 
     def __init__(
         self,
@@ -112,7 +113,9 @@ class ClusterClient:
         *,
         request_timeout_ms: float = 30_000.0,
         patience_ms: float = 60_000.0,
+        security: ClientSecurity = OPEN,
     ) -> None:
+        self.security = security
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
@@ -130,12 +133,13 @@ class ClusterClient:
         *,
         request_timeout_ms: float = 30_000.0,
         patience_ms: float = 60_000.0,
+        security: ClientSecurity = OPEN,
     ) -> ClusterClient:
         """This process's one object for `bootstrap`; its time-outs become those given."""
-        key = (tuple(bootstrap), client_id)
+        key = (tuple(bootstrap), client_id, security)
         cluster = cls._shared.get(key)
         if cluster is None:
-            cluster = cls._shared[key] = cls(bootstrap, client_id)
+            cluster = cls._shared[key] = cls(bootstrap, client_id, security=security)
         cluster.request_timeout_ms = request_timeout_ms
         cluster.patience_ms = patience_ms
         return cluster
@@ -156,7 +160,9 @@ class ClusterClient:
         found = self._connections.get(endpoint)
         if found is None or found.is_over:
             timeout_ms = min(self.request_timeout_ms, 10_000.0)
-            found = BlockingConnection(endpoint, self.client_id, timeout_ms=timeout_ms)
+            found = BlockingConnection(
+                endpoint, self.client_id, timeout_ms=timeout_ms, security=self.security
+            )
             self._connections[endpoint] = found
         return found
 
@@ -174,7 +180,7 @@ class ClusterClient:
                         request, response, timeout_ms=self.request_timeout_ms
                     )
                 except ChannelError as failure:
-                    if failure.kind == "unsupported":
+                    if failure.kind in ("unsupported", "authentication"):
                         raise
                     error = failure
                     continue

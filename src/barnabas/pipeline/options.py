@@ -1,8 +1,8 @@
 """Options of ``format("barnabas")``: those of Spark's Kafka connector, checked and typed.
 
 Owns names, defaults and one-sentence errors. Options under ``kafka.`` are Kafka's client
-configuration: those that mean something here are honoured, security settings that this client
-cannot keep are refused, and the rest (group, linger, buffers ...) has no effect.
+configuration: those that mean something here are honoured, security settings among them, and the
+rest (group, linger, buffers ...) has no effect.
 
 Source: Spark's structured-streaming Kafka integration guide.
 """
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from barnabas.config.definition import ConfigError
 from barnabas.pipeline.cluster_client import (
     EARLIEST,
     LATEST,
@@ -24,6 +25,7 @@ from barnabas.pipeline.cluster_client import (
 )
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
+from barnabas.security.client_security import OPEN, ClientSecurity, client_security
 from barnabas.types import Endpoint, TopicPartition
 
 DEFAULT_PORT = 9092
@@ -72,6 +74,7 @@ class ClusterOptions:
     client_id: str = "barnabas-pipeline"
     request_timeout_ms: int = 30_000
     patience_ms: int = 120_000
+    security: ClientSecurity = OPEN
 
     def connect(self) -> ClusterClient:
         """This process's cluster object."""
@@ -80,6 +83,7 @@ class ClusterOptions:
             self.client_id,
             request_timeout_ms=self.request_timeout_ms,
             patience_ms=self.patience_ms,
+            security=self.security,
         )
 
 
@@ -202,7 +206,7 @@ def absolute(location: str | None) -> str | None:
 
 
 def cluster_options(options: Options) -> ClusterOptions:
-    refuse_security(options)
+    refuse_fixed(options)
     bootstrap = options.get("kafka.bootstrap.servers")
     if not bootstrap:
         raise OptionError("kafka.bootstrap.servers is missing: host:port,host:port")
@@ -211,6 +215,7 @@ def cluster_options(options: Options) -> ClusterOptions:
         client_id=options.get("kafka.client.id", "barnabas-pipeline"),
         request_timeout_ms=number(options, "kafka.request.timeout.ms", 30_000),
         patience_ms=number(options, "kafkaConsumer.pollTimeoutMs", 120_000),
+        security=security(options),
     )
 
 
@@ -230,18 +235,34 @@ def fetch_options(options: Options) -> FetchOptions:
     )
 
 
-def refuse_security(options: Options) -> None:
-    """A setting that promises secrecy or identity must not be dropped in silence."""
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(f"kafka.security.protocol {protocol} is not supported, only PLAINTEXT")
-    for name in sorted(options):
-        if name.lower().startswith(("kafka.sasl.", "kafka.ssl.")):
-            raise OptionError(f"{name} is not supported: connections are PLAINTEXT")
+def security(options: Options) -> ClientSecurity:
+    """Of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``. Stores are files that every
+    executor must have, or inline PEM. Raises :class:`OptionError`."""
+    start = "kafka."
+    given = {
+        name.lower().removeprefix(start): options[name]
+        for name in options
+        if name.lower().startswith(_SECURITY)
+    }
+    try:
+        found = client_security(given)
+    except ConfigError as error:
+        raise OptionError(f"{start}{error}") from error
+    if found.is_open and any(not name.startswith("security.") for name in given):
+        name = next(name for name in given if not name.startswith("security."))
+        raise OptionError(f"{start}{name} has no use: {start}security.protocol is PLAINTEXT")
+    return found
+
+
+def refuse_fixed(options: Options) -> None:
+    """What Spark decides and no option may."""
     for name in ("kafka.key.deserializer", "kafka.value.deserializer", "kafka.auto.offset.reset",
                  "kafka.key.serializer", "kafka.value.serializer", "kafka.enable.auto.commit"):  # fmt: skip
         if name in options:
             raise OptionError(f"{name} cannot be set: keys and values are bytes, offsets Spark's")
+
+
+_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:

@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from barnabas.config.properties import parse_properties
+
 POLL_S = 0.02
 
 
@@ -41,13 +43,17 @@ class Cluster:
         settings: dict[str, str] | None = None,
         start_timeout_s: float = 60.0,
         racks: Sequence[str] = (),
+        *,
+        secure: bool = False,
     ) -> None:
+        """`secure`: TLS and SASL on every listener; `client_properties` are what a client needs then."""
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
         self.nodes = nodes
         self.settings = settings or {}
         self.start_timeout_s = start_timeout_s
         self.racks = racks
+        self.secure = secure
         self._up: subprocess.Popen[bytes] | None = None
         self._said_before = 0
         """Bytes that earlier runs in this directory left in up.log."""
@@ -73,6 +79,8 @@ class Cluster:
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]
+        if self.secure:
+            arguments.append("--secure")
         if self.racks:
             arguments += ["--racks", ",".join(self.racks)]
         with open(self.directory / "up.log", "ab") as log:
@@ -114,6 +122,16 @@ class Cluster:
     def bootstrap(self) -> str:
         """``host:port,...`` of all brokers."""
         return str(self.state["bootstrap"])
+
+    @property
+    def client_file(self) -> Path:
+        """The administrator's properties, for a client of a secure cluster."""
+        return self.directory / "cluster/client.properties"
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """What is in `client_file`; nothing of an open cluster."""
+        return parse_properties(self.client_file.read_text()) if self.secure else {}
 
     @property
     def node_ids(self) -> list[int]:

@@ -21,7 +21,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from barnabas import limits
 from barnabas.ports import Connection, Ports, Wakeup
@@ -42,7 +42,7 @@ from barnabas.wire.dispatch import (
     refuse,
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.frames import FrameReader
+from barnabas.wire.frames import SIZE, FrameReader
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.schema import Message
 
@@ -77,7 +77,34 @@ class Authenticator(Protocol):
         """``User:name`` once known; while it is None only `entry`'s APIs are served."""
 
     def entry(self, api_key: int) -> ApiEntry | None:
-        """What serves `api_key` during and after authentication; None is for the table."""
+        """What serves `api_key` during and after authentication; None is for the table. It may end the
+        connection."""
+
+
+class Identified:
+    """A peer that the transport has named, by its certificate."""
+
+    def __init__(self, principal: str) -> None:
+        self.principal: str | None = principal
+
+    def entry(self, api_key: int) -> ApiEntry | None:
+        return None
+
+
+class TokenStage(Protocol):
+    """An `Authenticator` that begins without a principal, and bounds what comes before there is one."""
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """Whether the next frame is a token without a header (SaslHandshake v0)."""
+
+    @property
+    def frame_bytes_max(self) -> int: ...
+
+    def on_raw_token(self, token: bytes) -> bytes | None:
+        """The answer; None where the connection ends instead."""
+
+    def on_closed(self) -> None: ...
 
 
 class Anonymous:
@@ -107,7 +134,7 @@ class RequestServer:
         *,
         limits: ServerLimits | None = None,
         features: api_versions.FeatureSource = api_versions.Features,
-        authenticator: Callable[[Endpoint], Authenticator] = lambda peer: Anonymous(),
+        authenticator: Callable[[ServerConnection], Authenticator] = lambda connection: Anonymous(),
         authorize: Authorize = allow_all,
         on_disconnect: Callable[[int], None] | None = None,
         connection_ids: Iterator[int] | None = None,
@@ -261,6 +288,8 @@ class ServerConnection:
         self.software = ""
         self._connection: Connection | None = None
         self._authenticator: Authenticator = Anonymous()
+        self._tokens: TokenStage | None = None
+        """The same, where it takes tokens."""
         self._frames = FrameReader(self._on_frame, server.limits.request_max_bytes)
         self.get_buffer = self._frames.get_buffer
         self._turns: deque[_Turn] = deque()
@@ -304,8 +333,26 @@ class ServerConnection:
         self._connection = connection
         self.peer = connection.peer
         self.last_active_ms = self.connected_at_ms = self.server.now_ms()
-        self._authenticator = self.server.authenticator(self.peer)
         self.server.opened(self)
+        authenticator = self._authenticator = self.server.authenticator(self)
+        if authenticator.principal is None:
+            self._tokens = cast("TokenStage", authenticator)
+            self._frames.max_frame_bytes = min(
+                self._tokens.frame_bytes_max, self._limits.request_max_bytes
+            )
+
+    @property
+    def transport(self) -> Connection | None:
+        """The stream below; None once it has ended."""
+        return self._connection
+
+    @property
+    def principal(self) -> str | None:
+        return self._authenticator.principal
+
+    def on_authenticated(self) -> None:
+        """By the authenticator: there is a principal, so that requests may be as large as they get."""
+        self._frames.max_frame_bytes = self._limits.request_max_bytes
 
     def buffer_updated(self, size: int) -> None:
         if self._connection is None:
@@ -323,6 +370,8 @@ class ServerConnection:
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
+        if self._tokens is not None:
+            self._tokens.on_closed()
         for turn in self._turns:
             if turn.parked is not None:
                 turn.parked.abandon()
@@ -413,6 +462,9 @@ class ServerConnection:
     def _serve(self, frame: memoryview) -> None:
         if self._connection is None:
             return
+        if self._tokens is not None and self._tokens.takes_raw_tokens:
+            self._serve_token(self._tokens, frame)
+            return
         header = parse_header(frame)
         if header.api_key == API_VERSIONS:
             self._answer_api_versions(header, frame)
@@ -451,6 +503,11 @@ class ServerConnection:
         else:
             self._send_now(entry, request, ctx, result)
 
+    def _serve_token(self, stage: TokenStage, frame: memoryview) -> None:
+        answer = stage.on_raw_token(bytes(frame))
+        if answer is not None:
+            self._queue([SIZE.pack(len(answer)) + answer])
+
     def _on_released(self) -> None:
         self._held = False
         if self._backlog and not self._corked:
@@ -462,6 +519,8 @@ class ServerConnection:
         authenticator, entry = self._authenticator, None
         if type(authenticator) is not Anonymous:
             entry = authenticator.entry(key)
+            if self._connection is None:
+                return None
         if entry is None:
             if authenticator.principal is None:
                 self.end("connection.unauthenticated", api_key=key)

@@ -49,7 +49,7 @@ from barnabas.broker.handlers import (
     txn_offset_commit,
     write_txn_markers,
 )
-from barnabas.controller.handlers import FORWARDED, describe_acls
+from barnabas.controller.handlers import FORWARDED, describe_acls, describe_user_scram_credentials
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -97,6 +97,7 @@ MODULES = cast(
         describe_log_dirs,
         describe_producers,
         describe_topic_partitions,
+        describe_user_scram_credentials,
         list_config_resources,
         get_telemetry_subscriptions,
         push_telemetry,

@@ -25,6 +25,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.metadata.storage_format import directories_of, format_node
+from barnabas.security.scram_credentials import parse_credential
 from barnabas.types import uuid_text
 
 app = typer.Typer(help="Log directories before a node runs on them.", no_args_is_help=True)
@@ -52,6 +53,12 @@ def format_directories(
     initial_controllers: str = typer.Option(
         "", metavar="ID@HOST:PORT:DIRECTORY,...", help="The first voters (KIP-853)."
     ),
+    add_scram: list[str] = typer.Option(
+        [],
+        "--add-scram",
+        metavar="SCRAM-SHA-256=[name=...,password=...]",
+        help="A credential that the cluster begins with (KIP-900): the same for all controllers.",
+    ),
     no_initial_controllers: bool = typer.Option(
         False, "--no-initial-controllers", help="This node waits to be added to a quorum."
     ),
@@ -75,6 +82,7 @@ def format_directories(
             os.urandom,
             wall_ms,
             features=levels,
+            credentials=[parse_credential(each, os.urandom) for each in add_scram],
             prepare=partial(first.prepare, disk, wall_ms),
         )
     except OSError as error:

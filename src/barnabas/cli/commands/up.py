@@ -17,6 +17,7 @@ import typer
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.supervisor import Supervisor
 from barnabas.config.meta_properties import (
     FILE_NAME,
@@ -29,8 +30,10 @@ from barnabas.host.loop import end_signals, new_loop
 from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:
+    from barnabas.cli.local.local_security import LocalSecurity
     from barnabas.cli.local.readiness import Readiness
     from barnabas.host.ports import HostPorts
+    from barnabas.security.client_security import ClientSecurity
 
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
@@ -55,6 +58,12 @@ def command(
     racks: str = typer.Option(
         "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
     ),
+    secure: bool = typer.Option(
+        False,
+        "--secure",
+        help="TLS and SASL on every listener, with an authority, certificates and users of its own;"
+        " DIR/client.properties is what clients need. A secure cluster stays so.",
+    ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
     replace_lost: bool = typer.Option(
         False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
@@ -69,7 +78,8 @@ def command(
     directory.lock()
     await_predecessors(directory)
     dealt = [rack for rack in racks.split(",") if rack]
-    files = directory.lay_out(nodes, settings, port, dealt)
+    secure = secure or directory.security.is_there
+    files = directory.lay_out(nodes, settings, port, dealt, secure=secure)
     check(files)
     if not replace_lost:
         check_no_voter_is_lost(files)
@@ -85,11 +95,15 @@ class LocalCluster:
         self._restart = restart
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_fault)
+        cluster_id = cluster_id_of(files) or uuid_text(random_uuid(os.urandom))
+        self._security = directory.security if directory.security.is_there else None
+        if self._security is not None:
+            format_with_users(files, cluster_id, self._security)
         self._supervisor = Supervisor(
             self._loop,
             directory,
             files,
-            cluster_id=cluster_id_of(files) or uuid_text(random_uuid(os.urandom)),
+            cluster_id=cluster_id,
             restart=restart,
             report=say,
             on_change=self._on_change,
@@ -123,8 +137,17 @@ class LocalCluster:
         from barnabas.host.structured_log import StructuredLog
 
         self._ports = HostPorts(self._loop, StructuredLog(2, "warning"))
-        self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
+        self._readiness = Readiness(
+            self._ports, self._alive_endpoints, self._on_ready, self._client_security()
+        )
         self._readiness.begin()
+
+    def _client_security(self) -> ClientSecurity:
+        from barnabas.security.client_security import client_security
+
+        if self._security is None:
+            return client_security({})
+        return client_security(self._security.client_properties(ADMIN))
 
     def _close(self) -> None:
         if self._readiness is not None:
@@ -144,6 +167,11 @@ class LocalCluster:
         say(
             f"export BARNABAS_BOOTSTRAP={bootstrap(self._files)}   # for barnabas in another terminal"
         )
+        if self._security is not None:
+            say(
+                f"export BARNABAS_COMMAND_CONFIG={self._security.client_file}"
+                "   # the administrator's client.properties"
+            )
         say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
 
     def _on_change(self) -> None:
@@ -160,6 +188,26 @@ class LocalCluster:
         if self._readiness is not None:
             self._readiness.close()
         self._supervisor.stop()
+
+
+def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: LocalSecurity) -> None:
+    """Format the directories of a new cluster with its users' SCRAM credentials. Raises :class:`Failure`."""
+    from barnabas.config.node import NodeConfig
+    from barnabas.config.properties import parse_properties
+    from barnabas.metadata.storage_format import format_node
+
+    credentials = security.credentials()
+    wall_ms = time.time_ns() // 1_000_000
+    for node in files:
+        if (node.data / FILE_NAME).exists():
+            continue
+        config = NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+        try:
+            format_node(
+                HostDisk(), config, cluster_id, os.urandom, wall_ms, credentials=credentials
+            )
+        except OSError as error:
+            raise Failure(f"{node.data} cannot be formatted: {error.strerror}") from error
 
 
 def say(line: str) -> None:

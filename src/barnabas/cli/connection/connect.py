@@ -25,12 +25,15 @@ from barnabas.cli.failure import Failure
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.nearest import hint
+from barnabas.config.properties import parse_properties
 from barnabas.host.client import Connected, connect
 from barnabas.metadata.views.cluster_events import ClusterEvent
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
+COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
+"""Names the file of the client's properties, as ``--command-config`` does."""
 CONNECT_TIMEOUT_MS = 5_000.0
 """Somebody must answer within this; a person waits."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
@@ -87,6 +90,25 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
     return str(found)
 
 
+def command_config(data: Path | None = None) -> dict[str, str]:
+    """The client's properties that ``--command-config`` or its variable names, else those that a
+    ``barnabas up --secure`` keeps. Raises `Failure`."""
+    name = os.environ.get(COMMAND_CONFIG)
+    if not name and data is None:
+        return {}
+    file = Path(name) if name else (data or Path()) / "client.properties"
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        if not name:
+            return {}
+        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except ValueError as error:
+        raise Failure(f"{file} is no properties file: {error}", USAGE) from error
+
+
 @contextmanager
 def cluster(
     bootstrap: str | None, data: Path | None, *, refresh: bool = True
@@ -95,7 +117,7 @@ def cluster(
     nothing has been asked yet."""
     where = find_bootstrap(bootstrap, data)
     try:
-        connected = connect(where, client_id="barnabas-cli")
+        connected = connect(where, client_id="barnabas-cli", properties=command_config(data))
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
     connected.on_slow = say_what_is_tried

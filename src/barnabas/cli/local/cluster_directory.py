@@ -23,10 +23,12 @@ from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
+from barnabas.cli.local.local_security import LocalSecurity
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.types import Endpoint
 
 CLIENT_LISTENER = "PLAINTEXT"
+SECURE_LISTENER = "SASL_SSL"
 CONTROLLER_LISTENER = "CONTROLLER"
 VOTERS_KEY = "controller.quorum.voters"
 KEPT_KEYS = (
@@ -77,6 +79,7 @@ class ClusterDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self._lock: int | None = None
+        self.security = LocalSecurity(self.path)
 
     @property
     def state_file(self) -> Path:
@@ -111,10 +114,13 @@ class ClusterDirectory:
         settings: Mapping[str, str],
         port: int | None = None,
         racks: Sequence[str] = (),
+        *,
+        secure: bool = False,
     ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
         over what they have, and with ports that are free; with `port` clients find the first node there and
-        the others behind it. `racks` are dealt out in turn. Raises :class:`Failure`."""
+        the others behind it. `racks` are dealt out in turn; `secure` lets listeners
+        encrypt and authenticate, and stays. Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -137,9 +143,13 @@ class ClusterDirectory:
                     ports.keep_or_take(old.controller_port if old else None),
                 )
             )
+        if secure:
+            if present and not self.security.is_there:
+                raise Failure(f"{self.path} holds an open cluster: --secure is for a new one")
+            self.security.create([node.node_id for node in nodes])
         for node in nodes:
             rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
-            _write_properties(node, nodes, {**settings, **rack})
+            _write_properties(node, nodes, {**settings, **rack}, self.security if secure else None)
         return nodes
 
     def _known_nodes(self, present: list[NodeFiles]) -> int:
@@ -291,12 +301,22 @@ def _read_node(node_id: int, home: Path) -> NodeFiles:
         values = parse_properties(path.read_text())
         listeners = dict(item.split("://", 1) for item in values["listeners"].split(","))
         ports = {name: int(address.rpartition(":")[2]) for name, address in listeners.items()}
-        return NodeFiles(node_id, home, ports[CLIENT_LISTENER], ports[CONTROLLER_LISTENER])
+        return NodeFiles(
+            node_id,
+            home,
+            ports.get(SECURE_LISTENER) or ports[CLIENT_LISTENER],
+            ports[CONTROLLER_LISTENER],
+        )
     except (OSError, ValueError, KeyError) as error:
         raise Failure(f"{path} is not what `barnabas up` writes: {error}") from error
 
 
-def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping[str, str]) -> None:
+def _write_properties(
+    node: NodeFiles,
+    nodes: list[NodeFiles],
+    settings: Mapping[str, str],
+    security: LocalSecurity | None,
+) -> None:
     replication = min(3, len(nodes))
     in_sync = max(1, replication - 1)
     values = {
@@ -310,16 +330,20 @@ def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping
     }
     if node.properties.exists():
         values.update(parse_properties(node.properties.read_text()))
+    clients, protocol = CLIENT_LISTENER, "PLAINTEXT"
+    if security is not None:
+        clients, protocol = SECURE_LISTENER, "SSL"
+        values.update(security.node_properties(node.node_id))
     values.update(settings)
     client, controller = node.client_endpoint, node.controller_endpoint
     values.update(
         {
             "node.id": str(node.node_id),
-            "listeners": f"{CLIENT_LISTENER}://{client},{CONTROLLER_LISTENER}://{controller}",
-            "advertised.listeners": f"{CLIENT_LISTENER}://{client}",
-            "listener.security.protocol.map": f"{CLIENT_LISTENER}:PLAINTEXT,"
-            f"{CONTROLLER_LISTENER}:PLAINTEXT",
-            "inter.broker.listener.name": CLIENT_LISTENER,
+            "listeners": f"{clients}://{client},{CONTROLLER_LISTENER}://{controller}",
+            "advertised.listeners": f"{clients}://{client}",
+            "listener.security.protocol.map": f"{clients}:{clients},"
+            f"{CONTROLLER_LISTENER}:{protocol}",
+            "inter.broker.listener.name": clients,
             "controller.listener.names": CONTROLLER_LISTENER,
             VOTERS_KEY: ",".join(f"{other.node_id}@{other.controller_endpoint}" for other in nodes),
             "log.dirs": str(node.data),

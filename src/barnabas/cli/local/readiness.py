@@ -12,6 +12,7 @@ from functools import partial
 
 from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.ports import Ports, Wakeup
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.metadata_response import MetadataResponse
@@ -25,10 +26,14 @@ class Readiness:
     """Calls `on_ready` once, when every endpoint of `expected` lists all of them."""
 
     def __init__(
-        self, ports: Ports, expected: Callable[[], list[Endpoint]], on_ready: Callable[[], None]
+        self,
+        ports: Ports,
+        expected: Callable[[], list[Endpoint]],
+        on_ready: Callable[[], None],
+        security: ClientSecurity = OPEN,
     ) -> None:
         self._ports = ports
-        self._channels = Channels(ports, "barnabas-up")
+        self._channels = Channels(ports, "barnabas-up", security=security)
         self._expected = expected
         self._on_ready = on_ready
         self._done = False

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import (
     NO_BOUNDS,
     ChannelError,
@@ -25,6 +26,7 @@ from barnabas.client.network.connection import (
     VersionRanges,
 )
 from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.security.client_security import OPEN, ClientSecurity, SecureDialer
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.schema import Message
@@ -58,12 +60,15 @@ class Channels:
         *,
         request_timeout_ms: float = REQUEST_TIMEOUT_MS,
         newest: Mapping[int, int] = NO_BOUNDS,
+        security: ClientSecurity = OPEN,
     ) -> None:
-        """`newest` is the newest version to negotiate, by API key, where that is not the newest there is."""
+        """`security` is how every connection is made; `newest` the newest version to negotiate, by API
+        key, where that is not the newest there is."""
         self._ports = ports
         self._now_ms = ports.clock.now_ms
         self._client_id = client_id
         self._newest = newest
+        self._dialer = SecureDialer(ports, security, client_id)
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[Endpoint, str], ClientConnection] = {}
         self._versions: dict[Endpoint, VersionRanges] = {}
@@ -173,10 +178,17 @@ class Channels:
             versions=self._versions.get(target),
             newest=self._newest,
             on_versions=lambda ranges: self._versions.__setitem__(target, ranges),
+            authentication=self._authentication(),
         )
         self._connections[target, purpose] = connection
-        self._ports.network.connect(target, connection)
+        self._dialer.connect(target, connection)
         return connection
+
+    def _authentication(self) -> Authentication | None:
+        dialer = self._dialer
+        if dialer.security.sasl is None:
+            return None
+        return Authentication(dialer.security.sasl.mechanism, dialer.exchange, self._now_ms)
 
     def _on_end(self, connection: ClientConnection, error: ChannelError) -> None:
         target = connection.endpoint

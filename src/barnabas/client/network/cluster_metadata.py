@@ -235,8 +235,8 @@ class ClusterMetadata:
                     self._answered = endpoint
                     self._avoided.pop(endpoint, None)
                     return response
-            if failures == {"unsupported"} and failure is not None:
-                raise failure  # none of them is a broker
+            if failures in ({"unsupported"}, {"authentication"}) and failure is not None:
+                raise failure  # none of them is a broker, or lets this client in
             if self._ports.clock.now_ms() + backoff_ms >= deadline_ms:
                 raise failure or ChannelError("timeout", "no broker answered in time")
             await self._tasks.sleep(backoff_ms)

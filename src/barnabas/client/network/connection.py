@@ -22,7 +22,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
 
+from barnabas.client.network.authentication import Authentication
 from barnabas.ports import Connection, call_all
+from barnabas.security.tls_stream import TlsHandshakeError
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey, ApiSchema
 from barnabas.wire.codec import (
@@ -44,10 +46,11 @@ from barnabas.wire.schema import Message
 
 
 class ChannelError(Exception):
-    """A request that got no response. `kind` says why: refused, closed, timeout, unsupported or
-    malformed.
+    """A request that got no response. `kind` says why: refused, closed, timeout, unsupported,
+    malformed or authentication.
 
     refused: nobody listens there, so the process is gone and the request was never sent.
+    authentication: the two sides did not agree who they are (TLS or SASL); never sent.
     unsupported: the peer does not serve a version that can carry the request, or none can; never sent.
     The others leave open whether the peer acted on it.
     """
@@ -147,6 +150,7 @@ class ClientConnection:
         newest: Mapping[int, int] = NO_BOUNDS,
         on_versions: Callable[[VersionRanges], None] | None = None,
         max_frame_bytes: int = 512 * 1024 * 1024,
+        authentication: Authentication | None = None,
     ) -> None:
         """`defer` runs a callback after the present one, so that no answer comes from within
         `submit`. `versions` spares the negotiation; `on_versions` gets what it brought. `newest` is
@@ -176,6 +180,9 @@ class ClientConnection:
         self._last: ApiSchema | None = None
         self._next_correlation_id = 0
         self._negotiating = False
+        self._authentication = authentication
+        """SASL before the first request, and again before a session ends."""
+        self._authenticating = False
 
     @property
     def doing(self) -> str:
@@ -216,6 +223,11 @@ class ClientConnection:
     def _send_waiting(self) -> None:
         parts: list[Buffer] = []
         waiting = self._waiting
+        if self._authentication is not None and (
+            self._authenticating or self._authentication.is_due()
+        ):
+            self._authenticate()
+            return
         while waiting:
             item = waiting[0]
             if item.version is None and self.versions is None:
@@ -235,6 +247,34 @@ class ClientConnection:
                 self._sent.append(item)
         if parts and self._connection is not None:
             self._connection.send(parts)
+
+    def _authenticate(self) -> None:
+        """Begin, where it has not begun; what waits is sent once it is over."""
+        authentication = self._authentication
+        if authentication is None or self._authenticating:
+            return
+        deadline_ms = (
+            self._waiting[0].deadline_ms if self._waiting else authentication.deadline_ms()
+        )
+        self._authenticating = True
+
+        def ask(request: Message, version: int, then: OnDone) -> None:
+            item = InFlight(request, then, deadline_ms, version)
+            parts: list[Buffer] = []
+            self._encode(item, parts)
+            self._sent.append(item)
+            if self._connection is not None:
+                self._connection.send(parts)
+
+        def done(problem: str | None) -> None:
+            self._authenticating = False
+            if problem is not None:
+                text = f"{self.endpoint} does not let this client in: {problem}"
+                self._end(ChannelError("authentication", text))
+            elif self._waiting and self.is_open:
+                self._send_waiting()
+
+        authentication.begin(ask, done)
 
     def _negotiate(self, version: int, parts: list[Buffer]) -> None:
         self._negotiating = True
@@ -370,7 +410,10 @@ class ClientConnection:
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
         self.ended_by_peer = self.is_open
-        if isinstance(error, ConnectionRefusedError):
+        if isinstance(error, TlsHandshakeError):
+            text = f"no TLS connection to {self.endpoint}: {error}"
+            self._end(ChannelError("authentication", text))
+        elif isinstance(error, ConnectionRefusedError):
             self._end(ChannelError("refused", f"nobody listens at {self.endpoint}"))
         else:
             detail = f": {error}" if error is not None else ""

@@ -7,7 +7,7 @@ KEYS = """
 sasl.mechanism.controller.protocol | string | GSSAPI | any | read-only | high
     SASL mechanism for connections to controllers.
 connections.max.reauth.ms | long | 0 | any | read-only | medium
-    Accepted for Kafka's sake: there is no authentication yet.
+    After which a client must authenticate again; 0 is never.
 sasl.server.max.receive.size | int | 524288 | any | read-only | medium
     The largest message of a SASL exchange.
 security.providers | string | null | any | read-only | low

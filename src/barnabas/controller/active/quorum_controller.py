@@ -103,10 +103,11 @@ class QuorumController:
         endpoints: Mapping[str, Endpoint],
         bootstrap: Sequence[Message] = (),
         sender: QuerySender | None = None,
+        to_controllers: QuerySender | None = None,
         policies: Policies = NO_POLICIES,
     ) -> None:
-        """`endpoints`: where others reach this controller, by listener. `sender` asks other brokers
-        (Channels); None makes one of `ports`."""
+        """`endpoints`: where others reach this controller, by listener. `sender` asks brokers (Channels;
+        None makes one of `ports`), `to_controllers` controllers (None: the same)."""
         self.ports = ports
         self.config = config
         self.node_id = int(config.node_id)
@@ -155,7 +156,7 @@ class QuorumController:
         self.leader_search = LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
-        self.introduction = ControllerRegistrar(self, sender, endpoints)
+        self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
         self._duties: tuple[Duty, ...] = (
             self.liveness,
             self.recovery,

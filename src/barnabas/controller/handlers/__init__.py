@@ -10,6 +10,7 @@ from barnabas.controller.handlers import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
@@ -22,6 +23,7 @@ from barnabas.controller.handlers import (
     describe_acls,
     describe_cluster,
     describe_configs,
+    describe_user_scram_credentials,
     elect_leaders,
     envelope,
     incremental_alter_configs,
@@ -48,6 +50,7 @@ FORWARDED = cast(
         unregister_broker,
         create_acls,
         delete_acls,
+        alter_user_scram_credentials,
     ),
 )
 """Served to clients through any broker as well, in an Envelope (KIP-590)."""
@@ -65,6 +68,7 @@ MODULES = FORWARDED + cast(
         describe_acls,
         controller_registration,
         describe_cluster,
+        describe_user_scram_credentials,
         envelope,
     ),
 )

@@ -1,0 +1,131 @@
+"""What ``barnabas up --secure`` keeps: an authority, a certificate per node, users, and clients' files.
+
+    DIR/security/ca.pem          the authority's certificate, which clients trust
+    DIR/security/node-1.pem      a node's key and certificate
+    DIR/security/passwords.json  of the users, for later starts
+    DIR/client.properties        the administrator, for Kafka's tools, this command line and Spark
+    DIR/user.properties          a user without special rights
+
+Clients and brokers meet on one SASL_SSL listener with PLAIN and SCRAM, controllers on one of mutual TLS.
+Files with a secret are readable by their owner only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.cli.failure import Failure
+from barnabas.config.properties import format_properties
+
+if TYPE_CHECKING:
+    from barnabas.wire.schema import Message
+
+CERTIFICATES_DAYS = 3650
+ADMIN, USER, BROKER = "admin", "user", "broker"
+MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+CLIENTS_MECHANISM = "SCRAM-SHA-512"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+class LocalSecurity:
+    """The secrets of the cluster in `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder = path / "security"
+
+    @property
+    def is_there(self) -> bool:
+        return (self._folder / "passwords.json").exists()
+
+    @property
+    def client_file(self) -> Path:
+        return self._path / "client.properties"
+
+    def create(self, node_ids: Sequence[int]) -> None:
+        """Make what is missing. Raises :class:`Failure`."""
+        try:
+            from barnabas.cli.local.certificate_authority import Authority
+        except ImportError as error:
+            raise Failure("--secure needs a package: pip install 'barnabas[security]'") from error
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            missing = [node for node in node_ids if not self._certificate(node).exists()]
+            if missing:
+                authority = Authority(days=CERTIFICATES_DAYS)
+                trusted = self._folder / "ca.pem"
+                former = trusted.read_text() if trusted.exists() else ""
+                _write(trusted, former + authority.pem)
+                for node in missing:
+                    _write(self._certificate(node), authority.identity(f"node-{node}").pem())
+            if not self.is_there:
+                passwords = {name: os.urandom(18).hex() for name in (ADMIN, USER, BROKER)}
+                _write(self._folder / "passwords.json", json.dumps(passwords))
+            _write(
+                self.client_file, format_properties(self.client_properties(ADMIN), "For clients.")
+            )
+            user = format_properties(self.client_properties(USER), "For clients.")
+            _write(self._path / "user.properties", user)
+        except OSError as error:
+            raise Failure(f"{self._folder} cannot be written: {error.strerror}") from error
+
+    def node_properties(self, node_id: int) -> dict[str, str]:
+        """What makes a node's listeners secure."""
+        users = " ".join(
+            f'user_{name}="{password}"' for name, password in self._passwords().items()
+        )
+        own = f'username="{BROKER}" password="{self._passwords()[BROKER]}"'
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self._certificate(node_id)),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self._folder / "ca.pem"),
+            "listener.name.controller.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": f"RULE:^CN=node-[0-9]+,.*$/{BROKER}/,DEFAULT",
+            "sasl.enabled.mechanisms": MECHANISMS,
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {own} {users};",
+            "super.users": f"User:{ADMIN};User:{BROKER}",
+        }
+
+    def client_properties(self, user: str) -> dict[str, str]:
+        """What a client says that is `user`."""
+        login = f'username="{user}" password="{self._passwords()[user]}"'
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": CLIENTS_MECHANISM,
+            "sasl.jaas.config": f"{SCRAM_MODULE} required {login};",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self._folder / "ca.pem"),
+        }
+
+    def credentials(self) -> list[Message]:
+        """The SCRAM credentials that the cluster begins with."""
+        from barnabas.security.scram_credentials import parse_credential
+
+        return [
+            parse_credential(f"{mechanism}=[name={name},password={password}]", os.urandom)
+            for name, password in self._passwords().items()
+            for mechanism in MECHANISMS.split(",")[1:]
+        ]
+
+    def _certificate(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}.pem"
+
+    def _passwords(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = json.loads((self._folder / "passwords.json").read_text())
+        return found
+
+
+def _write(path: Path, text: str) -> None:
+    """For the owner's eyes only, at once or not at all."""
+    draft = path.with_suffix(".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)

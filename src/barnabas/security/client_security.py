@@ -1,0 +1,107 @@
+"""What an outgoing connection needs: a protocol, TLS settings and a credential, of Kafka's client keys.
+
+`ClientSecurity` is the value (it may be sent to other processes), `SecureDialer` what a node or client makes
+of it: it puts TLS between the network and a receiver. Combinations that cannot work are refused with one
+sentence. Source: Kafka's ``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs``.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from barnabas.config.definition import ConfigError
+from barnabas.config.listeners import PROTOCOLS
+from barnabas.ports import HasSecrets, Ports, Receiver
+from barnabas.security.jaas import check_mechanism, parse_login_module
+from barnabas.security.sasl_client import ClientExchange, SaslCredential
+from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
+from barnabas.security.tls_stream import Handshakes, TlsStream
+from barnabas.types import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """PLAINTEXT without TLS and credential."""
+
+    protocol: str = "PLAINTEXT"
+    tls: TlsSettings | None = None
+    sasl: SaslCredential | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.tls is None and self.sasl is None
+
+
+OPEN = ClientSecurity()
+
+
+def client_security(properties: Mapping[str, str]) -> ClientSecurity:
+    """Of a client's properties: ``security.protocol``, ``sasl.*``, ``ssl.*``. Raises :class:`ConfigError`."""
+    key = "security.protocol"
+    protocol = properties.get(key, "PLAINTEXT").strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ConfigError(key, protocol, f"it must be one of {', '.join(PROTOCOLS)}")
+    keys = SecurityKeys(properties)
+    credential = None
+    if protocol.startswith("SASL_"):
+        key = "sasl.mechanism"
+        mechanism = check_mechanism(key, properties.get(key, "GSSAPI").strip().upper())
+        credential = _client_credential(properties, mechanism)
+    tls = tls_settings(keys, is_server=False) if protocol.endswith("SSL") else None
+    return ClientSecurity(protocol, tls, credential)
+
+
+def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCredential:
+    """Of ``sasl.jaas.config``, or of librdkafka's ``sasl.username`` and ``sasl.password``."""
+    key = "sasl.jaas.config"
+    if key in properties:
+        module = parse_login_module(key, properties[key], mechanism)
+        return credential_of_login(key, module.username, module.password, mechanism)
+    user, password = properties.get("sasl.username", ""), properties.get("sasl.password", "")
+    return credential_of_login(key, user, password, mechanism)
+
+
+def credential_of_login(key: str, user: str, password: str, mechanism: str) -> SaslCredential:
+    """Raises :class:`ConfigError` where one of them is missing."""
+    if not user or not password:
+        raise ConfigError(key, "(hidden)", f"{mechanism} needs its username and password")
+    return SaslCredential(mechanism, user, password)
+
+
+class SecureDialer:
+    """Of one node's or client's outgoing connections of one kind."""
+
+    def __init__(self, ports: Ports, security: ClientSecurity, purpose: str) -> None:
+        """`purpose` names these connections in log events."""
+        self.security = security
+        self._ports = ports
+        self._gate = Handshakes(ports, purpose)
+
+    def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
+        """As ``ports.network.connect``."""
+        tls, ports = self.security.tls, self._ports
+        if tls is None:
+            ports.network.connect(endpoint, receiver)
+            return
+        if not isinstance(ports, HasSecrets):
+            raise ConfigError("security.protocol", self.security.protocol, "there is no TLS here")
+        secrets = ports.secrets
+
+        def make(incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+            found: ssl.SSLObject = secrets.open_tls(
+                tls, incoming, outgoing, is_server=False, server_name=endpoint.host
+            )
+            return found
+
+        stream = TlsStream(receiver, make, self._gate, ports.wakeups.call_soon)
+        ports.network.connect(endpoint, stream)
+
+    def exchange(self) -> ClientExchange:
+        """A new authentication, of connections that need one."""
+        credential, ports = self.security.sasl, self._ports
+        assert credential is not None
+        if isinstance(ports, HasSecrets):
+            return credential.exchange(ports.secrets.token_bytes)
+        return credential.exchange(ports.rng("sasl").randbytes)

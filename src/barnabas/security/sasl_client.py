@@ -1,0 +1,37 @@
+"""The client's end of SASL: a mechanism with its credential, and exchanges made of it. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from barnabas.security.jaas import PLAIN
+from barnabas.security.plain import PlainClient
+from barnabas.security.scram import NONCE_BYTES, ScramClient, nonce_of
+
+
+class ClientExchange(Protocol):
+    """One authentication."""
+
+    is_done: bool
+
+    def first(self) -> bytes: ...
+
+    def evaluate(self, challenge: bytes) -> bytes | None:
+        """The next token; None where there is none. Raises ``SaslError``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaslCredential:
+    """Who this side says it is."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+    def exchange(self, token_bytes: Callable[[int], bytes]) -> ClientExchange:
+        if self.mechanism == PLAIN:
+            return PlainClient(self.user, self.password)
+        nonce = nonce_of(token_bytes(NONCE_BYTES))
+        return ScramClient(self.mechanism, self.user, self.password, nonce)

@@ -1,0 +1,307 @@
+"""SASL on one connection of a listener, from its first bytes to a principal, and again later. Sans-IO.
+
+`SaslListener` is what a listener's connections share: mechanisms, users, bounds. `SaslAuthenticator` is the
+state machine of one connection (KIP-43, 152, 368):
+
+    handshake -> exchange -> authenticated -> (re-authentication) handshake -> ...
+
+SaslHandshake v0 is followed by tokens that carry no header; v1 by SaslAuthenticate. A failure is answered
+after ``connection.failed.authentication.delay.ms`` and ends the connection. Before a principal is known,
+time, frame size and the number of connections in that state are bounded, and any other request ends the
+connection. A re-authentication must bring the same principal by the same mechanism. Source:
+``SaslServerAuthenticator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from barnabas import limits
+from barnabas.ports import Ports, Wakeup
+from barnabas.security.jaas import PLAIN
+from barnabas.security.plain import PlainServer
+from barnabas.security.scram import (
+    NONCE_BYTES,
+    SaslError,
+    ScramCredential,
+    ScramServer,
+    nonce_of,
+)
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.dispatch import ApiEntry
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
+from barnabas.wire.messages.sasl_handshake_response import SaslHandshakeResponse
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.server import ServerConnection
+
+HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
+HANDSHAKE_API = Api(
+    ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, top_level_error(SaslHandshakeResponse)
+)
+AUTHENTICATE_API = Api(
+    ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, top_level_error(SaslAuthenticateResponse)
+)
+Credentials = Callable[[str, str], ScramCredential | None]
+"""The credential of (mechanism, user), as the cluster's metadata have it."""
+
+
+class Exchange(Protocol):
+    """The server's end of one mechanism."""
+
+    user: str | None
+
+    def evaluate(self, token: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """SASL of one listener."""
+
+    mechanisms: tuple[str, ...]
+    plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reauthentication_ms: Mapping[str, int] = field(default_factory=dict)
+    """``connections.max.reauth.ms`` by mechanism; 0 is never."""
+    failure_delay_ms: int = 100
+    token_bytes_max: int = 524_288
+
+
+class SaslListener:
+    """What the connections of one listener share."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        listener: str,
+        settings: SaslSettings,
+        credentials: Credentials,
+        token_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.ports = ports
+        self.listener = listener
+        self.settings = settings
+        self.pending: set[int] = set()
+        """Connections without a principal, by id."""
+        self.failed = self.succeeded = 0
+        self._credentials = credentials
+        self._token_bytes = token_bytes
+        self._pepper = token_bytes(32)
+
+    def exchange(self, mechanism: str) -> Exchange:
+        if mechanism == PLAIN:
+            return PlainServer(self.settings.plain_users)
+        nonce = nonce_of(self._token_bytes(NONCE_BYTES))
+        return ScramServer(
+            mechanism, lambda user: self._credentials(mechanism, user), nonce, self._pepper
+        )
+
+
+class SaslAuthenticator:
+    """The stage before a connection's first request: ``wire.server.Authenticator``."""
+
+    def __init__(self, shared: SaslListener, connection: ServerConnection) -> None:
+        self.principal: str | None = None
+        self.takes_raw_tokens = False
+        """Whether the next frame is a token without a header (SaslHandshake v0)."""
+        self.frame_bytes_max = shared.settings.token_bytes_max
+        self._shared = shared
+        self._connection = connection
+        self._mechanism = self._former_mechanism = ""
+        self._exchange: Exchange | None = None
+        self._rounds = 0
+        self._over = False
+        self._ends_at_ms: float | None = None
+        self._deadline: Wakeup | None = None
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"SaslAuthenticator({self._mechanism or 'no mechanism'}, {self.principal})"
+
+    def entry(self, api_key: int) -> ApiEntry | None:
+        """What serves `api_key`; None leaves it to the listener's table. Ends the connection where a session
+        is over or an exchange under way."""
+        if self._over:
+            self._connection.end("connection.unauthenticated", api_key=api_key)
+            return None
+        if api_key == HANDSHAKE and (self.principal is None or self._ends_at_ms is not None):
+            return _HANDSHAKE_ENTRY._replace(role=self)
+        if api_key == AUTHENTICATE and (self.principal is None or self._exchange is not None):
+            return _AUTHENTICATE_ENTRY._replace(role=self)
+        if self.principal is not None and self._ends_at_ms is not None:
+            if self._exchange is not None:
+                self._connection.end("connection.reauthentication_broken", api_key=api_key)
+            elif self._shared.ports.clock.now_ms() >= self._ends_at_ms:
+                self._connection.end("connection.session_expired", "info", api_key=api_key)
+        return None
+
+    def on_closed(self) -> None:
+        """The connection has ended."""
+        self._over = True
+        self._leave_pending()
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def on_handshake(
+        self, request: SaslHandshakeRequest, ctx: RequestContext
+    ) -> SaslHandshakeResponse:
+        mechanisms = list(self._shared.settings.mechanisms)
+        if self._exchange is not None:
+            return self._refuse_handshake(ErrorCode.ILLEGAL_SASL_STATE, "a second handshake")
+        if request.mechanism not in mechanisms:
+            return self._refuse_handshake(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                f"mechanism {request.mechanism[:40]!r} is not enabled",
+            )
+        if self.principal is not None and request.mechanism != self._former_mechanism:
+            return self._refuse_handshake(
+                ErrorCode.SASL_AUTHENTICATION_FAILED, "another mechanism at re-authentication"
+            )
+        self._mechanism, self._rounds = request.mechanism, 0
+        self._exchange = self._shared.exchange(request.mechanism)
+        self.takes_raw_tokens = ctx.api_version == 0
+        return SaslHandshakeResponse(mechanisms=mechanisms)
+
+    def on_authenticate(
+        self, request: SaslAuthenticateRequest, ctx: RequestContext
+    ) -> SaslAuthenticateResponse | Parked:
+        if self._exchange is None:
+            self._fail("SaslAuthenticate without a handshake", lambda: None)
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                error_message="SaslAuthenticate request received before SaslHandshake",
+            )
+        try:
+            answer = self._evaluate(bytes(request.auth_bytes))
+        except SaslError as error:
+            parked = Parked()
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
+            )
+            self._fail(str(error), lambda: parked.complete(response))
+            return parked
+        lifetime_ms = self._session_ms() if self._is_done else 0
+        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+
+    def on_raw_token(self, token: bytes) -> bytes | None:
+        """The answer to a token without header; None where the connection ends instead."""
+        try:
+            answer = self._evaluate(token)
+        except SaslError as error:
+            self._fail(str(error), lambda: None)
+            return None
+        if self._is_done:
+            self.takes_raw_tokens = False
+        return answer
+
+    @property
+    def _is_done(self) -> bool:
+        return self._exchange is None
+
+    # -- states ----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        shared, connection = self._shared, self._connection
+        if len(shared.pending) >= limits.HANDSHAKES_MAX:
+            self._over = True
+            connection.end("connection.authentication_refused", reason="too many are under way")
+            return
+        shared.pending.add(connection.id)
+        at_ms = shared.ports.clock.now_ms() + limits.AUTHENTICATION_MS_MAX
+        self._deadline = shared.ports.wakeups.call_at(at_ms, self._on_late)
+
+    def _on_late(self) -> None:
+        if self.principal is None and not self._over:
+            self._over = True
+            self._connection.end("connection.authentication_late")
+
+    def _leave_pending(self) -> None:
+        self._shared.pending.discard(self._connection.id)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _evaluate(self, token: bytes) -> bytes:
+        exchange = self._exchange
+        if exchange is None or self._over:
+            raise SaslError("there is no exchange under way")
+        self._rounds += 1
+        if self._rounds > limits.SASL_ROUNDS_MAX:
+            raise SaslError("the exchange has too many rounds")
+        answer = exchange.evaluate(token)
+        if exchange.user is not None:
+            self._succeed(f"User:{exchange.user}")
+        return answer
+
+    def _succeed(self, principal: str) -> None:
+        if self.principal is not None and principal != self.principal:
+            raise SaslError("Cannot change principals during re-authentication")
+        shared = self._shared
+        shared.succeeded += 1
+        self.principal, self._exchange = principal, None
+        self._former_mechanism = self._mechanism
+        session_ms = self._session_ms()
+        if session_ms > 0:
+            self._ends_at_ms = shared.ports.clock.now_ms() + session_ms
+        self._leave_pending()
+        self._connection.on_authenticated()
+
+    def _session_ms(self) -> int:
+        return self._shared.settings.reauthentication_ms.get(self._mechanism, 0)
+
+    def _refuse_handshake(self, code: ErrorCode, reason: str) -> SaslHandshakeResponse:
+        self._fail(reason, lambda: None, delay_ms=0)
+        mechanisms = list(self._shared.settings.mechanisms)
+        return SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+
+    def _fail(
+        self, reason: str, answer: Callable[[], object], delay_ms: float | None = None
+    ) -> None:
+        """Log, answer after the delay, and end the connection."""
+        shared, connection = self._shared, self._connection
+        self._over = True
+        shared.failed += 1
+        shared.ports.log(
+            "warning", "connection.authentication_failed",
+            listener=shared.listener, peer=str(connection.peer), mechanism=self._mechanism, reason=reason,
+        )  # fmt: skip
+
+        def end() -> None:
+            answer()
+            connection.close()
+
+        delay = shared.settings.failure_delay_ms if delay_ms is None else delay_ms
+        shared.ports.wakeups.call_at(shared.ports.clock.now_ms() + delay, end)
+
+
+def _entry(api: Api, handle: Callable[..., object]) -> ApiEntry:
+    schema = API_SCHEMAS[api.key]
+    return ApiEntry(
+        api, handle, None,  # type: ignore[arg-type]
+        schema.min_version, schema.max_stable_version, schema.first_flexible,
+    )  # fmt: skip
+
+
+_HANDSHAKE_ENTRY = _entry(HANDSHAKE_API, lambda request, ctx, role: role.on_handshake(request, ctx))
+_AUTHENTICATE_ENTRY = _entry(
+    AUTHENTICATE_API, lambda request, ctx, role: role.on_authenticate(request, ctx)
+)
+
+
+def refuse_handshake(
+    request: SaslHandshakeRequest, ctx: RequestContext, mechanisms: list[str]
+) -> SaslHandshakeResponse:
+    """Of a connection that needs no authentication, or has it."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=mechanisms)
+
+
+def refuse_authenticate(
+    request: SaslAuthenticateRequest, ctx: RequestContext, role: object
+) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+    )

@@ -1,0 +1,274 @@
+"""Other people's clients on a secure cluster: TLS with PLAIN and SCRAM, through a leader's kill -9.
+
+Every listener is secured: SASL_SSL for clients and between brokers, mutual TLS between nodes and controllers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import ssl
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.client.records import ProducerRecord
+from barnabas.config.properties import parse_properties
+from barnabas.host.client import connect, parse_bootstrap
+from barnabas.pipeline.options import cluster_options
+from barnabas.testing.cluster import Cluster
+from barnabas.types import Endpoint
+from barnabas.wire.envelope import wrap
+from barnabas.wire.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+)
+from barnabas.wire.request import RequestContext
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+WAIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {"group.initial.rebalance.delay.ms": "100", "connections.max.reauth.ms": "2000"}
+    with Cluster(nodes=3, settings=settings, secure=True) as cluster:
+        yield cluster
+
+
+def authority(cluster: Cluster) -> str:
+    return str(cluster.directory / "cluster/security/ca.pem")
+
+
+def password(cluster: Cluster, user: str = "user") -> str:
+    file = cluster.directory / "cluster/security/passwords.json"
+    return str(json.loads(file.read_text())[user])
+
+
+def confluent(cluster: Cluster, mechanism: str, secret: str | None = None) -> dict[str, object]:
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": authority(cluster),
+        "sasl.mechanism": mechanism,
+        "sasl.username": "user",
+        "sasl.password": secret or password(cluster),
+    }
+
+
+def new_topic(cluster: Cluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        client.create_topic(name, 3, 3)
+    return name
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_confluent_kafka_produces_and_consumes(cluster: Cluster, mechanism: str) -> None:
+    topic = new_topic(cluster)
+    producer = Producer(confluent(cluster, mechanism))
+    for index in range(300):
+        producer.produce(topic, b"x" * 2000, key=str(index))
+    assert producer.flush(WAIT_S) == 0
+    consumer = Consumer(
+        confluent(cluster, mechanism)
+        | {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    consumer.subscribe([topic])
+    keys = set()
+    for message in consumer.consume(300, WAIT_S):
+        assert message.error() is None
+        keys.add(message.key())
+    consumer.close()
+    assert len(keys) == 300
+
+
+def test_a_session_outlives_its_re_authentications(cluster: Cluster) -> None:
+    """librdkafka authenticates again before ``connections.max.reauth.ms`` have passed."""
+    topic = new_topic(cluster)
+    producer = Producer(confluent(cluster, "SCRAM-SHA-512"))
+    consumer = Consumer(
+        confluent(cluster, "SCRAM-SHA-256") | {"group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found = 0
+    for index in range(30):
+        producer.produce(topic, str(index))
+        assert producer.flush(WAIT_S) == 0
+        message = consumer.poll(0.2)
+        found += message is not None and message.error() is None
+    while found < 30:
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        found += message.error() is None
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_is_refused(cluster: Cluster, mechanism: str) -> None:
+    errors: list[KafkaError] = []
+    settings = confluent(cluster, mechanism, "wrong") | {"error_cb": errors.append}
+    client = AdminClient(settings)
+    with pytest.raises(Exception, match=r"_TRANSPORT|_AUTHENTICATION|timed out|Failed"):
+        client.list_topics(timeout=2)
+    for _ in range(20):
+        client.poll(0.1)
+    assert KafkaError._AUTHENTICATION in [error.code() for error in errors]
+
+
+def test_kafka_python_produces_and_consumes(cluster: Cluster) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    topic = new_topic(cluster)
+    settings = {
+        "bootstrap_servers": cluster.bootstrap.split(","),
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": authority(cluster),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "user",
+        "sasl_plain_password": password(cluster),
+    }
+    producer = KafkaProducer(**settings)
+    for index in range(50):
+        producer.send(topic, str(index).encode())
+    producer.flush(WAIT_S)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, auto_offset_reset="earliest", consumer_timeout_ms=20_000, **settings
+    )
+    values = set()
+    for record in consumer:
+        values.add(record.value)
+        if len(values) == 50:
+            break
+    consumer.close()
+    assert len(values) == 50
+
+
+def test_aiokafka_produces_and_consumes(cluster: Cluster) -> None:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    topic = new_topic(cluster)
+
+    async def run() -> int:
+        settings = {
+            "bootstrap_servers": cluster.bootstrap,
+            "security_protocol": "SASL_SSL",
+            "ssl_context": ssl.create_default_context(cafile=authority(cluster)),
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "sasl_plain_username": "user",
+            "sasl_plain_password": password(cluster),
+        }
+        producer = AIOKafkaProducer(**settings)
+        await producer.start()
+        for index in range(50):
+            await producer.send_and_wait(topic, str(index).encode())
+        await producer.stop()
+        consumer = AIOKafkaConsumer(topic, auto_offset_reset="earliest", **settings)
+        await consumer.start()
+        count = 0
+        while count < 50:
+            await asyncio.wait_for(consumer.getone(), WAIT_S)
+            count += 1
+        await consumer.stop()
+        return count
+
+    assert asyncio.run(run()) == 50
+
+
+def test_our_client_produces_through_a_leaders_death(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        leader = client.topic(topic).partitions[0].leader
+        with client.producer() as producer:
+            for index in range(200):
+                if index == 100:
+                    cluster.kill(leader)
+                producer.send(ProducerRecord(topic, str(index).encode(), partition=0))
+        values = [record.value for record in client.read([topic])]
+    cluster.restart(leader)
+    assert sorted(values, key=lambda v: int(bytes(v or b""))) == [b"%d" % i for i in range(200)]
+
+
+def test_our_client_says_why_it_is_not_let_in(cluster: Cluster) -> None:
+    wrong = dict(cluster.client_properties)
+    wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace('password="', 'password="x')
+    refused = pytest.raises(ChannelError, match="invalid credentials")
+    with connect(cluster.bootstrap, properties=wrong) as client, refused as failure:
+        client.topics()
+    assert failure.value.kind == "authentication"
+
+
+def test_a_client_that_trusts_another_authority_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    from barnabas.cli.local.certificate_authority import Authority
+
+    other = tmp_path / "ca.pem"
+    other.write_text(Authority().pem)
+    properties = cluster.client_properties | {"ssl.truststore.location": str(other)}
+    refused = pytest.raises(ChannelError, match="does not trust the peer's certificate")
+    with connect(cluster.bootstrap, properties=properties) as client, refused:
+        client.topics()
+
+
+def test_no_password_is_in_any_log(cluster: Cluster) -> None:
+    for node in cluster.node_ids:
+        text = cluster.log_text(node)
+        for user in ("user", "admin", "broker"):
+            assert password(cluster, user) not in text
+
+
+def test_a_forged_envelope_ends_the_connection(cluster: Cluster) -> None:
+    """Only controllers' listeners serve Envelope, and those want a node's certificate."""
+    asked = DescribeUserScramCredentialsRequest(users=None)
+    forged = wrap(asked, RequestContext(api_key=50, api_version=0, principal="User:admin"))
+    user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
+    with connect(cluster.bootstrap, properties=user) as client:
+        for endpoint, kinds in (
+            (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
+            (controller_of(cluster), {"closed", "authentication"}),
+        ):
+            with pytest.raises(ChannelError) as refused:
+                client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
+            assert refused.value.kind in kinds
+
+
+def controller_of(cluster: Cluster) -> Endpoint:
+    listeners = cluster.node(cluster.node_ids[0])["listeners"]
+    return parse_bootstrap(str(listeners["CONTROLLER"]).rpartition("/")[2])[0]
+
+
+def test_no_secret_is_in_a_description(cluster: Cluster) -> None:
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        client.topics()
+        shown = repr(client.call(client.admin.describe_configs(4, str(cluster.node_ids[0]))))
+        assert "sasl.enabled.mechanisms" in shown
+    for user in ("user", "admin", "broker"):
+        assert password(cluster, user) not in shown
+
+
+def test_the_command_line_takes_a_clients_file(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    asked = [sys.executable, "-m", "barnabas", "topics", "list", "--bootstrap", cluster.bootstrap]
+    let_in = [*asked, "--command-config", str(cluster.client_file)]
+    done = subprocess.run(let_in, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and topic in done.stdout, done.stderr
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+
+
+def test_a_spark_task_reaches_the_cluster_by_its_options(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    given = {f"kafka.{key}": value for key, value in cluster.client_properties.items()}
+    options = cluster_options({"kafka.bootstrap.servers": cluster.bootstrap, **given})
+    assert password(cluster, "admin") not in repr(options)
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert options.connect().partition_count(topic) == 3
+    options.connect().close()
