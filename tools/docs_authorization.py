@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.security.access_rules import AccessRule
-from barnabas.security.acls import SUPPORTED_OPERATIONS
-from barnabas.security.broker_access import BROKER_RULES
-from barnabas.security.controller_access import CONTROLLER_RULES
+from barnabas.security.authorization.access_rules import AccessRule
+from barnabas.security.authorization.acls import SUPPORTED_OPERATIONS
+from barnabas.security.authorization.broker_access import BROKER_RULES
+from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 
 _INTRODUCTION = """\

@@ -19,7 +19,7 @@ import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.config.node import STANDARD_AUTHORIZER
-from barnabas.security.acls import SUPPORTED_OPERATIONS, AclResourceType, Operation
+from barnabas.security.authorization.acls import SUPPORTED_OPERATIONS, AclResourceType, Operation
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

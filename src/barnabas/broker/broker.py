@@ -62,7 +62,7 @@ from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
-from barnabas.security.authorizer import authorizer_of
+from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -86,8 +86,7 @@ class Broker:
         """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
         brokers; `controller_endpoint` is None while the active controller is not known."""
         self.ports, self.config = ports, config
-        self.cluster_id = cluster_id
-        self.image = image
+        self.cluster_id, self.image = cluster_id, image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.node_id = int(config.node_id)
         self.listeners = dict(listeners)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.log.directories.log_directories import LogDirectories
     from barnabas.metadata.image.image import MetadataImage
     from barnabas.ports import Ports
-    from barnabas.security.authorizer import Authorizer
+    from barnabas.security.authorization.authorizer import Authorizer
     from barnabas.wire.messages.produce_response import ProduceResponse
 
 

@@ -37,9 +37,9 @@ from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import settings_from_node
-from barnabas.security.access_rules import guard
-from barnabas.security.broker_access import BROKER_RULES
-from barnabas.security.controller_access import CONTROLLER_RULES
+from barnabas.security.authorization.access_rules import guard
+from barnabas.security.authorization.broker_access import BROKER_RULES
+from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.security.node_security import NodeSecurity
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential

@@ -1,4 +1,4 @@
-"""Who connects, and what it may do: TLS and SASL before a connection's first request, and the authorizer. Sans-IO.
+"""Who connects, and what it may do: TLS and SASL before a connection's first request, and the authorizer.
 
 `tls_stream` encrypts one stream, `sasl_server` and `sasl_client` authenticate it; `listener_security` and
 `client_security` put them together from a configuration. Certificates are read, and contexts made, by

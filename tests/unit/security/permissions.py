@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.security.acls import AclResourceType as On
-from barnabas.security.acls import Operation as Op
+from barnabas.security.authorization.acls import AclResourceType as On
+from barnabas.security.authorization.acls import Operation as Op
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,

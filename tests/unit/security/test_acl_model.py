@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
-from barnabas.security.acl_index import AclIndex
-from barnabas.security.acls import Acl, AclResourceType, Operation, PatternType, Permission, matches
+from barnabas.security.authorization.acl_index import AclIndex
+from barnabas.security.authorization.acls import (
+    Acl,
+    AclResourceType,
+    Operation,
+    PatternType,
+    Permission,
+    matches,
+)
 from barnabas.types import Uuid
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 

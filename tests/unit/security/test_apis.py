@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.config.node import STANDARD_AUTHORIZER
-from barnabas.security.acls import AclResourceType as On
-from barnabas.security.acls import Operation as Op
+from barnabas.security.authorization.acls import AclResourceType as On
+from barnabas.security.authorization.acls import Operation as Op
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import offset_commit_request as commit
@@ -238,8 +238,8 @@ def test_every_api_that_is_served_has_a_rule_of_its_own() -> None:
     from barnabas.broker.handlers import MODULES as BROKER_MODULES
     from barnabas.controller.handlers import MODULES as CONTROLLER_MODULES
     from barnabas.raft.handlers import HANDLERS
-    from barnabas.security.broker_access import BROKER_RULES
-    from barnabas.security.controller_access import CONTROLLER_RULES
+    from barnabas.security.authorization.broker_access import BROKER_RULES
+    from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 
     served = {module.API.key for module in BROKER_MODULES}
     assert served <= {*BROKER_RULES}

@@ -56,7 +56,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
-from barnabas.security.topic_reader import TopicReader
+from barnabas.security.authorization.topic_reader import TopicReader
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest

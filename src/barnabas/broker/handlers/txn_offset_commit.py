@@ -19,7 +19,7 @@ from barnabas.broker.coordinator.coordinator_shard import Instant, answer_of
 from barnabas.broker.transaction.first_writes import (
     Proceed,
     Proof,
-    Question,
+    WriteQuestion,
     begin_group_verification,
 )
 from barnabas.group.machine import GroupMachine
@@ -112,7 +112,7 @@ def _begin(broker: Broker, request: TxnOffsetCommitRequest, version: int, commit
     partition, code = broker.replicas.find((OFFSETS_TOPIC, index))
     if partition is None:
         raise KafkaError(code, f"no replica of {OFFSETS_TOPIC}-{index} here")
-    question = Question(
+    question = WriteQuestion(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

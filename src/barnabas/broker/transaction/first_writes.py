@@ -52,7 +52,7 @@ _RETRIABLE = (
 )
 
 
-class Question(NamedTuple):
+class WriteQuestion(NamedTuple):
     """Whose transaction it is, and what the client's version makes of it."""
 
     transactional_id: str
@@ -63,14 +63,14 @@ class Question(NamedTuple):
     knows_abortable: bool
 
 
-def is_verifying(broker: TransactionalWriteRole, question: Question) -> bool:
+def is_verifying(broker: TransactionalWriteRole, question: WriteQuestion) -> bool:
     """``transaction.partition.verification.enable``; what adds partitions has to ask anyway."""
     return question.adds or broker.broker_texts().get(ENABLE, "true").lower() != "false"
 
 
 def ask_coordinator(
     broker: TransactionalWriteRole,
-    question: Question,
+    question: WriteQuestion,
     places: Sequence[Place],
     on_done: Callable[[Answers], None],
 ) -> None:
@@ -129,7 +129,7 @@ def verify_produce(
         )
     if not first:
         return {}
-    question = Question(
+    question = WriteQuestion(
         request.transactional_id or "",
         *producers.pop(),
         adds=version >= ADDS_SINCE,
@@ -163,7 +163,7 @@ def verify_produce(
 
 
 def _begin(
-    broker: TransactionalWriteRole, partition: Partition, question: Question, sequence: int
+    broker: TransactionalWriteRole, partition: Partition, question: WriteQuestion, sequence: int
 ) -> Verification | None:
     """None where the transaction is open in the partition. Raises ``KafkaError`` where this broker does not
     lead it."""
@@ -201,7 +201,7 @@ def _is_transactional(records: object) -> TypeGuard[Buffer]:
 
 def begin_group_verification(
     broker: TransactionalWriteRole,
-    question: Question,
+    question: WriteQuestion,
     partition: Partition,
     on_done: Proceed,
 ) -> None:

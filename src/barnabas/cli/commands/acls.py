@@ -12,7 +12,7 @@ from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.client.acls import AclEntry, AclQuery, add_acls, list_acls, remove_acls
-from barnabas.security.acls import (
+from barnabas.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     WILDCARD,

@@ -51,7 +51,7 @@ from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
-from barnabas.security.authorizer import authorizer_of
+from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable

@@ -13,7 +13,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.security.acls import create_acls
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
-from barnabas.security.acls import acl_of
+from barnabas.security.authorization.acls import acl_of
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.handlers.create_acls import NO_AUTHORIZER
 from barnabas.controller.security.acls import delete_acls
-from barnabas.security.acls import Acl
+from barnabas.security.authorization.acls import Acl
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_acls_request import DeleteAclsRequest

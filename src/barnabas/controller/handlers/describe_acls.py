@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from barnabas.controller.security.acls import check_known
-from barnabas.security.acls import AclFilter, matches
-from barnabas.security.authorizer import Authorizer
+from barnabas.security.authorization.acls import AclFilter, matches
+from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest

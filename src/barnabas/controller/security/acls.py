@@ -17,7 +17,7 @@ from barnabas.metadata.records.access_control_entry_record import AccessControlE
 from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
-from barnabas.security.acls import (
+from barnabas.security.authorization.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,

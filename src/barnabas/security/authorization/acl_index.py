@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
-from barnabas.security.acls import (
+from barnabas.security.authorization.acls import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
     Acl,

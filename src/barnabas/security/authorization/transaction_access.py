@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.security.access_rules import (
+from barnabas.security.authorization.access_rules import (
     Answer,
     Question,
     amended,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
+from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 

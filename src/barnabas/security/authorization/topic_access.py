@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.security.access_rules import (
+from barnabas.security.authorization.access_rules import (
     Amend,
     Answer,
     Question,
@@ -17,7 +17,7 @@ from barnabas.security.access_rules import (
     denied,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
+from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse

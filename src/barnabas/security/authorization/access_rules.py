@@ -14,8 +14,8 @@ from copy import copy
 from typing import Any, NamedTuple
 
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
-from barnabas.security.authorizer import Authorizer
+from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
+from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiEntry, ApiTable, Handler

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.security.access_rules import AccessRule, Answer, Question, adding, each, whole
-from barnabas.security.acls import AclResourceType, Operation
-from barnabas.security.broker_access import BROKER_RULES
-from barnabas.security.config_access import ALTER_CONFIGS, DESCRIBE_CONFIGS
+from barnabas.security.authorization.access_rules import (
+    AccessRule,
+    Answer,
+    Question,
+    adding,
+    each,
+    whole,
+)
+from barnabas.security.authorization.acls import AclResourceType, Operation
+from barnabas.security.authorization.broker_access import BROKER_RULES
+from barnabas.security.authorization.config_access import ALTER_CONFIGS, DESCRIBE_CONFIGS
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -139,6 +146,7 @@ CONTROLLER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.CREATE_ACLS: ALTER,
     ApiKey.DELETE_ACLS: ALTER,
     ApiKey.DESCRIBE_ACLS: DESCRIBE,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DESCRIBE,
     ApiKey.ALTER_PARTITION: ACTION,
     ApiKey.ALLOCATE_PRODUCER_IDS: ACTION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ACTION,

@@ -17,8 +17,8 @@ from typing import Protocol, cast
 
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
-from barnabas.security.acl_index import AclIndex
-from barnabas.security.acls import (
+from barnabas.security.authorization.acl_index import AclIndex
+from barnabas.security.authorization.acls import (
     SUPPORTED_OPERATIONS,
     Acl,
     AclResourceType,

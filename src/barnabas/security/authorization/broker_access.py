@@ -6,10 +6,18 @@ they have no rule here. Source: Kafka's KafkaApis and AuthHelper.
 
 from __future__ import annotations
 
-from barnabas.security.access_rules import NOTHING, AccessRule, both, denied, each, title, whole
-from barnabas.security.acls import AclResourceType, Operation
-from barnabas.security.config_access import ALTER_LOGGERS, DESCRIBE_CONFIGS
-from barnabas.security.group_access import (
+from barnabas.security.authorization.access_rules import (
+    NOTHING,
+    AccessRule,
+    both,
+    denied,
+    each,
+    title,
+    whole,
+)
+from barnabas.security.authorization.acls import AclResourceType, Operation
+from barnabas.security.authorization.config_access import ALTER_LOGGERS, DESCRIBE_CONFIGS
+from barnabas.security.authorization.group_access import (
     check_find_coordinator,
     check_group_describe,
     check_group_heartbeat,
@@ -18,7 +26,7 @@ from barnabas.security.group_access import (
     check_offset_delete,
     check_offset_fetch,
 )
-from barnabas.security.topic_access import (
+from barnabas.security.authorization.topic_access import (
     check_describe_cluster,
     check_describe_topic_partitions,
     check_fetch,
@@ -26,7 +34,7 @@ from barnabas.security.topic_access import (
     check_metadata,
     check_produce,
 )
-from barnabas.security.transaction_access import (
+from barnabas.security.authorization.transaction_access import (
     check_add_partitions,
     check_describe_transactions,
     check_list_transactions,
@@ -142,6 +150,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
         each(Operation.READ, TOPIC, "topics", "name", "topics"),
     ),
     ApiKey.DESCRIBE_ACLS: whole(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: whole(Operation.DESCRIBE),
     ApiKey.DESCRIBE_CONFIGS: DESCRIBE_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_LOGGERS,
     ApiKey.ALTER_REPLICA_LOG_DIRS: whole(Operation.ALTER),

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.security.access_rules import (
+from barnabas.security.authorization.access_rules import (
     Answer,
     Question,
     adding,
     amended,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
+from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import offset_delete_response as deleted
 from barnabas.wire.messages import offset_fetch_response as fetched

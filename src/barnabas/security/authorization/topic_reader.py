@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.security.access_rules import denied
-from barnabas.security.acls import AclResourceType, Operation
-from barnabas.security.authorizer import Authorizer
+from barnabas.security.authorization.access_rules import denied
+from barnabas.security.authorization.acls import AclResourceType, Operation
+from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.types import Uuid
 from barnabas.wire.request import RequestContext
 

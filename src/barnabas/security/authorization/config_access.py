@@ -11,7 +11,7 @@ from typing import Any
 from barnabas.metadata.image.image import BROKER_LOGGER
 from barnabas.metadata.image.image import GROUP as GROUP_CONFIG
 from barnabas.metadata.image.image import TOPIC as TOPIC_CONFIG
-from barnabas.security.access_rules import (
+from barnabas.security.authorization.access_rules import (
     DENIED_CODE,
     DENIED_MESSAGE,
     AccessRule,
@@ -20,7 +20,7 @@ from barnabas.security.access_rules import (
     adding,
     title,
 )
-from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
+from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.schema import Message
 
 
