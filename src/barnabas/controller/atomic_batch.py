@@ -1,7 +1,7 @@
 """Many new partitions of one request: decided in slices, written in one batch.
 
-As in Kafka all records of one CreateTopics or CreatePartitions stand in one batch of the log: after a
-failover either all of them are there or none, and nobody ever sees half a topic. Deciding and encoding
+As in Kafka all records of one CreateTopics or CreatePartitions are in one batch of the log: after a
+failover either all of them are there or none, and no client ever sees half a topic. Deciding and encoding
 them, and reading what was encoded into columns, may take many turns, between which the controller
 answers others; only appending them and putting the columns into the image is one turn. Should brokers, their
 configurations or features change meanwhile, all is decided afresh; after a few times of that, in one

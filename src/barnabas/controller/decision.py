@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Record = Message | Shrinks
-"""What a decider says: one record, or what stands for many."""
+"""What a decider returns: one record, or a value that represents many."""
 
 
 class Prepared(NamedTuple):

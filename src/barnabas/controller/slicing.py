@@ -3,8 +3,8 @@
 Few are decided at once and written in one batch. Many are decided a `DECIDED_PER_SLICE` at a time, each on
 what the cluster is then; the runtime takes as many steps in one turn of the loop as fit into some
 milliseconds, and others are served in between. The answer follows when the last one is committed. Should this
-controller cease to be active on the way, what was written holds, the asker is told NOT_CONTROLLER, and asking
-again finds it done.
+controller cease to be active on the way, the written records hold, the client receives NOT_CONTROLLER, and
+its retry finds them done.
 
 Where a request names something twice, each part is decided on what those before it made: two changes of
 one partition on one state do not go together.

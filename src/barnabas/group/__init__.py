@@ -1,9 +1,9 @@
 """The group coordinator: members, generations and committed offsets of one partition's groups.
 
 A pure machine (:class:`~barnabas.group.machine.GroupMachine`): operations get the request and the
-instant and return an :class:`~barnabas.group.outcome.Outcome`; deadlines are data. What must
-survive the coordinator stands in records of ``__consumer_offsets`` (`record_codec`); who waits for
-a rebalance does not.
+instant and return an :class:`~barnabas.group.outcome.Outcome`; deadlines are data. State that must
+survive the coordinator is written as records of ``__consumer_offsets`` (`record_codec`); requests that
+wait for a rebalance are not.
 
 One table holds groups of several kinds, told apart by their class: `classic_group` and `consumer`
 (KIP-848); they share the timeline, the deadlines and the offsets. Share and streams groups (KIP-932,

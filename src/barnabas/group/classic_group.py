@@ -171,7 +171,7 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         """What the members subscribe to; None where that is not known."""
         self.new_member_added = False
-        """During the initial delay: somebody came, wait once more."""
+        """During the initial delay: a member joined, so the group waits once more."""
 
     def __repr__(self) -> str:
         return (
@@ -200,7 +200,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Every member waits for the rebalance to complete and nobody is still expected."""
+        """Every member waits for the rebalance to complete, and no new member is still expected."""
         return not self.pending_joins and all(
             member.join is not None for member in self.members.values()
         )
@@ -248,8 +248,8 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give the static member another id, everything else unchanged; the new member. The old one is
-        returned to nobody: whoever waits under its id has to be fenced before."""
+        """Give the static member another id, everything else unchanged, and return the new member. The old
+        member is dropped: the caller first fences the client that waits under the old id."""
         old = self.members.pop(old_id)
         new = ClassicGroupMember(
             new_id,

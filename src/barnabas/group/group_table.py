@@ -35,7 +35,7 @@ class GroupTimer(IntEnum):
     SESSION = 0
     """A member, or one that is expected, is given up."""
     JOIN = 1
-    """A rebalance goes on without those who have not rejoined."""
+    """A rebalance continues without the members that have not rejoined."""
     SYNC = 2
     """Members that have not asked for their assignment are given up."""
     EXPIRY = 3

@@ -1,6 +1,6 @@
 """JoinGroup of the classic protocol: new and known, dynamic and static members.
 
-Who is told to wait stays in the group (``ClassicGroupMember.join``) until `rebalance` answers.
+A client that has to wait stays in the group (``ClassicGroupMember.join``) until `rebalance` answers it.
 
 Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
 KIP-394 (an id before the membership), KIP-814 (a static leader that returns need not assign).
@@ -49,7 +49,7 @@ class Joining:
 
 
 def join_group(table: GroupTable, joining: Joining) -> Outcome:
-    """Let somebody into the group, answer at once or let wait. A new group is written down."""
+    """Let a client join the group: answer it at once, or let it wait. A new group is written to the log."""
     request, at = joining.request, joining.at
     is_new_group = request.group_id not in table.groups
     if is_new_group and request.member_id:
@@ -96,7 +96,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
-    """Somebody without an id: a static member by its instance id, or a dynamic one."""
+    """A client without a member id: a static member by its instance id, or a dynamic one."""
     instance_id = joining.instance_id
     prefix = joining.caller.client_id if instance_id is None else instance_id
     member_id = table.new_member_id(prefix)
@@ -114,7 +114,7 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> O
 
 
 def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
-    """Somebody with an id: one that was given its id just now, or a member that rejoins."""
+    """A client with a member id: it just received the id, or it is a member that rejoins."""
     member_id = joining.request.member_id
     if member_id in group.pending_joins:
         if joining.instance_id is not None:
@@ -182,7 +182,7 @@ def _replace_static(
     table: GroupTable, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
 ) -> Outcome:
     """A static member returned under a new id. A stable group keeps its generation, unless the member's
-    protocols change the choice, or it comes with another subscription: nobody else would notice."""
+    protocols change the choice, or its subscription differs: no other member would notice that."""
     at, old_leader = joining.at, group.leader_id
     old = group.members[old_id]
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -247,5 +247,5 @@ def _returned(
     if caller.api_version >= SKIP_ASSIGNMENT_VERSION:
         is_leader = group.leader_id == member_id
         return joined(group, member_id, with_members=is_leader, skip_assignment=is_leader)
-    # Older clients would assign anew if they were told that they lead.
+    # Older clients would compute a new assignment if the answer named them as leader.
     return joined(group, member_id, with_members=False, leader_id=old_leader)

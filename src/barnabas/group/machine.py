@@ -2,9 +2,9 @@
 
 Operations (`join_group`, ..., `commit_offsets`) get a request and the instant, and return an
 outcome or raise ``KafkaError``; queries (`fetch_offsets`, `list_groups`, `describe_group`) return
-an answer. `replay` takes the records over, `commit_to` and `revert_to` settle them. Whoever drives
-the machine tells it with `expect` at which offset the next record will stand before every
-operation, and gives `on_settled` its word once.
+an answer. `replay` takes the records over, `commit_to` and `revert_to` settle them. Before every
+operation the shard that drives the machine calls `expect` with the offset of the next record. It calls
+an outcome's `on_settled` once.
 
 Invariants: an operation is complete when it returns; nothing here waits or reads a clock; what a
 query says was committed. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.

@@ -31,7 +31,7 @@ class OffsetAndMetadata(NamedTuple):
     """When it expires (date), where the client said so; -1 where the broker's retention holds."""
     topic_id: Uuid = ZERO_UUID
     record_offset: int = -1
-    """Where it stands in the log; a transaction's offset does not replace a younger one."""
+    """Offset of its record in the log; a transaction's offset does not replace a younger one."""
 
 
 class OffsetTable:

@@ -47,7 +47,7 @@ _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 def commit_offsets(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
 ) -> Outcome:
-    """Write offsets down for a member of the present generation, or for anybody where the group has
+    """Commit offsets for a member of the present generation, or for any client where the group has
     no members. Raises what is wrong with the member."""
     group = _group_to_commit(table, request, caller, at)
     epoch = request.generation_id_or_member_epoch
@@ -302,7 +302,7 @@ def _fetched(
 def delete_offsets(
     table: GroupTable, offsets: OffsetTable, request: delete_in.OffsetDeleteRequest
 ) -> Outcome:
-    """Forget offsets of topics that nobody of the group subscribes to. Raises GROUP_ID_NOT_FOUND,
+    """Delete offsets of topics to which no member of the group subscribes. Raises GROUP_ID_NOT_FOUND,
     NON_EMPTY_GROUP."""
     group = table.group(request.group_id)
     if group.state is GroupState.DEAD:
@@ -373,7 +373,7 @@ def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid
 
 
 def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Outcome:
-    """Offsets that nobody used for the retention, and groups that are left with nothing."""
+    """Delete offsets that no client used for the retention, and groups that are left with nothing."""
     outcome = Outcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():

@@ -27,7 +27,7 @@ FIRST_JOIN_MS_MIN = 10
 """A new group waits at least this long after each new member, also where `group.initial.rebalance.delay.ms`
 is 0: members that start together share its first generation. Apache Kafka's timer takes such a time."""
 LOOK_AGAIN_MS = 1_000
-"""At least this long a group waits on where nobody rejoined, whatever time-outs its members have."""
+"""Where no member rejoined, the group waits at least this long again, whatever its members' time-outs."""
 
 
 def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
@@ -87,8 +87,8 @@ def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> 
 
 
 def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
-    """Those who rejoined make the next generation. Dynamic members that did not are removed; static
-    ones stay, and where nobody rejoined the group waits on."""
+    """The members that rejoined make the next generation. Dynamic members that did not are removed; static
+    ones stay, and where no member rejoined the group waits again."""
     table.timers.cancel((GroupTimer.JOIN, group.group_id, ""))
     absent = [m for m in group.members.values() if m.join is None and not m.is_static]
     for member in absent:

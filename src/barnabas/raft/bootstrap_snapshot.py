@@ -18,7 +18,7 @@ FIRST = OffsetAndEpoch(0, 0)
 
 
 def first_snapshot_path(directory: str) -> str:
-    """Where it stands below a metadata log directory."""
+    """Its path below a metadata log directory."""
     return f"{directory}/{DIRECTORY}/{file_name(FIRST)}"
 
 

@@ -1,6 +1,6 @@
 """One replica of a quorum of one's own, wired to the world in a few lines: no broker, no properties file.
 
-Owns what stands around a :class:`RaftNode`: the directory's identity (``meta.properties``, as Kafka
+Owns what surrounds a :class:`RaftNode`: the directory's identity (``meta.properties``, as Kafka
 writes it), the lock on it, the connections to the peers, and the listener on which they reach this one.
 The voters are static: those of `peers`; any other node id observes.
 """
@@ -54,7 +54,7 @@ class EmbeddedReplica:
     ) -> EmbeddedReplica:
         """`directory` (absolute) is made where it is missing and is this replica's from then on: it keeps
         its vote and its log. `peers` says where each voter listens, this one included. `settings`
-        are further fields of `ReplicaSettings`. Nothing is told to `state_machine` before `start`.
+        are further fields of `ReplicaSettings`. `state_machine` is not called before `start`.
         Raises ``DirectoryError``, ``OSError`` (another process has the directory, or the port), and
         what `RaftNode.open` does."""
         ports.disk.make_dirs(directory)

@@ -1,6 +1,6 @@
 """What a replica measures of itself, under Kafka's names (``raft-metrics`` of KIP-595, KIP-853).
 
-Gauges are read off the machine when somebody asks; averages, maxima and rates are kept over a window of
+Gauges are read off the machine on request; averages, maxima and rates are kept over a window of
 half a minute that moves in two steps, so that an old extreme is forgotten and nothing is stored per event.
 Durations are milliseconds, rates per second. Who adds says when: no clock here.
 
@@ -140,7 +140,7 @@ class QuorumMetrics:
             self._commit_latency.add(now_ms - waiting.popleft()[1], now_ms)
 
     def on_leader(self) -> None:
-        """Somebody else leads, or nobody: what this one proposed before is not its to time."""
+        """Another replica leads, or none: the commits of this replica's former proposals are not timed."""
         if not isinstance(self._machine.state, Leader):
             self._uncommitted.clear()
 

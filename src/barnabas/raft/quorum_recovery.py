@@ -1,7 +1,7 @@
 """When the majority of voters is lost for good: one surviving directory becomes the quorum, offline.
 
-The survivor may lack what the others committed without it; nobody can know. So `assess` says what is
-here, of when, what is damaged, and who could have known more, and changes nothing. Only then `recover`
+The survivor may lack what the others committed without it, and cannot find out. So `assess` says what is
+here, of when, what is damaged, and which voters could have had more, and changes nothing. Only then `recover`
 writes: what is damaged is cut off, where that was agreed to, and behind it comes a new epoch, in it one
 control batch whose LeaderChange carries a mark (a tagged field that Apache Kafka skips) of when, by what
 and from where it was recovered, and in a dynamic quorum the new voter set. A static quorum's voters
@@ -67,7 +67,7 @@ class Assessment:
     synced: int = 0
     """How far the log is known to have been on disk; above `end.offset`: what was there is damaged."""
     fault: str = ""
-    """Why the log ends there, where something stands behind that is not sound; empty where nothing does."""
+    """Why the log ends there, where unsound bytes follow; empty where none do."""
 
     @property
     def absent(self) -> tuple[int, ...]:

@@ -276,7 +276,7 @@ class RaftNode:
         return self._proposals.add(values)
 
     def resign(self, reason: str) -> None:
-        """Give up leadership, where this is the leader: others are told at once."""
+        """Give up leadership, where this is the leader, and notify the other voters at once."""
         self.ports.log("info", "raft.resign", node=self.node_id, epoch=self.epoch, reason=reason)
         self.step(on.Resign())
 

@@ -1,4 +1,4 @@
-"""What one replica of the quorum is told before it starts.
+"""What one replica of the quorum receives before it starts.
 
 Everything here is plain data, so that a program without a broker's properties can use
 :mod:`barnabas.raft` too; :func:`settings_from_node` derives it from a node's configuration.

@@ -1,7 +1,7 @@
 """The seam between the quorum and what it replicates: committed batches in, proposals out.
 
-A :class:`StateMachine` is told what was committed, in offset order, each offset once; it never
-refuses. Whoever proposes calls ``QuorumReplica.append`` and waits until the high watermark has
+A :class:`StateMachine` receives what was committed, in offset order, each offset once; it never
+refuses. A caller proposes with ``QuorumReplica.append`` and waits until the high watermark has
 passed the offset it got. All calls are made on the node's one thread.
 """
 
@@ -79,7 +79,7 @@ class StateMachine(Protocol):
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The values that `on_snapshot` would need to become what the machine is now, in chunks
         that each take no more than a few milliseconds to produce. Pulled one chunk per turn while
-        `on_commit` goes on: the iterator must keep showing the moment of this call. None: not now."""
+        `on_commit` continues: the iterator must keep showing the moment of this call. None: not now."""
 
 
 class NotLeaderError(Exception):

@@ -38,8 +38,8 @@ _CLASSES: dict[str, Test] = {
 
 
 class _State:
-    """One state: goes on by `test` to `then`, or without a character to `jumps`; `at_start` and `at_end` bind
-    it to an end of the text."""
+    """One state. A character that passes `test` leads to `then`; `jumps` are reached without a character.
+    `at_start` and `at_end` bind the state to an end of the text."""
 
     __slots__ = ("at_end", "at_start", "jumps", "test", "then")
 

@@ -2,7 +2,7 @@
 
 Operations get what a request says and the instant, and return an outcome; a refusal is the outcome's reply,
 given once everything that it rests on is committed. Queries (:mod:`barnabas.transaction.queries`) see what is
-committed. Whoever drives the machine performs the effects and brings their results as operations.
+committed. The coordinator that drives the machine performs the effects and brings the results as operations.
 
 Invariants: a step follows the table of moves; markers are asked for only when the decision is committed, and
 until they are complete a transactional id takes no other step. Where Kafka answers CONCURRENT_TRANSACTIONS
@@ -319,7 +319,7 @@ class TransactionMachine:
     # Beginning, time, end
 
     def on_loaded(self, at: Instant) -> list[Outcome]:
-        """Go on with every end that was decided."""
+        """Continue every commit or abort that was decided before the load."""
         self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
         self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
         return [
@@ -378,8 +378,8 @@ def _timeout_ms(request: InitProducerIdRequest, settings: TransactionSettings) -
 
 
 def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:
-    """Whether a producer that says what it is may go on: as itself, as one that did not hear of its new id,
-    or with an id that was forgotten. Raises PRODUCER_FENCED."""
+    """Check that a producer which names its id and epoch may continue: they are its present ones, it missed
+    the answer with its new id, or the coordinator has forgotten the id. Raises PRODUCER_FENCED."""
     if known.producer_epoch == NO_EPOCH or known.producer_id == producer_id:
         return
     if known.previous_producer_id == producer_id and epoch >= CLIENT_EPOCH_MAX:

@@ -62,7 +62,7 @@ def list_transactions(
 def describe_transaction(
     machine: TransactionMachine, transactional_id: str
 ) -> described.TransactionState:
-    """One transactional id; TRANSACTIONAL_ID_NOT_FOUND where nobody used it."""
+    """One transactional id; TRANSACTIONAL_ID_NOT_FOUND where no producer has used it."""
     known = machine.ids.committed(transactional_id)
     if known is None:
         return described.TransactionState(

@@ -193,7 +193,7 @@ def completed(before: Transaction, now_ms: int) -> Transaction:
 
 
 def producer_after(ending: Transaction) -> tuple[int, int]:
-    """Id and epoch that the producer goes on with, once `ending` is complete."""
+    """Id and epoch that the producer continues with, once `ending` is complete."""
     if ending.client_version >= BUMPS_EPOCH_SINCE and ending.next_producer_id != NO_PRODUCER_ID:
         return ending.next_producer_id, 0
     return ending.producer_id, ending.producer_epoch

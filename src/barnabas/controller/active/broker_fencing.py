@@ -56,7 +56,7 @@ class BrokerFencing:
         self._scheduled = False
 
     def _work(self) -> Iterator[Decision[Any]]:
-        """Take up all that is pending, also what comes while this goes on."""
+        """Fence all pending brokers, also those that are added meanwhile."""
         try:
             while self._pending:
                 self._under_way, self._pending = self._pending, {}
@@ -68,8 +68,8 @@ class BrokerFencing:
         self._scheduled = False
 
     def _give_up(self) -> None:
-        """A fault that nobody thought of: who is still to be fenced is tried again when its session, which
-        begins anew, has run out."""
+        """After an unexpected fault, give each broker that is still to be fenced a new session; when that
+        runs out, the fencing is tried again."""
         runtime = self._runtime
         for broker, (epoch, _) in {**self._under_way, **self._pending}.items():
             runtime.cluster.departing.pop(broker, None)
@@ -92,8 +92,8 @@ class BrokerFencing:
         return present
 
     def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
-        """All at once where it is little. Else first what they lead, somebody waits for that; then
-        what they follow; the last slice is decided together with the fencing itself."""
+        """All at once where the brokers have few partitions. Else first those that they lead, since clients
+        wait for a leader; then those that they follow. The last slice includes the fencing itself."""
         cluster = self._runtime.cluster
         last: list[int] = []
         if sum(cluster.image.replicas_on(broker) for broker in brokers) <= DECIDED_INLINE_MAX:

@@ -31,8 +31,8 @@ class BrokerLiveness:
         self._probes: dict[int, ListenerProbe] = {}
 
     def on_activation(self) -> None:
-        """A new controller heard of nobody yet: everybody gets a session from now, and whoever
-        is not connected is probed."""
+        """A new controller has had no heartbeat yet: every broker gets a session from now, and a broker
+        that is not connected is probed."""
         runtime = self._runtime
         now_ms = runtime.now_ms()
         for broker in sorted(runtime.image.brokers):
@@ -127,7 +127,7 @@ class BrokerLiveness:
         return self._runtime.sessions.deadline_ms()
 
     def on_time(self, now_ms: float) -> None:
-        """Fence whoever was not heard of for a session's time."""
+        """Fence the brokers that sent no heartbeat within the session time-out."""
         runtime = self._runtime
         timeout = runtime.sessions.timeout_ms
         due = runtime.sessions.deadline_ms()

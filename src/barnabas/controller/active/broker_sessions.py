@@ -110,7 +110,7 @@ class BrokerSessions:
         return min(s.last_contact_ms for s in self._sessions.values()) + self.timeout_ms
 
     def forgive(self, late_ms: float) -> None:
-        """This controller itself did nothing for `late_ms`: nobody could be heard meanwhile."""
+        """This controller itself did nothing for `late_ms`: it could not read heartbeats meanwhile."""
         for session in self._sessions.values():
             session.last_contact_ms += late_ms
 

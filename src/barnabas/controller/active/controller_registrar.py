@@ -82,8 +82,8 @@ class ControllerRegistrar:
             runtime.commit(register_controller(runtime.cluster, self.request()))
 
     def on_leader(self) -> None:
-        """Somebody else leads: ask to be registered, unless that is done or under way. What another one
-        has refused, or did not answer, is asked anew at once."""
+        """Another controller leads: ask it to register this one, unless that is done or under way. A request
+        that an earlier leader refused, or did not answer, is sent again at once."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry, self._asked, self._retry_ms = None, False, RETRY_MS
@@ -92,7 +92,7 @@ class ControllerRegistrar:
         if self.done or self._asked or runtime.is_active:
             return
         self._asked = True
-        if endpoint is None:  # nobody says so when it is known again
+        if endpoint is None:  # no event reports that the endpoint becomes known: retry
             self._ask_again(RETRY_MS)
             return
         self._sender.send(

@@ -1,9 +1,9 @@
 """A replica that enters and leaves an ISR again and again is held back for a while.
 
 Every change of an ISR is a record and a wait of the leader; a replica at the edge of the lag
-bound makes one every few seconds and helps nobody. It may go in and out a few times, then
-it waits, longer each time. Never where the ISR is short of min ISR or the replica is being added
-by a reassignment: availability goes first. Volatile: a new controller begins with patience.
+bound makes one every few seconds and gains nothing. It may leave and rejoin a few times, then it
+waits, longer each time. It never waits where the ISR is short of min ISR or a reassignment adds the
+replica: availability comes first. The counts are volatile: a new controller starts from zero.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Preferred leaders take over where that is safe, a bounded number at a time. A br
 fewer of the partitions that prefer it than `percentage` allows gets them back,
 those only whose preferred replica is live and in the ISR and which are not being reassigned; for
 every other one there is a reason among the refusals: its own, or that of its broker where this is not
-available, lacks too little, or has more such partitions than are told one by one. A reason that was
-told is told again when it has changed.
+available, lacks too little, or has more such partitions than are reported one by one. A reason that was
+reported is reported again when it has changed.
 
 Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
 docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.

@@ -1,4 +1,4 @@
-"""Is anybody listening where a broker advertised itself? Asked when its connection ended.
+"""Does a process listen on a broker's advertised endpoint? Probed when the broker's connection has ended.
 
 A process that died refuses connections: that is certain at once, where a session time-out takes
 seconds. Anything else (connected, unreachable, no answer) proves nothing. The end of a process is
@@ -32,7 +32,7 @@ class _Attempt:
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
-        """Nobody was asked anything: whatever comes is dropped."""
+        """The probe sends no request: bytes that arrive are dropped."""
 
     def on_closed(self, error: OSError | None) -> None:
         self._finish(isinstance(error, ConnectionRefusedError))

@@ -1,8 +1,7 @@
 """What a controller counts, under Kafka's names where there is one: `barnabas cluster metrics`, JMX there.
 
-Nothing is kept up to date for it: whoever asks makes it be counted, in slices between which others are
-served, so that a million partitions cost a twentieth of a second when somebody looks and nothing
-otherwise.
+No count is kept up to date. A request for the metrics counts them, in slices between which other requests
+are served: a million partitions cost a twentieth of a second per request and nothing otherwise.
 
 Source: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics; KIP-631.
 """

@@ -2,8 +2,8 @@
 
 `QuorumController` is a state machine of the quorum and follows the metadata log on every
 controller. When this node leads the quorum it is active: deciders work on its image, which then
-holds its own uncommitted records as well. When leadership is
-lost, these are undone and whoever waits is answered NOT_CONTROLLER.
+holds its own uncommitted records as well. When it loses leadership
+it undoes these and answers the waiting requests with NOT_CONTROLLER.
 
 Everything runs on the node's thread. Long work (the end of a broker with many partitions) is cut
 into slices between which requests are served; brokers on their way out are in `cluster.departing`
@@ -167,7 +167,7 @@ class QuorumController:
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
-        """`leader_id` (-1: nobody known) leads the quorum in `epoch`. This node itself only when
+        """`leader_id` (-1: unknown) leads the quorum in `epoch`. The quorum names this node only when
         its own epoch has begun in the committed log and everything before is applied."""
         if (leader_id, epoch) == (self.leader_id, self.epoch):
             return
@@ -175,7 +175,7 @@ class QuorumController:
             self._resign(f"node {leader_id} leads the quorum in epoch {epoch}")
         self.leader_id, self.epoch = leader_id, epoch
         if leader_id == self.node_id:
-            if self.quorum.is_active:  # else what ended it is told next
+            if self.quorum.is_active:  # else the quorum reports next what ended the leadership
                 self._activate()
         elif leader_id >= 0:
             self.introduction.on_leader()
@@ -183,8 +183,8 @@ class QuorumController:
     def on_commit(
         self, batches: Sequence[DecidedBatch], staged: Sequence[Sequence[Replayable]] = ()
     ) -> None:
-        """Batches were committed, in order of the log. `staged`: what they say, where somebody has
-        read it already."""
+        """Batches were committed, in order of the log. `staged`: their content, where a caller has
+        decoded it already."""
         if self._appending:
             self._deferred += batches
             return
@@ -227,7 +227,7 @@ class QuorumController:
             done = waiting.popleft()
             try:
                 done.parked.complete(done.response)
-            except Exception as fault:  # noqa: BLE001 - of who is told, and of nobody else's concern
+            except Exception as fault:  # noqa: BLE001 - the requester's fault must not reach other requests
                 raise_soon(self.ports.wakeups, fault)
 
     # -- becoming active and ceasing to be -------------------------------------------------------
@@ -417,8 +417,8 @@ class QuorumController:
             self.ports.wakeups.call_soon(self._run_slice)
 
     def _run_slice(self) -> None:
-        """As many steps as fit into some milliseconds; where time stands still within a turn, a fixed
-        number."""
+        """Take as many steps as fit into some milliseconds, or a fixed number where the clock does not
+        advance within a turn."""
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:

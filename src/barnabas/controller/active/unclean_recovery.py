@@ -8,9 +8,9 @@ here survives a change of the controller: the next one begins afresh.
 
 Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
 brokers answer that from a follower with log end offset and epoch, while they answer
-OffsetForLeaderEpoch as leaders only. The epoch that they tell is the partition's in the metadata, not their
-log's, and would beat whoever tells his log's: where nobody leads it is one in which nobody ever wrote, and
-tells who it was. Among such answers the offset alone decides.
+OffsetForLeaderEpoch as leaders only. The epoch in their answer is the partition's in the metadata, not their
+log's, and would beat a replica that answers with its log's. In a partition without a leader no record was
+ever written in that epoch, which identifies such an answer. Among such answers the offset alone decides.
 
 The question names the partition's leader epoch, so that a broker which is behind with the metadata answers
 UNKNOWN_LEADER_EPOCH and is asked again: it may not know that its replica was taken away and given back since,
@@ -44,10 +44,10 @@ DEADLINE_MS = 1500.0
 BEHIND_MS = 50.0
 """After this time a broker is asked again that did not know a partition's leader epoch yet."""
 RETRY_MS = 1000.0
-"""After this time partitions of which nobody answered are asked again."""
+"""After this time the replicas of a partition are asked again where none has answered."""
 BALANCED_WAIT_MS = 30_000.0
-"""How long a balanced recovery waits for replicas that are not there, before the last known leader and
-whoever else answered have to do."""
+"""How long a balanced recovery waits for absent replicas, before it chooses among the last known leader
+and the other replicas that answered."""
 LATEST = -1
 ASKING = -1
 """In place of a partition's key: a survey is not ended by the answers that come while it asks."""
@@ -100,11 +100,12 @@ class LogEndQuery:
         self.waiting = dict.fromkeys(asked)
         self.answers: dict[int, Position] = {}
         self.untold = False
-        """Somebody did not tell the epoch of his log."""
+        """A replica answered without the epoch of its log."""
         self.deadline_ms = deadline_ms
 
     def settle(self) -> None:
-        """All has been said: where somebody's epoch is unknown nobody's counts, but that one rotted."""
+        """All answers are in. Where one replica's epoch is unknown, no epoch counts; but a negative one,
+        of a corrupt log, stays."""
         if self.untold:
             self.answers = {
                 broker: Position(min(at.epoch, 0), at.offset) for broker, at in self.answers.items()
@@ -145,7 +146,7 @@ def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Dec
     change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery")
 
     def strategy(electorate: Electorate) -> Elected:
-        """What is allowed may have changed since they were asked, or somebody in sync be back."""
+        """The topic's rules may have changed since the replicas were asked, or an in-sync one be back."""
         now = offline(electorate)
         if now.recover or now.unclean:
             told_epochs = not inquiry.untold
@@ -186,7 +187,8 @@ class UncleanRecovery:
         """Nothing is asked before a partition needs it."""
 
     def clear(self) -> None:
-        """Not active any more: ask nobody, and let those go on who waited for a survey."""
+        """This controller is not active any more: ask no replica, and let the callers that waited for a
+        survey continue."""
         ended = [inquiry for inquiry in self._inquiries.values() if inquiry.then is not None]
         self._inquiries.clear()
         self._behind.clear()
@@ -207,8 +209,8 @@ class UncleanRecovery:
     def survey(
         self, keys: Iterable[int], on_done: Callable[[dict[int, LogEndQuery]], None]
     ) -> None:
-        """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the inquiries,
-        once, when all have ended. One that is under way already is waited for."""
+        """Ask how far the live replicas of partitions are, without an election: `on_done` gets the inquiries,
+        once, when all have ended. An inquiry that is under way already is waited for."""
         found: dict[int, LogEndQuery] = {}
         missing = dict.fromkeys((ASKING, *keys))
 
@@ -226,12 +228,12 @@ class UncleanRecovery:
             self._join(inquiry, then)
         self.begin(wanted, then)
         for key in [key for key in wanted if key in missing and key not in self._inquiries]:
-            end(key)  # nobody to ask
+            end(key)  # no replica to ask
         end(ASKING)
 
     def _join(self, inquiry: LogEndQuery, then: Callable[[LogEndQuery], None]) -> None:
-        """`then` hears of an inquiry under way as well. It elects nobody by itself any more: who asks now
-        knows more of what is wanted, and where that comes to nothing it is begun again."""
+        """`then` gets the result of an inquiry under way as well. The inquiry elects no leader by itself any
+        more: this caller knows better what is wanted. If the caller elects none, the inquiry is retried."""
         former = inquiry.then
         if former is None:
             self._retry[inquiry.key] = self._runtime.now_ms() + RETRY_MS
@@ -256,7 +258,7 @@ class UncleanRecovery:
                 continue
             if key in self._inquiries:
                 if then is None and self._inquiries[key].then is not None:
-                    # Asked for somebody who may elect nobody in the end.
+                    # That inquiry belongs to a survey, which may elect no leader in the end.
                     self._retry[key] = runtime.now_ms() + RETRY_MS
                 continue
             topic, index = at
@@ -269,7 +271,7 @@ class UncleanRecovery:
                     if runtime.cluster.may_lead(broker, directory)
                 ]
             )
-            if then is None:  # a survey may elect nobody in the end
+            if then is None:  # a survey may elect no leader in the end
                 self._retry.pop(key, None)
             if asked:
                 epochs = {broker: runtime.image.brokers[broker].epoch for broker in asked}
@@ -330,7 +332,7 @@ class UncleanRecovery:
             inquiry.waiting.pop(broker, None)
             if position is not None:
                 epoch = at[0].leader_epoch[at[1]]
-                if position.epoch > epoch:  # nobody has led in it: it rotted
+                if position.epoch > epoch:  # no replica has led in that epoch: the log is corrupt
                     position = Position(-1, position.offset)
                 elif position.epoch == epoch and at[0].leader[at[1]] == NO_LEADER:
                     inquiry.untold = True
@@ -400,7 +402,7 @@ class UncleanRecovery:
         return min(due, default=None)
 
     def on_time(self, now_ms: float) -> None:
-        """Choose among those that have answered by now; ask again where nobody had."""
+        """Choose among the replicas that have answered by now; ask again where none had."""
         self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
         behind = [each for each in self._behind if each[0] <= now_ms]
         self._behind = [each for each in self._behind if each[0] > now_ms]

@@ -502,7 +502,7 @@ def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBr
 
     def decide(keys: list[int]) -> list[Record]:
         if _other_than(cluster, broker, known) is not None:
-            return []  # it was started again: nobody asked for the end of that one
+            return []  # the broker has registered again: the request was not about that incarnation
         with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason))
 

@@ -148,7 +148,7 @@ def alter_resource(
     check_values(cluster, kind, name, after)
     check_existence(cluster, kind, name)
     named = {change.key: after.get(change.key) for change in changes}
-    # A broker's key is told again where it stays as it is: what it names, a key store, may have changed.
+    # An unchanged key of a broker is written again: the key store that it names may have changed.
     changed = {k: v for k, v in named.items() if kind == BROKER or v != before.get(k)}
     check_changed_configs(cluster.policies, kind, name, changed)
     return [
@@ -159,7 +159,7 @@ def alter_resource(
 
 
 def check_resource(kind: int, name: str) -> None:
-    """Refuse what cannot be configured, whoever there is. Raises KafkaError."""
+    """Refuse a resource that cannot be configured, whether or not it exists. Raises KafkaError."""
     if kind == TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -356,7 +356,7 @@ def _check_cordoned(
 
 def _elr_updates(cluster: ControllerContext, records: Iterable[ConfigRecord]) -> list[Message]:
     """Partitions whose ISR suffices under the min ISR of `records` give up their ELR: their high watermark
-    goes on without it. All records of a request count together: a topic may lose its own value while that
+    advances without it. All records of a request count together: a topic may lose its own value while that
     of all brokers changes."""
     changed = {(r.resource_type, r.resource_name): r.value for r in records if r.name == MIN_ISR}
     if not changed or not cluster.elr_enabled:

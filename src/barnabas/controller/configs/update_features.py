@@ -1,8 +1,8 @@
 """UpdateFeatures: moving a finalized level up or down, where every node can follow.
 
 Source: KIP-584, KIP-778, KIP-1022; Kafka's FeatureControlManager. Going down in metadata.version is
-refused where records of the levels between would be lost. ELR goes and comes with its partitions settled:
-none is left with an empty ISR that nobody fills.
+refused where records of the levels between would be lost. When ELR is enabled or disabled its partitions
+are settled too: none is left with an empty ISR that no replica can enter.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def _elr_records(cluster: ControllerContext, name: str, level: int) -> list[Mess
 
 
 def _last_members(cluster: ControllerContext) -> list[Message]:
-    """Without ELR an ISR is never empty: of the eligible one stays its last member, the one that led last
-    where it is among them. Nobody would be waited for otherwise, and the partition stay without a leader."""
+    """Without ELR an ISR is never empty: one eligible replica stays as its last member, the last leader
+    where it is among them. Otherwise no replica would be awaited, and the partition stay without a leader."""
     records: list[Message] = []
     for topic in list(cluster.image.topics_by_id.values()):
         for index, rare in sorted(topic.rare.items()):

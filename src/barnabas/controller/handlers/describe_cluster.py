@@ -5,7 +5,7 @@ Behaviour: the controllers with the endpoints they advertise for this listener, 
 tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
 (-1: all it remembers), which no record tells. Asked with ``IncludeMetrics`` it adds what it counts.
 
-Below metadata.version 15 no controller says where it is: who asks for nothing of ours is told so.
+Below metadata.version 15 controllers do not register endpoints: a request without our fields gets an error.
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """

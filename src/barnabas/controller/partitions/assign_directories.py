@@ -33,7 +33,7 @@ def assign_replicas(
 ) -> Decision[AssignReplicasToDirsResponse]:
     """One answer per partition. A replica in a directory that is not registered is offline: it leaves
     ISR and leadership. One that comes out of such a directory has nothing of what was there: it leaves ISR
-    and ELR. The answer has room for a code only: `note` is told (subject, code, reason) of
+    and ELR. The answer has room for a code only: `note` is called with (subject, code, reason) for
     each refusal. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
     if cluster.image.metadata_version < DIRECTORIES_SINCE:
         raise KafkaError(
@@ -108,8 +108,9 @@ def _why(code: ErrorCode, broker: int) -> str:
 
 
 def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
-    """Nothing can have been moved out of a directory that is not there: the log was made anew, empty. But
-    what was lost and is told to be somewhere was found again, or nobody relied on it."""
+    """Whether the replica's log was created again, empty: its former directory is gone, and no log can be
+    moved out of a missing directory. A replica in DIRECTORY_LOST is another case: its broker found the log
+    again, or no other replica relied on it."""
     former = topic.directories[index][topic.replicas[index].index(broker.id)]
     gone = former != DIRECTORY_LOST and not broker.has_directory(former)
     return gone and broker.has_directory(to)

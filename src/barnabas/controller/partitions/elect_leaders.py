@@ -1,4 +1,4 @@
-"""ElectLeaders: elections that somebody asks for (KIP-460), preferred or unclean."""
+"""ElectLeaders: elections that a client requests (KIP-460), preferred or unclean."""
 
 from __future__ import annotations
 

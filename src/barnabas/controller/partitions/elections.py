@@ -43,7 +43,7 @@ class Elected(NamedTuple):
     reason: str
     unclean: bool = False
     lossless: bool = False
-    """It led last, and no replica has anything that it lacks: nobody else would have been better."""
+    """It led last, and no replica has anything that it lacks: no other leader would have been better."""
     recover: bool = False
     """Several replicas might lead uncleanly: ask them first which one is furthest ahead."""
 

@@ -1,9 +1,9 @@
-"""The ordinary end of a broker, quickly: it leaves an ISR in which somebody remains.
+"""Fast path for the ordinary end of a broker: it leaves the ISR of partitions with no other change under way.
 
 A broker with thirty thousand partitions makes as many decisions at once, nearly all of the same
 plain kind: nothing else is going on with the partition, and if the leader is gone the first live
 ISR member in order of assignment follows; where fewer than min ISR remain, those that leave are the
-first of the ELR, and where nobody remains, all of them. These need no
+first of the ELR, and where no member remains, all of them. These need no
 :class:`~barnabas.controller.partitions.partition_change.PartitionChangeBuilder` and no record of their own; a
 property test holds the result equal to what that would give. Everything else is left to it.
 """
@@ -54,7 +54,7 @@ class IsrShrinkFastPath:
         self._topic: Topic | None = None
         self._min_isr = 0
         self._clean = False
-        """Nobody may lead the topic's partitions uncleanly."""
+        """No replica may lead the topic's partitions uncleanly."""
         self.taken = Shrinks()
         """What was decided so far."""
 
@@ -108,8 +108,8 @@ class IsrShrinkFastPath:
         self._clean = not rules.unclean
 
     def _take_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
-        """The whole ISR leaves, and nobody may lead uncleanly: it becomes the ELR, and who led is
-        remembered."""
+        """The whole ISR leaves, and no replica may lead uncleanly: the ISR becomes the ELR, and the record
+        keeps the last leader."""
         if not self._elr or not self._clean or leader not in isr:
             return False
         text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))

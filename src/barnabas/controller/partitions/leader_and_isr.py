@@ -34,8 +34,8 @@ def isr_updates(
 
     Without a `reason` it is that of the departing brokers in the partition's ISR.
     Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
-    With `only_leaderless`, partitions that have a leader are left alone. Nobody becomes able to lead
-    because others leave: where none of those is in the ISR, nothing changes.
+    With `only_leaderless`, partitions that have a leader are left alone. No replica becomes able to lead
+    because others leave: where no departing broker is in the ISR, nothing changes.
     """
     if cluster.departing and unclean_shutdown is None and not only_leaderless:
         yield from _departures(cluster, keys, reason)
@@ -98,8 +98,8 @@ def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
 
 
 def partitions_leaders_first(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
-    """Keys of the broker's partitions in steps, those it leads before those it follows: somebody waits
-    for a leader more urgently than for an ISR. Each once, as it is when its step is taken."""
+    """Keys of the broker's partitions in steps, those it leads before those it follows: clients wait for
+    a leader more urgently than for an ISR. Each key comes once, by the partition's state at its step."""
     yield from _sifted(cluster, broker)
     slots = cluster.image.slots
     keys = cluster.image.partition_keys_of(broker)

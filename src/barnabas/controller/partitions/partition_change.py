@@ -228,7 +228,7 @@ class PartitionChangeBuilder:
     def _record_last_known(
         self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
     ) -> None:
-        """Remember who led when the ISR became empty; forget it once somebody leads."""
+        """Remember who led when the ISR became empty; forget it once the partition has a leader."""
         leader = self.topic.leader[self.index]
         if not elr_enabled:
             if last_known:
@@ -237,8 +237,8 @@ class PartitionChangeBuilder:
             if leader != NO_LEADER and last_known != (leader,):
                 record.last_known_elr = (leader,)
             elif leader == NO_LEADER and not last_known:
-                # Nobody led, and yet the ISR had members: their directories were offline. One of them
-                # is remembered, or nobody would ever be asked (seed 92).
+                # The partition had no leader although its ISR had members: their directories were offline.
+                # One member is remembered, or no recovery would ever ask a replica (seed 92).
                 record.last_known_elr = self.topic.isr[self.index][:1]
         elif last_known and (
             record.leader >= 0 or (leader != NO_LEADER and record.leader != NO_LEADER)

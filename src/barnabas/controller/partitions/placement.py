@@ -5,13 +5,13 @@ few others, and never lead; cordoned brokers (every log directory cordoned, KIP-
 offered here at all. Both rules start at a random broker.
 
 * `place_round_robin`, the older rule, where not every broker names a rack. Leaders go round the
-  brokers. The other replicas go to whoever has fewest, looking backwards from the leader (brokers
+  brokers. The other replicas go to the broker with the fewest, looking backwards from the leader (brokers
   whose turn to lead is furthest away), so that every prefix of a creation is even. With each
   round the order is a longer stride through the brokers (the growing shift): one broker's
   partners change from round to round.
 * `place_striped` (KIP-631), where all do. The leader's rack moves on by one with each partition,
   and within a rack its brokers take turns. The other replicas go to the racks that have none yet
-  of this partition, fewest replicas first, then within the rack to whoever has fewest; ties
+  of this partition, fewest replicas first, then within the rack to the broker with the fewest; ties
   go to those whose turn to lead is furthest away.
 
 Bounds, for one creation over N brokers: without racks, and with racks of equal size, replicas per

@@ -142,7 +142,7 @@ def begin(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {factor} to {len(wanted)}",
         )
-    # Who is eligible may be the only one that has everything; without any nobody knows who that is.
+    # An eligible replica may be the only complete one. With neither ISR nor ELR any replica may be it.
     arrived = (*topic.isr[index], *rare.elr) or replicas
     new = plan(replicas, rare.adding, arrived, wanted)
     cordoned = [broker for broker in new.adding if is_cordoned(cluster, broker)]
@@ -206,8 +206,8 @@ def _may_lead(cluster: ControllerContext, topic: Topic, index: int, broker: int)
 def cancel(
     cluster: ControllerContext, topic: Topic, index: int, asked: LogEndQuery | None = None
 ) -> PartitionChangeRecord | None:
-    """Go back to where the reassignment began, without what it added; where nobody of that is in sync and
-    live, and unclean elections are allowed, to the one that is furthest ahead as `asked` says.
+    """Return to the replicas from before the reassignment, without those that it added. Where none of them is
+    in sync and live, and unclean elections are allowed, the most advanced one by `asked` leads.
 
     Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where that would leave the
     partition without a live leader.
@@ -234,7 +234,7 @@ def cancel(
     record = change.build()
     elected = change.elected
     had_leader = topic.leader[index] != NO_LEADER
-    # Without ELR who stands in the ISR in name would lead later, whether or not others are ahead of it.
+    # Without ELR the replica that is in the ISR in name only would lead later, even if others are ahead.
     in_name = change.isr != back.isr and elected is not None and elected.leader == NO_LEADER
     is_lost = in_name and any(_may_lead(cluster, topic, index, b) for b in back.replicas)
     if is_lost or (record is not None and record.leader == NO_LEADER and had_leader):
@@ -258,7 +258,7 @@ def _reverted(
         old = tuple([broker for broker in asked.asked if broker in back.replicas])
         answers = {broker: asked.answers[broker] for broker in old if broker in asked.answers}
         return most_advanced(answers, old, electorate)
-    # Nobody was asked: a leaderless partition is under recovery, which goes on with its old replicas.
+    # No replica was asked: a leaderless partition is under recovery, which continues with its old replicas.
     return elected._replace(recover=electorate.leader == NO_LEADER)
 
 

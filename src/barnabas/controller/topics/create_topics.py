@@ -253,7 +253,7 @@ def place_partitions(
             error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
         ) from error
     active = cluster.active_brokers()
-    # Somebody in each is active, or nothing could have been placed.
+    # Each assignment has an active broker, or nothing could have been placed.
     return (_assignment(replicas, active) for replicas in placed)
 
 

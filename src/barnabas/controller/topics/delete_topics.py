@@ -1,8 +1,8 @@
 """DeleteTopics: which topics go, and what is answered for those that do not.
 
 What a request names more than once, twice by name or by id or once by each, is deleted by none of
-these entries and answered once, with INVALID_REQUEST: so whoever reads an error finds the topic still
-there. Duplicates are looked for in the whole request before anything is decided.
+these entries and answered once, with INVALID_REQUEST: so a client that reads an error finds the topic
+still there. Duplicates are looked for in the whole request before anything is decided.
 
 Source: Kafka's ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics.
 """

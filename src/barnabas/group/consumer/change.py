@@ -1,7 +1,7 @@
 """One operation on a consumer group on its way: the records it decides, and what they rest on.
 
-The group itself changes when the records are replayed; until then what this operation decided stands
-here. The steps come in the order of the methods: describe the member, resolve regular expressions,
+The group itself changes when the records are replayed; until then this object holds what the operation
+decided. The steps come in the order of the methods: describe the member, resolve regular expressions,
 look at the topics' metadata, compute the target assignment, reconcile the member.
 
 Source: the parts that ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup`` of
@@ -92,7 +92,7 @@ class GroupChange:
         return changed
 
     def drop_regex(self, regex: str) -> None:
-        """Nobody subscribes by it any more."""
+        """No member subscribes by it any more."""
         self.regexes[regex] = None
         self.records.append(regex_tombstone(self.group.group_id, regex))
 

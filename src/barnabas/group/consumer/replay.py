@@ -167,7 +167,7 @@ def _apply_current(
 
 
 def _assigned(parts: Sequence[current.TopicPartitions], member_epoch: int) -> Assigned:
-    """Brokers before 4.3 wrote no epochs of assignment: the member's own stands for them."""
+    """Brokers before 4.3 wrote no assignment epochs: the member's epoch is used in their place."""
     assigned: dict[bytes, dict[int, int]] = {}
     for part in parts:
         epochs = part.assignment_epochs

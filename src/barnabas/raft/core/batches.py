@@ -85,7 +85,7 @@ _deltas: list[bytes] = []
 
 
 def _new_head(key: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the offset delta of a record, by the size of its value and the
+    """The bytes before and behind the offset delta of a record, by the size of its value and the
     delta's."""
     size, delta_size = key >> 3, key & 7
     behind = b"\x01" + _zigzag(size)  # no key

@@ -80,8 +80,8 @@ class Commit(NamedTuple):
 
 
 class LeaderIs(NamedTuple):
-    """Who leads `epoch` (-1: nobody known). `start_offset` is where the own epoch begins, if it is
-    this replica."""
+    """Who leads `epoch` (-1: unknown). `start_offset` is where the own epoch begins, if this replica
+    is the leader."""
 
     leader_id: int
     epoch: int
@@ -90,7 +90,7 @@ class LeaderIs(NamedTuple):
 
 
 class StoreSnapshot(NamedTuple):
-    """Keep a piece of the snapshot being fetched; `position` 0 begins anew."""
+    """Store a chunk of the snapshot being fetched; `position` 0 starts the file again."""
 
     id: OffsetAndEpoch
     position: int

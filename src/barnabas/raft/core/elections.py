@@ -1,6 +1,6 @@
-"""Voting and standing: pre-vote, vote, and the news of who leads.
+"""Voting and candidacy: pre-vote, vote, and the news of who leads.
 
-*Pre-vote* (KIP-996) asks with the present epoch and binds nobody: a replica that heard from a living
+*Pre-vote* (KIP-996) asks with the present epoch and binds no voter: a replica that heard from a living
 leader denies it, so that a returning or slow node disturbs nothing. That is why a replica may try it
 soon and often: at its start, and after a random wait of at most 50 ms when the leader's process is
 seen to be gone. Only a *vote* raises the epoch and is durable on both sides before it is spoken of.
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 def first_state(m: Machine, saved: ElectionState) -> State:
     """The state after a start, from what was persisted and from the log.
 
-    Whoever led or stood before does not go on with it: its epoch is over for it (Kafka: Resigned).
+    A leader or candidate does not resume its role after a restart: the role is over for this epoch. A
+    former leader starts as Resigned, as in Kafka.
     """
     soon = m.backoff(0)
     epoch = max(saved.epoch, m.log.last_epoch)
@@ -138,7 +139,7 @@ def _record_vote(m: Machine, candidate: ReplicaKey) -> None:
 def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
     error = check_from_voter(m, request.leader_id, request.epoch)
     if error is ErrorCode.NONE:
-        # A request for somebody else comes from a leader that knows another incarnation of this id.
+        # A request with another voter key comes from a leader that knows another incarnation of this id.
         if request.voter is not None and not request.voter.matches(m.me):
             error = ErrorCode.INVALID_VOTER_KEY
         endpoint = request.leader_endpoints.get(m.settings.listener_name)
@@ -164,8 +165,8 @@ def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
 
 
 def _rank_delay(m: Machine, successors: tuple[ReplicaKey, ...]) -> float:
-    """How long to wait by rank: the first stands at once, each next one waits twice as long, and whoever
-    is not named among others as long as can be. Where nobody is named everybody stands at once."""
+    """How long to wait before the election, by rank: the first successor does not wait, each next one waits
+    twice as long, and a voter that is not named waits longest. If no successor is named, no voter waits."""
     last = len(successors)
     rank = next((i for i, key in enumerate(successors) if key.matches(m.me)), last)
     bound = m.settings.election_backoff_ms_max
@@ -215,7 +216,7 @@ def poll_nominee(m: Machine, state: Prospective | Candidate) -> None:
 
 
 def _round_is_over(m: Machine, tally: Tally) -> bool:
-    """Whether nobody is left who could turn it: all said something or cannot be reached."""
+    """Whether no voter is left that could change the result: each has answered or cannot be reached."""
     return tally.is_lost or all(voter in m.unreachable for voter in tally.open)
 
 
@@ -266,8 +267,8 @@ def on_vote_answer(m: Machine, pending: Pending, response: VoteResponse) -> None
 
 
 def _heed_leader(m: Machine, response: VoteResponse) -> None:
-    """Whoever denies the vote names a leader of the same epoch: follow it where this replica knew
-    none. (Where it knew one and stands, the leader may be gone; a majority decides.)"""
+    """A voter that denies the vote names a leader of the same epoch: follow it where this replica knew
+    none. (A candidate that knew the leader may be right that it is gone: a majority decides.)"""
     state = m.state
     if isinstance(state, (Prospective, Candidate)) and state.epoch == response.epoch:
         if not isinstance(state, Prospective) or state.leader_endpoint is None:

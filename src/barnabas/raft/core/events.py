@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """Whoever asked with `ticket` waits no longer."""
+    """The requester of `ticket` waits no longer."""
 
     ticket: int
 

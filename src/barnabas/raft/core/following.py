@@ -81,9 +81,10 @@ def poll_observer(m: Machine, state: Observer) -> None:
 
 
 def _search(m: Machine, state: Observer) -> None:
-    """Ask somebody, chosen at random, where the leader is: by a fetch, which may reach the leader itself
-    and count there, so only once all here is durable. A bootstrap server, or a voter that is none: all but
-    one may have left the quorum, and that one may have moved since the servers were written down."""
+    """Ask a server, chosen at random, where the leader is. The question is a fetch: it may reach the leader
+    itself and count there, so it is sent only once the whole log here is durable. The server is a bootstrap
+    server, or a voter that is not among them: all bootstrap servers but one may have left the quorum, and
+    that one may have another address since the list was written."""
     known = m.settings.bootstrap_servers
     servers = [(-1, endpoint) for endpoint in known]
     servers += [voter for voter in m.other_voters() if voter[1] not in known]
@@ -97,9 +98,9 @@ def _search(m: Machine, state: Observer) -> None:
 
 
 def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
-    """Who stood in vain asks a bootstrap server, chosen at random, who leads, before it stands again: where
-    the log says that the others are, nobody may be any more. It asks as nobody, for it may not wait for the
-    answer: a leader that took it for a follower would not tell it any more that it leads."""
+    """Between elections that fail, ask a bootstrap server, chosen at random, for the leader: the voters may
+    have left the endpoints that the log names. Fetches with replica id -1, since this replica may not wait
+    for the answer: if the leader counted it as a follower it would stop sending BeginQuorumEpoch."""
     elections.poll_waiting(m, state)
     if m.state is not state or not state.retries or m.searched_in is state or m.leaving:
         return
@@ -149,7 +150,7 @@ def on_fetch_failed(m: Machine, pending: Pending) -> None:
 
 
 def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
-    """Nobody listens there any more. If it was the leader: stand after a random short wait."""
+    """No process listens there now. If it was the leader: start an election after a short random wait."""
     state = m.state
     if isinstance(state, Follower) and state.leader_endpoint == endpoint:
         m.lost_leader = (state.epoch, state.leader_id)
@@ -161,7 +162,7 @@ def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
 def _fetcher(
     m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
 ) -> Fetcher | None:
-    """The state to go on with, where the response is the present leader's and without error."""
+    """The state to continue from, where the response is the present leader's and without error."""
     if pending.node_id < 0 and response.error is ErrorCode.NONE:
         if m.lost_leader == (response.epoch, response.leader_id):
             m.lost_leader = (-1, NOBODY)  # who was asked is the leader

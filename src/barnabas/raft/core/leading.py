@@ -77,7 +77,7 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 
 
 def left(m: Machine, leader: Leader) -> None:
-    """No leader any more: whoever waits is told, and goes on elsewhere."""
+    """This replica leads no longer: requests that wait here are answered, so that clients ask elsewhere."""
     for parked in list(leader.board.parked.values()):
         m.reply(
             parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.request.replica.id)
@@ -115,8 +115,8 @@ def on_end_answer(m: Machine, pending: Pending, response: EndEpochResponse) -> N
 
 
 def on_end_failed(m: Machine, pending: Pending) -> None:
-    """Whoever leaves does not wait for a voter that cannot be told: a process that is gone needs no
-    word, and one that lives sees this one's connections end."""
+    """A leader that shuts down does not wait for a voter that it cannot reach: a dead process needs no
+    EndQuorumEpoch, and a live one sees this leader's connections close."""
     if m.leaving and isinstance(m.state, Resigned):
         m.update_state(m.state.acknowledged(pending.node_id))
 
@@ -180,27 +180,28 @@ def _move_high_watermark(m: Machine, state: Leader) -> None:
 
 
 def _tell_high_watermark_soon(m: Machine, state: Leader) -> None:
-    """Whoever waits learns of the new high watermark (KIP-1166), but together with what is proposed now that
-    the state machine knows of it: one answer instead of two."""
+    """Answer waiting followers with the new high watermark (KIP-1166) on the next tick. The answer then also
+    holds what the state machine proposes once it knows the commit: one answer instead of two."""
     if _owes_news(m, state):
         m.out.append(do.TickSoon())
 
 
 def _known_high_watermark(m: Machine, state: Leader) -> int:
-    """What is told of it: nothing (-1) before a record of this epoch is committed. What this replica knew as
-    a follower may be less than others were told, and Apache Kafka's end where a leader's goes back."""
+    """The high watermark for answers: -1 before a record of this epoch is committed. The value that this
+    replica had as a follower may be lower than one that others received from the former leader, and Apache
+    Kafka's replicas exit when a leader's high watermark goes back."""
     offset = m.high_watermark
     return offset if offset > state.start_offset else -1
 
 
 def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
-    """Who waits and does not know the high watermark."""
+    """The waiting fetches whose followers do not know the high watermark."""
     parked, known = state.board.parked.values(), _known_high_watermark(m, state)
     return [one for one in parked if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
-    """Whether there is anybody."""
+    """Whether any follower waits that does not know the high watermark."""
     known = _known_high_watermark(m, state)
     for one in state.board.parked.values():  # noqa: SIM110 - asked after each event: no generator
         if one.request.high_watermark < known:
@@ -272,8 +273,8 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
 
 
 def _for_a_beginner(latest: OffsetAndEpoch | None) -> FetchCheck | None:
-    """A replica that has nothing has a snapshot sooner than the whole log. The one at offset 0, which names
-    the first voters, is nobody's but its own directory's."""
+    """A replica with an empty log loads a snapshot sooner than the whole log. The snapshot at offset 0, which
+    names the first voters, is only for its own directory and is never sent."""
     return (
         FetchCheck(FetchFit.SNAPSHOT, latest) if latest is not None and latest.offset > 0 else None
     )
@@ -413,7 +414,7 @@ def poll(m: Machine, state: Leader) -> None:
 
 
 def _knows_leader(m: Machine, board: ReplicaProgressTable, node_id: int) -> bool:
-    """Whether it fetched lately; otherwise it is told again who leads."""
+    """Whether the voter fetched lately; otherwise the leader sends it BeginQuorumEpoch again."""
     last = board.voters[node_id].last_fetch_ms
     return last is not None and m.now - last < _begin_interval(m)
 

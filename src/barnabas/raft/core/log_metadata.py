@@ -147,7 +147,7 @@ class LogMetadata:
         self.earliest_snapshot = self.latest_snapshot = snapshot
 
     def advance_start(self, offset: int, earliest_snapshot: OffsetAndEpoch) -> None:
-        """What stands before `offset` was deleted; `earliest_snapshot` is the oldest one kept."""
+        """The log before `offset` was deleted; `earliest_snapshot` is the oldest one kept."""
         self.start_offset = offset
         self.earliest_snapshot = earliest_snapshot
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:

@@ -142,7 +142,7 @@ class Machine:
         due = self.outbox.wakes_at(self.now) or NEVER
         if isinstance(state, Leader):
             return min(due, leading.deadline_ms(self, state))
-        if self.leaving:  # who leaves looks for nobody; the end of the shutdown has its own timer
+        if self.leaving:  # it searches for no leader; the shutdown has its own timer
             return due
         return min(due, state.deadline_ms)
 
@@ -178,7 +178,7 @@ class Machine:
 
     @property
     def votes_alone(self) -> bool:
-        """Whether nobody else votes: what is lost here is lost."""
+        """Whether this replica is the only voter: no other has a copy of what is lost here."""
         nodes = self.history.voters.nodes
         return len(nodes) == 1 and self.me.id in nodes
 
@@ -199,9 +199,9 @@ class Machine:
         return None
 
     def told_leader(self, asker: int = NOBODY) -> tuple[int, Endpoint | None]:
-        """(id, endpoint) for an answer to `asker`: nobody where it is not known where the leader is. Apache
-        Kafka's replicas that do not know it either (a new one has no voter set yet) end at such an answer;
-        so does a leader that lost its disk and asks, where it is named itself."""
+        """(id, endpoint) of the leader for an answer to `asker`; the id is -1 where the endpoint is unknown.
+        An Apache Kafka replica that does not know the endpoint either (a new one has no voter set yet) exits
+        on an answer with the id alone. So does a leader that lost its disk, asks, and is named itself."""
         leader_id, endpoint = self.leader_id, self.leader_endpoint
         if leader_id == self.me.id:
             return leader_id, endpoint
@@ -323,9 +323,9 @@ class Machine:
         self.become(self.state.to_follower(epoch, leader_id, endpoint, self.fetch_timeout()))
 
     def newer_epoch(self, epoch: int) -> None:
-        """A newer epoch without a known leader. Whoever waited for its own election waits on, or a
-        candidate that nobody elects could hold it off for ever; whoever had a leader tries soon, for
-        a pre-vote disturbs nobody."""
+        """A newer epoch without a known leader. A replica that waited for its own election keeps its
+        deadline: otherwise a candidate that never wins could delay it for ever. A replica that had a
+        leader tries soon, since a pre-vote disturbs no other replica."""
         state = self.state
         if isinstance(state, Observer):
             self.become(state.at_epoch(epoch, self.now))

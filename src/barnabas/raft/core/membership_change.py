@@ -43,7 +43,7 @@ CAUGHT_UP_WITHIN_MS = 10_000
 """A replica that had the whole log within this time may become a voter."""
 UPDATE_TIMEOUT_MS = 30_000
 ANSWERED_WITHIN = 0.95
-"""Of the time-out of AddVoter: whoever waits no longer than it says is still there to read what lacks."""
+"""Fraction of AddVoter's time-out: the client, which waits no longer than that, still reads the reason."""
 _HEARD = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
 """After these answers a static voter need not say again where it is."""
 
@@ -191,8 +191,8 @@ def on_remove_voter(m: Machine, ticket: int, request: RemoveVoterRequest) -> Non
 
 
 def _in_the_way(m: Machine, voters: VoterSet) -> list[int]:
-    """Who of a new set of voters does not follow, where so few do that the set could commit nothing, not
-    even itself; nobody where it could."""
+    """The voters of a new set that do not fetch, where so few do that the set could commit nothing, not
+    even itself; empty where it could."""
     assert isinstance(m.state, Leader)
     silent = m.state.board.silent(voters, m.now)
     return silent if len(voters) - len(silent) < majority(len(voters)) else []
@@ -229,7 +229,7 @@ def on_update_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> Non
 
 
 def _note_static_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> None:
-    """Of a static quorum: remembered by the leader until somebody makes the quorum dynamic."""
+    """In a static quorum: the leader remembers the voter until an operator makes the quorum dynamic."""
     if request.voter.id not in m.voters.nodes:
         _answer(m, ticket, ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
         return

@@ -17,9 +17,9 @@ from barnabas.raft.core.voters import ReplicaKey, VoterSet
 OBSERVER_SESSION_MS = 300_000
 """An observer that has not fetched for this long is forgotten."""
 OBSERVERS_MAX = 10_000
-"""Remembered at once; whoever claims to be one more pushes out the one silent for longest."""
+"""Observers remembered at a time; one more displaces the one that has been silent for longest."""
 CHECK_QUORUM_FACTOR = 1.5
-"""Of the fetch time-out: how long a leader goes on without a majority that fetches."""
+"""Multiple of the fetch time-out: how long a leader continues without a majority that fetches."""
 
 
 @dataclass(slots=True)
@@ -81,8 +81,8 @@ class ReplicaProgressTable:
         return f"Board(voters {ends}, {len(self.observers)} observers, {len(self.parked)} parked)"
 
     def set_voters(self, voters: VoterSet, now_ms: float) -> None:
-        """The voter set changed: who was an observer keeps its progress. A leader that needed nobody
-        has the whole time from now on for the first of the others to fetch as a voter."""
+        """The voter set changed: a former observer keeps its progress. A leader that was the only voter gives
+        the other voters the whole time-out from now for their first fetch."""
         if self._needs_nobody:
             self.check_deadline_ms = now_ms + self.check_ms
         before = {progress.key: progress for progress in self.voters.values()}
@@ -174,7 +174,7 @@ class ReplicaProgressTable:
         return progress.last_fetch_ms if progress is not None else None
 
     def quorum_lost(self, now_ms: float) -> bool:
-        """Whether a majority has fallen silent. A leader that is the only voter needs nobody."""
+        """Whether a majority has fallen silent. A leader that is the only voter never loses its quorum."""
         return not self._needs_nobody and now_ms >= self.check_deadline_ms
 
     def high_watermark(self, own_end: int, start_offset: int, present: int) -> int:
@@ -198,7 +198,7 @@ class ReplicaProgressTable:
         }
 
     def positions(self, own_end: int, now_ms: float) -> tuple[tuple[ReplicaPosition, ...], ...]:
-        """(voters, observers) for whoever asks."""
+        """(voters, observers), as DescribeQuorum reports them."""
         self.forget_silent_observers(now_ms)
         voters = tuple(self._position(p, own_end, now_ms) for _, p in sorted(self.voters.items()))
         observers = tuple(

@@ -25,7 +25,7 @@ def high_watermark(end_offsets: Iterable[int], epoch_start_offset: int, present:
     """The new high watermark of a leader.
 
     `end_offsets` has one durable end offset per voter (-1: unknown). An offset counts only beyond
-    `epoch_start_offset`, where the leader's first own record stands: entries of earlier epochs
+    `epoch_start_offset`, the offset of the leader's first own record: entries of earlier epochs
     commit with it, never by themselves. Never below `present`.
     """
     offset = committed_offset(end_offsets)

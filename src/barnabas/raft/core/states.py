@@ -15,8 +15,8 @@ Observer       Observer · Unattached, Voted, Follower (became a voter)
 
 Epochs never go back: a move to an older one raises `IllegalMoveError`, as does a second vote in one
 epoch or a second leader for it. *Voted* is Kafka's Unattached that granted its vote. An *Observer* is
-whoever is not in the present voter set; it grants votes too and stores them, since membership only
-decides who may stand (KIP-853). Source: KIP-595, KIP-996; Kafka's ``QuorumState``.
+a replica outside the present voter set; it grants votes too and stores them, since membership only
+decides who may be a candidate (KIP-853). Source: KIP-595, KIP-996; Kafka's ``QuorumState``.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Voted(_Open):
 @dataclass(frozen=True, slots=True)
 class Prospective(_Open):
     """Asks whether it could win (pre-vote, KIP-996). Its epoch is still the old one and it may still
-    vote for somebody else in it."""
+    vote for another replica in it."""
 
     epoch: int
     deadline_ms: float
@@ -187,7 +187,7 @@ class Prospective(_Open):
         return Voted(self.epoch, deadline_ms, candidate, self.retries)
 
     def to_loser(self, deadline_ms: float) -> Unattached | Voted:
-        """The pre-vote is lost, or nobody answered: wait for the next try."""
+        """The pre-vote is lost, or no voter answered: wait for the next try."""
         if self.voted is not None:
             return Voted(self.epoch, deadline_ms, self.voted, self.retries + 1)
         return Unattached(self.epoch, deadline_ms, self.leader_id, self.retries + 1)
@@ -264,7 +264,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Follower(_Fetching, _Bound):
-    """Follows a leader as a voter: fetches from it and stands when it falls silent."""
+    """Follows a leader as a voter: fetches from it and starts an election when the leader falls silent."""
 
     epoch: int
     deadline_ms: float
@@ -327,7 +327,7 @@ class Resigned(_Bound):
 
 @dataclass(frozen=True, slots=True)
 class Observer(_Fetching):
-    """No voter: fetches from the leader as soon as it knows one, and never stands."""
+    """Not a voter: fetches from the leader as soon as it knows one, and never becomes a candidate."""
 
     epoch: int
     deadline_ms: float

@@ -2,7 +2,7 @@
 
 A static set (``controller.quorum.voters``, kraft.version 0) knows ids and endpoints only; a dynamic one
 (VotersRecord, kraft.version 1, KIP-853) knows each voter's directory id too, so that a node which
-lost its disk is somebody else. A set holds from the moment its record is *appended*, committed or
+lost its disk is another replica. A set holds from the moment its record is *appended*, committed or
 not; truncation takes it back (`VoterHistory`).
 
 Source: Kafka's ``VoterSet``.
@@ -36,8 +36,8 @@ class ReplicaKey(NamedTuple):
         )
 
     def admits(self, other: ReplicaKey) -> bool:
-        """Whether `other` counts as this replica: where its directory is known, nobody who has another one or
-        does not say which."""
+        """Whether `other` counts as this replica: the ids are equal, and so are the directory ids, unless
+        this replica's directory id is unknown."""
         return self.id == other.id and self.directory_id in (other.directory_id, ZERO_UUID)
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ class VoterSet:
 class VoterHistory:
     """The voter sets and kraft.version levels of a log by the offset of their record.
 
-    Invariant: offsets ascend. What a static configuration or nothing at all says stands below
+    Invariant: offsets ascend. The set of a static configuration, or the empty set, has an entry below
     every offset.
     """
 
@@ -194,7 +194,7 @@ class VoterHistory:
         self._versions.append((offset, version))
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget what stands at `end_offset` and after."""
+        """Forget the entries at `end_offset` and after."""
         self._sets = [entry for entry in self._sets if entry[0] < end_offset]
         self._versions = [entry for entry in self._versions if entry[0] < end_offset]
         self.voters = self._sets[-1][1] if self._sets else self._static

@@ -1,8 +1,8 @@
 """EndQuorumEpoch: the leader of an epoch leads it no longer.
 
-Behaviour: a follower stands for election, the first of the preferred successors at once, each next one
-after twice the wait, whoever is not named among them last (`controller.quorum.election.backoff.max.ms`
-later); where nobody is named everybody stands at once. As in Kafka.
+Behaviour: a follower starts an election: the first preferred successor at once, each next one after
+twice the wait, a voter that is not named last (`controller.quorum.election.backoff.max.ms` later). Where
+the request names no successor, every voter starts one at once. As in Kafka.
 Version notes: v0 names successors by id, v1 with their directory ids (KIP-853).
 """
 

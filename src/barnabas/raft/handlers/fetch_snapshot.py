@@ -1,7 +1,7 @@
 """FetchSnapshot: a piece of a snapshot, as bytes from a position on.
 
-Behaviour: the leader only; SNAPSHOT_NOT_FOUND where it was deleted meanwhile (the follower fetches again
-and is told the newest), POSITION_OUT_OF_RANGE beyond its end.
+Behaviour: the leader only; SNAPSHOT_NOT_FOUND where the snapshot was deleted meanwhile (the follower fetches
+again and learns the id of the newest), POSITION_OUT_OF_RANGE beyond its end.
 Version notes: v1 has the directory id and says where the leader is (KIP-853).
 """
 

@@ -1,7 +1,7 @@
 """Vote: a replica asks to be elected, or (pre-vote) whether it could be.
 
 Behaviour: granted at most once per epoch, to a replica whose log is at least as complete, and durable
-before the answer leaves. A pre-vote is denied by whoever hears a living leader, and binds nobody.
+before the answer leaves. A voter that hears from a live leader denies a pre-vote; a pre-vote binds no voter.
 Version notes: v1 has directory ids, the voter meant, and the leader's endpoint (KIP-853); v2
 pre-vote (KIP-996).
 """

@@ -1,7 +1,7 @@
 """Calls between processes of a replicated service: JSON objects in frames of four bytes of length.
 
 `serve` answers each object that comes with what `handle` gives to its `reply`; `Caller` asks one
-endpoint at a time and tells whoever waits when the connection ends. Answers keep no order: each
+endpoint at a time and fails the waiting calls when the connection ends. Answers keep no order: each
 object carries the number of its question. For services built on the quorum; not Kafka's protocol.
 """
 
@@ -32,7 +32,7 @@ class ProposalError(Exception):
 
 
 class MalformedFrameError(ValueError):
-    """Nobody of ours sends that: its connection ends."""
+    """A frame that no Barnabas peer sends: its connection is closed."""
 
 
 class _Frames:
@@ -134,7 +134,7 @@ class _Asking(_Frames):
             on_answer(message)
 
     def abort(self) -> None:
-        """Those who wait are told now, whenever the connection ends or begins."""
+        """Waiting calls fail now, even while the connection is still closing or being established."""
         self._given_up = True
         super().abort()
         self._end()
@@ -198,7 +198,7 @@ class Caller:
             del self._connections[endpoint]
 
     def keep_only(self, endpoint: Endpoint | None) -> None:
-        """Whoever asked somebody else is told that there is no answer."""
+        """Close the connections to all other endpoints: the calls that wait there get no answer."""
         for other, connection in list(self._connections.items()):
             if other != endpoint:
                 self._forget(other, connection)

@@ -1,8 +1,8 @@
-"""Whether this replica still led when somebody asked: a majority knew of no newer epoch after that.
+"""Whether this replica still led when a caller asked: a majority knew of no newer epoch after that.
 
 A leader that was cut off or paused believes in itself for a while, when another may lead already; what
 it says of a session in that time must not count. So it asks the other voters' stores for their epochs.
-Whoever elects a newer leader later than their answers does so after the question, and that leader counts from
+A voter that elects a newer leader after its answer does so after the question, and that leader counts from
 then. Questions that come while one has just gone out share the next: the others are asked a hundred times a
 second at most, and only while sessions are confirmed.
 """

@@ -1,7 +1,7 @@
 """An election among the users of the store: who came first leads while its session lives.
 
 Not the quorum's own election: candidates are any processes with a session, and several elections by
-different names go on at once. What is guaranteed is what :mod:`barnabas.raft.recipes.lock` says of a holder.
+different names can run at once. The guarantees are those of :mod:`barnabas.raft.recipes.lock` for a holder.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Election:
 
     @property
     def leader(self) -> bytes | None:
-        """The value of whoever leads, as this replica knows it; None: nobody."""
+        """The value of the elected candidate, as this replica knows it; None where no candidate leads."""
         line = line_of(self._store, f"{self._prefix}/")
         return line[0][1].value if line else None
 
     def run(
         self, on_elected: Callable[[], None], on_lost: Callable[[], None] = lambda: None
     ) -> None:
-        """Stand. `on_lost` is called once where the session ends or somebody deletes the key, elected or
-        not; after that, and after `withdraw`, one may run anew. Raises ``SessionOverError``, and
-        ``InLineError`` where this candidate stands already."""
+        """Become a candidate. `on_lost` is called once where the session ends or a client deletes the key,
+        elected or not; after that, and after `withdraw`, `run` may be called again. Raises
+        ``SessionOverError``, and ``InLineError`` where this candidate already runs."""
         if self._place is not None and not self._place.is_over:
             raise InLineError(repr(self))
         self._place = Place(

@@ -1,8 +1,8 @@
-"""A lock: whoever's ephemeral key is the oldest holds it, the others wait in the order they came.
+"""A lock: the session with the oldest ephemeral key holds it, the others wait in the order they came.
 
 Guaranteed: of all objects of all sessions at most one has `held`, as long as clocks run at one rate; what was
-true when one looked may be over a moment later (a pause is enough). So give `fence` along with
-whatever is done under the lock, and let whoever stores it refuse smaller ones than it has seen: the fence is
+true when one looked may be over a moment later (a pause is enough). So pass `fence` along with every
+write under the lock, and let the storage refuse a smaller fence than it has seen: the fence is
 the offset that made the holder's key, and each holder's is larger than those of all before, whatever
 clocks do.
 """
@@ -41,8 +41,8 @@ class Lock:
         self, on_acquired: Callable[[], None], on_lost: Callable[[], None] = lambda: None
     ) -> None:
         """Stand in line for it, behind all who have come. `on_lost` is called once where the session ends
-        or somebody deletes the key, while waiting or later while held; after that, and after `release`, it
-        may be acquired anew. Raises ``SessionOverError`` (a lock is for one session: make another), and
+        or a client deletes the key, while waiting or later while held; after that, and after `release`, it
+        may be acquired again. Raises ``SessionOverError`` (a lock is for one session: make another), and
         ``InLineError`` where this object waits or holds already."""
         if self._place is not None and not self._place.is_over:
             raise InLineError(repr(self))

@@ -1,13 +1,13 @@
 """Standing in line: an ephemeral key of one's own, and the wait until it is the oldest.
 
 What lock and election share. The line's order is the order of the log, so all replicas agree on who is
-first; whoever's session ends leaves the line.
+first; a place whose session ends leaves the line.
 
-Each place has a key that nobody else ever uses: the session's id and a number that the session gives
+Each place has a key that no other place ever uses: the session's id and a number that the session gives
 out once. So a create that ended without an answer is simply asked again, *exists* means one's own, and
-a delete, however late it arrives, cannot hit a newer place. Where one stands is read from this replica's tree
-alone, never from an answer. A place that is left deletes its key until that is done or the session is
-over; where a create may still be on its way, it goes on watching for it.
+a delete, however late it arrives, cannot hit a newer place. The position in the line is read from this
+replica's tree alone, never from an answer. A place that is left deletes its key until that is done or the
+session is over; where a create may still be on its way, it keeps watching for it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class InLineError(Exception):
 
 
 def line_of(store: Store, line: str) -> list[tuple[str, Entry]]:
-    """The places in `line`, whoever came first leading."""
+    """The places in `line`, the oldest first."""
     found = [item for item in store.tree.under(line) if "/" not in item[0][len(line) :]]
     return sorted(found, key=lambda item: item[1].created)
 
 
 class Place:
     """One attempt to become the first in the line under `prefix`. `on_first` is called when it is,
-    `on_lost` when it is not in the line any more although nobody left it. Raises
+    `on_lost` when it is not in the line any more although `leave` was not called. Raises
     ``SessionOverError``."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Place:
     # -- leaving ---------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Give the place up, first or not. The key goes as soon as somebody leads."""
+        """Give the place up, first or not. The key is deleted as soon as the quorum has a leader."""
         if not self.is_over:
             self.is_over = True
             self._clean()

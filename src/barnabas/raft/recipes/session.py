@@ -7,7 +7,7 @@ session its full time.
 
 Invariant: the owner counts from when it *asked*, and only what a leader confirmed that led at some moment
 after that (:mod:`confirming`) and had not proposed the end; leaders, later ones too, count from then or
-later. So where clocks run at one rate, the owner knows of the end before anybody else acts on it.
+later. So where clocks run at one rate, the owner knows of the end before any other client acts on it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Session:
         self.id = session
         self.timeout_ms = timeout_ms
         self.is_over = False
-        """Ended, or given up because nobody confirmed it in time."""
+        """Ended, or given up because no leader confirmed it in time."""
         self.on_end: list[Callable[[], None]] = []
         self._store = store
         self._names = 0
@@ -54,7 +54,7 @@ class Session:
         return not self.is_over and self._store.ports.clock.now_ms() < self._until_ms
 
     def new_name(self) -> str:
-        """A name that nobody else in this quorum has ever been given."""
+        """A name that is unique in this quorum for all time."""
         self._names += 1
         return f"{self.id:020d}-{self._names:06d}"
 
@@ -81,7 +81,7 @@ class Session:
         if self.is_over:
             return
         if not self.alive:
-            # The leader may have ended it by now: whoever relies on it must not any more.
+            # The leader may have ended it by now: its users must not rely on it any more.
             self._over()
             return
         now = self._store.ports.clock.now_ms()

@@ -35,7 +35,7 @@ OnChange = Callable[[Change], None]
 
 
 COMMAND_BYTES_MAX = 512 * 1024
-"""Of one change as it stands in the log, where values are base64."""
+"""Size of one change in its encoding in the log, where values are base64."""
 ANSWER_WITHIN_MS = 10_000.0
 """A leader that is silent for longer has not answered. Most often another leads before that."""
 
@@ -261,7 +261,7 @@ class Store:
                     self.call(on_change, change)
 
     def call(self, callback: Callable[..., object], *values: object) -> None:
-        """A user's fault is that user's: what is committed is applied once, and the others are told."""
+        """Call back and log an exception: each commit is applied once, and the other callbacks still run."""
         try:
             callback(*values)
         except Exception as error:  # noqa: BLE001 - whatever it is

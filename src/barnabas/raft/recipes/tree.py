@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a watch is told. `entry` is None where the key is gone."""
+    """What a watch receives. `entry` is None where the key is gone."""
 
     key: str
     entry: Entry | None

@@ -78,7 +78,7 @@ class Applier:
         """Append timestamp of the last batch applied, milliseconds."""
         self.committed_offset = shape.start_offset
         self.announced = (-1, -1)
-        """(leader, epoch) that the machine was told last."""
+        """(leader, epoch) that the state machine received last."""
         self.stopped = False
 
     @property

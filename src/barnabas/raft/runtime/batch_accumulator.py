@@ -3,8 +3,8 @@ linger, where one is set.
 
 Offsets are given out at once, so nothing else may be appended while proposals wait: the replica
 drains them before every step of the machine that could append or end the leadership. A batch that is full
-goes in the next turn; nothing is appended within `add`: a step may commit or end the leadership, and whoever
-proposes has not taken note of its offset yet.
+goes in the next turn; nothing is appended within `add`: a step may commit or end the leadership, and the
+caller does not know its offset yet.
 
 Source: Kafka's ``BatchAccumulator``.
 """
@@ -23,7 +23,7 @@ from barnabas.raft.state_machine import BatchTooLargeError
 from barnabas.types import Buffer
 
 RECORD_OVERHEAD_BYTES = 32
-"""At most this much stands around a value in a batch."""
+"""Upper bound of a record's overhead around its value in a batch."""
 BATCH_OVERHEAD_BYTES = 61
 
 
@@ -93,8 +93,8 @@ class BatchAccumulator:
         return self._in_full + len(self.values)
 
     def _close_batch(self) -> None:
-        """What follows stands in another one. The end of the turn, or of the step, takes all; where they
-        linger, full ones go before."""
+        """The next values go into another batch. The end of the turn, or of the step, takes all; where
+        batches linger, full ones go before."""
         self._full.append(self.values)
         self._in_full += len(self.values)
         self.values, self._bytes = [], 0

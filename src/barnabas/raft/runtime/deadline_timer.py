@@ -1,6 +1,6 @@
 """One wake-up for a deadline that moves: armed early rather than often.
 
-A deadline that moves away leaves the wake-up where it is; when it rings too early, it is armed anew.
+A deadline that moves away leaves the wake-up where it is; when it rings too early, it is armed again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DeadlineTimer:
         self._closed = False
 
     def arm(self, due_ms: float) -> None:
-        """The deadline is now earlier than `at_ms`, which whoever may have moved it looks at."""
+        """The deadline is now earlier than `at_ms`. A caller that may have moved it compares the two."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         if not self._closed:

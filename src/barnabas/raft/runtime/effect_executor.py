@@ -1,8 +1,8 @@
 """Performs the machine's effects through ports, in their order.
 
-Effects stand in one queue. A binding `SaveElection` and an `InstallSnapshot` hold all that stands behind them
-until they are durable, whichever step it came from; a `Sync` does not: it comes back as an event. What
-the disk refuses ends the node, for its state can no longer be trusted.
+Effects wait in one queue. A binding `SaveElection` and an `InstallSnapshot` hold all effects behind them
+until they are durable, whichever step those came from; a `Sync` does not: it comes back as an event. A disk
+error ends the node, for its state can no longer be trusted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 class EffectExecutor:
     """The hands of one replica. `step` takes events back; `tell_news` is called in the turn after a
-    `TickSoon`; `on_failed` is told before the node halts."""
+    `TickSoon`; `on_failed` is called before the node halts."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class EffectExecutor:
 
     def perform(self, effects: Iterable[do.Effect]) -> bool:
         """Queue `effects` and perform what need not wait. False where this was called from within
-        itself and the outer call goes on."""
+        itself and the outer call continues."""
         self._effects += effects
         if self._performing:
             return False
@@ -127,7 +127,7 @@ class EffectExecutor:
         return True
 
     def _wait_for(self, queue: str, job: Callable[[], None], then: Callable[[], None]) -> None:
-        """Hold all further effects until `job` is done; then go on with `then`."""
+        """Hold all further effects until `job` is done; then continue with `then`."""
         self._waiting_for_disk = True
 
         def done(result: object) -> None:

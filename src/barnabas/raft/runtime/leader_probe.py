@@ -1,7 +1,7 @@
 """Noticing that the leader's process is gone: its connection closes and a new one is refused.
 
 A network that loses packets closes nothing, and a host that vanishes refuses nothing: for those the
-fetch time-out stands. Being wrong costs one pre-vote, which a living leader's followers deny.
+fetch time-out remains. Being wrong costs one pre-vote, which a living leader's followers deny.
 """
 
 from __future__ import annotations

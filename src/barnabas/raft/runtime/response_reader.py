@@ -1,9 +1,9 @@
 """Puts bytes of the log and of snapshots into answers, where the machine only said which.
 
-Bytes that rotted on the disk are not handed on, for they would hold a follower up for ever: whoever asked is
-told that the storage failed, and the log that a snapshot covers is given up, so that the next answer is
-the snapshot. Pieces of a snapshot are handed on unread: who fetches it checks it, and begins again where it
-is damaged. Whoever sees one begun again looks at his own.
+Bytes that rotted on the disk are not sent, for they would hold a follower up for ever: the follower receives
+a storage error, and the log that a snapshot covers is given up, so that the next answer is the snapshot.
+Pieces of a snapshot are sent unread: the replica that fetches it checks it, and begins again where it is
+damaged. A replica whose snapshot is fetched from its start again checks its own copy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from barnabas.wire.errors import ErrorCode
 
 
 class ResponseReader:
-    """Of one replica. `on_rot` is told from where on log is damaged, `on_doubt` of a snapshot that is fetched
-    once more."""
+    """Of one replica. `on_rot` receives the offset from which the log is damaged, `on_doubt` a snapshot that
+    is fetched once more."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Taking snapshots of the state machine, and deleting what they make superfluous.
 
 One is begun when enough bytes were applied since the last, or enough time has passed; it is written
-one chunk per turn and made durable off the thread, while everything else goes on. What retention
+one chunk per turn and made durable off the thread, while everything else continues. What retention
 does not keep is deleted, the oldest first; also once a minute, for time passes where nothing happens.
 Source: KIP-630.
 """
@@ -26,9 +26,9 @@ from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 
 QUEUE = "raft-snapshot"
 RETENTION_CHECK_MS = 60_000
-"""How often somebody looks for what has become too old, where nothing else makes them look. As in Kafka."""
+"""How often retention is checked where no other event makes it run. As in Kafka."""
 DOUBT_MS = 5_000
-"""A snapshot that many fetch is not read anew for each of them."""
+"""A snapshot that many replicas fetch is not read again for each of them."""
 
 
 class Snapshotter:
@@ -46,7 +46,7 @@ class Snapshotter:
         step: Callable[[on.Event], None],
         on_failed: Callable[[OSError], None],
     ) -> None:
-        """`on_failed` is told where old log cannot be deleted: what is left of it is not known."""
+        """`on_failed` is called where old log cannot be deleted: what is left of it is not known."""
         self._ports = ports
         self._settings = settings
         self._directory = directory
@@ -224,8 +224,8 @@ class Snapshotter:
             self._step(on.Resign())
 
     def on_doubt(self, snapshot: OffsetAndEpoch) -> None:
-        """Somebody fetches `snapshot` anew, perhaps as what he got was damaged. Where it is, here as well, a
-        newer one is begun: nobody could be served before, nor this node start again."""
+        """A replica fetches `snapshot` again, perhaps because it received damaged bytes. Where the file here
+        is damaged, a newer one is begun: before that no replica can be served, nor can this node restart."""
         now = self._ports.clock.now_ms()
         if now - self._doubted_ms < DOUBT_MS:
             return
@@ -250,9 +250,8 @@ class Snapshotter:
             "error", "raft.snapshot_corrupt", node=node, id=str(snapshot), reason=str(error)
         )
         if latest == snapshot and not self.begin() and self._writer is None:
-            self._step(
-                on.Resign()
-            )  # there is nothing newer to take one of before somebody is elected
+            # No newer record exists for another snapshot until a leader is elected.
+            self._step(on.Resign())
 
     def _may_go(self, snapshot: OffsetAndEpoch, total: int) -> bool:
         limit, age = self._settings.retention_bytes, self._settings.retention_ms
@@ -266,5 +265,5 @@ class Snapshotter:
                 self._ports.disk, path, snapshot
             ).last_contained_timestamp
         except snapshot_files.CorruptSnapshotError:
-            return True  # of no use to anybody, and a newer one is there
+            return True  # of no use to any replica, and a newer one exists
         return self._ports.clock.wall_ms() - last > age

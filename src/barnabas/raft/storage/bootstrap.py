@@ -127,8 +127,8 @@ def _scan_sound(
     epoch_max: int,
     before_cut: Callable[[UnsoundError], None],
 ) -> tuple[LogMetadata, list[tuple[int, list[ControlRecord]]], OffsetAndEpoch | None, str]:
-    """(shape, control batches, earliest snapshot, why it was cut) of the log without what is not sound: up to
-    the latest snapshot where the damage is before it, else what stands behind the damage."""
+    """(shape, control batches, earliest snapshot, why it was cut) of the log without its unsound part. Where
+    the damage is before the latest snapshot, the log before that is deleted; else the log is cut there."""
     fault = ""
     while True:
         before = earliest.epoch if earliest and earliest.offset == log.start_offset > 0 else UNKNOWN
@@ -228,7 +228,7 @@ def _make_durable(log: RaftLog, shape: LogMetadata) -> None:
 
 
 def _contradicts(shape: LogMetadata, snapshot: OffsetAndEpoch) -> bool:
-    """Whether the log has another record before the snapshot's end, or goes on in an older epoch."""
+    """Whether the log has another record before the snapshot's end, or continues in an older epoch."""
     if shape.start_offset < snapshot.offset <= shape.end_offset:
         return shape.epoch_before(snapshot.offset) != snapshot.epoch
     return bool(shape.epochs) and shape.epochs[0][0] < snapshot.epoch

@@ -24,7 +24,7 @@ class FetchedSnapshot:
         self._file: File | None = None
 
     def store(self, snapshot: OffsetAndEpoch, position: int, data: Buffer) -> None:
-        """Keep a piece. `position` 0 begins anew. Raises ``OSError``."""
+        """Store a chunk. `position` 0 starts the file again. Raises ``OSError``."""
         if position == 0:
             self.abandon()
             self._id = snapshot

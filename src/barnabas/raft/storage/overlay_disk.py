@@ -1,8 +1,8 @@
 """A disk on which everything may be tried, and nothing is done: what is written is kept in memory, in front
 of what the real one has.
 
-So a directory can be opened as a node would open it (which cuts what is damaged, and makes indexes anew)
-for saying what that would do. The rest is read from the real disk, which must not change meanwhile.
+So a directory can be opened as a node would open it (which cuts what is damaged, and rebuilds indexes) to
+report what that would do. The rest is read from the real disk, which must not change meanwhile.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A torn end of the log, or damage to what was on disk?
 
-Where the batches of a log stop to be sound, recovery ends it: mostly that is what a crash tore, and was
-promised to nobody. A replica with others fetches again what it lost so. The only voter has nobody, and what
-was on its disk was committed: if that is gone, so is the cluster's metadata. And whoever was the only voter
-once is it again by a log that ends before others came: it would be elected by itself, beside the quorum.
-So every controller remembers from time to time how far its log is synced (`RecoveryPoint`, Kafka's checkpoint
-format, in the log's directory), and where the log would end before that and name nobody else who votes, it
+Recovery cuts a log where its batches stop being sound: mostly a crash tore that end, and no client got an
+answer for it. A replica in a quorum fetches the lost records again. The only voter has no other replica, and
+what was on its disk was committed: if that is gone, so is the cluster's metadata. And a replica that once was
+the only voter is it again by a log that ends before others joined: it would elect itself, beside the quorum.
+So every controller stores from time to time how far its log is synced (`RecoveryPoint`, Kafka's checkpoint
+format, in the log's directory). Where the log would end before that and name no other voter, the controller
 does not start but says so.
 
 The mark is a lower bound, and never waited for: it is written after a sync, every `MARK_EVERY_MS` at most and
@@ -36,7 +36,7 @@ _PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 
 class DamagedLogError(CorruptLogError):
-    """A log that names nobody else as a voter would end before what is known to have been on disk."""
+    """A log that names no other voter would end before what is known to have been on disk."""
 
     def __init__(self, path: str, position: int, end: int, synced: int) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ def mark(disk: Disk, directory: str, offset: int) -> None:
 
 
 class RecoveryPoint:
-    """Of one replica. What the disk refuses here is nobody's fault: the next sync of the log will say it."""
+    """Of one replica. Disk errors here are ignored: the next sync of the log will report them."""
 
     def __init__(self, ports: Ports, directory: str) -> None:
         self._ports = ports

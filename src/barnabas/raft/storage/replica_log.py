@@ -178,7 +178,7 @@ class PartitionRaftLog:
         return result.records if result is not None else b""
 
     def read_kept(self, offset: int, max_bytes: int, up_to: int) -> bytes | None:
-        """What stands in whole appends from `offset` on, below `up_to`."""
+        """The bytes of whole appends from `offset` on, below `up_to`."""
         tail = self._tail
         if not tail or offset < tail[0][0] or offset < self._log.log_start_offset:
             return None

@@ -231,7 +231,7 @@ _REQUESTS: dict[type, Callable[[Any, str, int], Message]] = {
 
 
 def response_from_wire(request: Request, message: Any, own_epoch: int) -> Response:
-    """What `message` answers to `request`. `own_epoch` stands where it tells none."""
+    """What `message` answers to `request`. `own_epoch` is used where the message has no epoch."""
     return _RESPONSES[type(request)](message, own_epoch)
 
 

@@ -1,4 +1,4 @@
-"""What an assignor is told, and what it returns."""
+"""What an assignor receives, and what it returns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A classic group becomes a consumer group when a member of that protocol joins it.
 
-Its members stay, with what they were assigned, and go on in their protocol.
+Its members keep their assignments and continue in the classic protocol.
 
 Source: ``GroupMetadataManager.convertToConsumerGroup`` and ``ConsumerGroup.fromClassicGroup`` of Apache
 Kafka 4.3; KIP-848, "Migrating".
