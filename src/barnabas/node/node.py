@@ -48,7 +48,7 @@ class Node:
     """A broker, a controller, or both."""
 
     def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
-        """`loggers` decide which events the node's own log writes; None: no filter is applied."""
+        """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`)."""
         self.config = config
         self.ports = ports
         self.listeners = Listeners(ports, config, self._features)
