@@ -78,7 +78,7 @@ _OF_MECHANISMS = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-"""Keys that a listener may have once per SASL mechanism, whose name stands before them."""
+"""Keys that a listener may have once per SASL mechanism, with the mechanism's name as prefix."""
 
 
 def strip_listener_prefix(name: str) -> str:

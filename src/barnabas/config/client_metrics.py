@@ -30,7 +30,7 @@ MATCHED = (
 
 
 class SubscriptionRefused(ValueError):
-    """A sentence on a subscription that nobody can mean."""
+    """Says why a subscription is invalid."""
 
 
 class IllegalPattern(ValueError):

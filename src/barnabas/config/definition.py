@@ -165,7 +165,7 @@ class ConfigDef:
     def __init__(self, keys: Iterator[ConfigKey] | list[ConfigKey]) -> None:
         self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
         self._defaults: dict[str, ConfigValue] = {}
-        """Of all keys, typed, once somebody has asked."""
+        """The typed defaults of all keys, filled at the first read."""
         self._lists: list[str] = []
         """Those whose default is a list: every reader gets its own."""
 

@@ -117,11 +117,11 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 def check_directories(
     disk: Disk, directories: Sequence[str], node_id: NodeId, *, required: str
 ) -> Mapping[str, MetaProperties]:
-    """What each of a node's directories belongs to. Raises :class:`DirectoryError` where one is not
-    formatted, another node's, of another cluster than the rest, or has the metadata log that would be begun
-    anew elsewhere; ``OSError`` where `required`
-    (that of the metadata log) cannot be read. Another one that cannot be read is left out: it is
-    offline, and who uses the directories has to know that it is missing."""
+    """The node and cluster that each of a node's directories belongs to. Raises :class:`DirectoryError` if
+    a directory is not formatted, is another node's, is of another cluster than the rest, or holds the
+    metadata log, which would then begin empty elsewhere; ``OSError`` if `required` (the metadata log's
+    directory) cannot be read. Any other unreadable directory is left out: it is offline, and the caller
+    has to notice that it is missing."""
     found: dict[str, MetaProperties] = {}
     for directory in directories:
         try:

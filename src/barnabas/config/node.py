@@ -31,10 +31,10 @@ _ANY_HOST = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeConfig:
-    """Everything a node is told before it starts.
+    """The whole configuration of a node before it starts.
 
     `properties` is the text as given, `dynamic` what ConfigRecords laid over it, `values` every key
-    typed. `unknown` names keys that nobody here knows; they are kept, and the node warns of them.
+    typed. `unknown` names keys that no table defines; they are kept, and the node warns of them.
     """
 
     properties: Mapping[str, str]
@@ -349,7 +349,7 @@ def _check_values(
     if "broker" in _list(values, "process.roles") and "controller" in _list(
         values, "process.roles"
     ):
-        # The one is a broker's, the other a controller's: else what the file says of it holds for nobody.
+        # The broker uses the first key, the controller the second: only a node with both roles uses both.
         _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
     check_log_times(values)
     _check_lists(values)

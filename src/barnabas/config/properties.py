@@ -82,7 +82,7 @@ def _unescape(text: str) -> str:
             at += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    # What is beyond 16 bits stands there as two escapes.
+    # A character beyond 16 bits is written as two escapes.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

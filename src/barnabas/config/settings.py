@@ -1,6 +1,6 @@
-"""A node's plain settings, grouped by who reads them, as typed values.
+"""A node's plain settings as typed values, grouped by the component that reads them.
 
-Each field stands for one key; the loader fills it from the typed table. Values that hang on more than
+Each field holds one key's value; the loader fills it from the typed table. Values that hang on more than
 one key (listeners, voters, directories) are in `node`. Durations are milliseconds, sizes bytes.
 """
 
@@ -13,7 +13,7 @@ from barnabas.config.definition import ConfigValue
 
 
 class _Key:
-    """Stands for a field's key until the class is made."""
+    """Placeholder for a field's key until the class is made."""
 
     __slots__ = ("name",)
 

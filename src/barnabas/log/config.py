@@ -1,4 +1,4 @@
-"""What one partition's log is told: Kafka's topic configuration as plain typed values.
+"""The configuration of one partition's log: Kafka's topic configuration as plain typed values.
 
 Immutable and shared by all partitions with equal values (an idle partition must cost little).
 Source: Kafka's ``LogConfig``.

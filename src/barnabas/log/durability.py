@@ -26,6 +26,6 @@ class DirtyCounter:
         self.durable = max(self.durable, count)
 
     def reset(self, *, pending: bool) -> None:
-        """What is there now is all on the device, or (`pending`) nobody knows."""
+        """All changes so far are on the device, or (`pending`) may not be."""
         self.durable = self.count
         self.count += pending

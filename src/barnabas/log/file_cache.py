@@ -41,8 +41,8 @@ class FileCache:
             self._loaded.popitem(last=False)[1].release()
 
     def get(self, path: str, *, make: bool = False) -> File:
-        """The open file. One of batches is only made where that is said (`make`): one that somebody took
-        away is no empty one. Raises ``OSError``."""
+        """The open file. Creates a file of batches only with `make`: a deleted file must not look like
+        an empty one. Raises ``OSError``."""
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)

@@ -24,7 +24,7 @@ def bootstrap_records(
 ) -> list[Message]:
     """The feature levels of a new cluster, metadata.version first; then, with ELR, the cluster-wide
     ``min.insync.replicas`` that ELR needs set. kraft.version is no metadata record (the quorum
-    keeps it) and never stands here. Raises ValueError for unknown names and levels.
+    keeps it) and is never among them. Raises ValueError for unknown names and levels.
     """
     wanted = dict(overrides or {})
     known = levels.supported()

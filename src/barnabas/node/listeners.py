@@ -110,8 +110,8 @@ class Listeners:
             self.servers[spec.name].serve()
 
     def end(self, specs: Iterable[ListenerSpec]) -> None:
-        """Serve nobody on `specs` any more: who comes is refused, and answers that are not there yet are not
-        given."""
+        """Stop serving clients on `specs`: new connections are refused, and responses that are not ready yet
+        are not sent."""
         for spec in specs:
             self._bound[spec.name].close()
             self.servers[spec.name].close()

@@ -1,8 +1,8 @@
 """Describes and changes the levels of this node's log as configuration of a broker's loggers (KIP-412).
 
-Stands before the handlers of DescribeConfigs and IncrementalAlterConfigs on every listener: resources of
-the type BROKER_LOGGER are this node's own business, controllers' too; the others go on to those handlers,
-and the answers come in the order of the questions. Source: Kafka's RuntimeLoggerManager, ConfigHelper.
+Wraps the handlers of DescribeConfigs and IncrementalAlterConfigs on every listener. This node, also a
+controller, answers for resources of the type BROKER_LOGGER itself and passes the others to those handlers;
+the results are in the order of the requested resources. Source: Kafka's RuntimeLoggerManager, ConfigHelper.
 """
 
 from __future__ import annotations

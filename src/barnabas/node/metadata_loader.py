@@ -73,7 +73,7 @@ class MetadataLoader:
     def _replay(
         self, batches: Sequence[CommittedBatch], staged: Sequence[Sequence[Replayable]]
     ) -> None:
-        """Each batch once: after a fault of somebody who follows they are all given again."""
+        """Replay each batch once: after a fault in a reader of the image, all batches are passed again."""
         image = self.image
         for batch, records in zip(batches, staged, strict=True):
             if batch.last_offset > image.offset:

@@ -55,7 +55,7 @@ class Node:
     """A broker, a controller, or both."""
 
     def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
-        """`loggers` decide what is written of the node's own log; without them nobody is asked."""
+        """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`)."""
         self.config = config
         self.ports = ports
         self.listeners = Listeners(ports, config, self._features, self._scram_credential)

@@ -2,8 +2,8 @@
 
 The lost majority may have given out numbers that the survivor would give out again: leader epochs, with
 which brokers have written since, partition epochs, producer ids. One offset in one epoch is one batch, and
-one producer id is one producer's. So all of them go on a good way further up, as the quorum's own epoch does:
-with ordinary records, which Apache Kafka replays as well.
+one producer id is one producer's. So ordinary records, which Apache Kafka replays as well,
+raise all of them by a wide margin, as the quorum's own epoch is raised.
 """
 
 from __future__ import annotations

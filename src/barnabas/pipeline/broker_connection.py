@@ -193,7 +193,7 @@ class BlockingConnection:
         self._socket.close()
 
     def pause_reading(self) -> None:
-        """Nothing is read unless somebody waits."""
+        """Does nothing: the socket is only read while a caller waits for a response."""
 
     def resume_reading(self) -> None:
         """See `pause_reading`."""

@@ -78,7 +78,7 @@ class OffsetAt(NamedTuple):
 
 @dataclass(slots=True)
 class Patience:
-    """How long to go on trying, and how long to wait before the next try."""
+    """How long to keep trying, and how long to wait before the next try."""
 
     limit_ms: float
     began_ms: float = field(default_factory=now_ms)
@@ -97,7 +97,7 @@ class Patience:
         self.backoff_ms = min(self.backoff_ms * 2, BACKOFF_MS_MAX)
 
     def renew(self) -> None:
-        """Something went forward: the time begins anew."""
+        """The operation made progress: restart its time limit and its backoff."""
         self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
 
 
@@ -279,7 +279,7 @@ class ClusterClient:
         found: dict[TopicPartition, OffsetAt] = {}
         left = dict(at)
         patience = Patience(self.patience_ms)
-        # A topic just deleted still stands in some broker's metadata: unknown is believed twice.
+        # Some brokers' metadata lag behind a topic's deletion: only a second "unknown" is believed.
         unknown: dict[TopicPartition, int] = {}
         while left:
             error: object = "some partitions have no leader"

@@ -22,7 +22,7 @@ class UnknownPartitionError(ClusterUnreachableError):
 class DataLossError(PipelineError):
     """Records that a query still had to read are gone (deleted topic, retention, lost log).
 
-    With ``failOnDataLoss=false`` the query goes on behind the gap instead.
+    With ``failOnDataLoss=false`` the query continues behind the gap instead.
     """
 
 

@@ -2,7 +2,7 @@
 
 Batches stay bytes. The header is read by one ``struct``; what follows is passed on as a view. The CRC covers
 everything from the attributes on, so that a leader may set base offset and leader epoch without
-computing it anew.
+computing it again.
 
 Source: Kafka protocol guide, record batch v2 (KIP-98). Kafka's ``DefaultRecordBatch``.
 """
@@ -52,11 +52,11 @@ class CorruptBatchError(ValueError):
 
 
 class UnsupportedMagicError(CorruptBatchError):
-    """A batch of format 0 or 1, which nobody writes any more."""
+    """A batch of format 0 or 1, which no supported producer writes any more."""
 
 
 class BatchHeader(NamedTuple):
-    """The header as it stands."""
+    """The header's fields, in the order of the bytes."""
 
     base_offset: int
     length: int
@@ -224,6 +224,6 @@ def write_header(target: bytearray | memoryview, header: BatchHeader) -> None:
 def stamp_producer(
     batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
-    """Say in a whole batch who writes it, and the CRC anew."""
+    """Set the producer's fields of a whole batch and compute its CRC again."""
     PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     seal(batch)

@@ -164,9 +164,9 @@ def clean_run(
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
     out: Bytes,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Copy to `out` those of the small plain batches at the front of `data` that stay as they are, and pass
-    over those of which nothing stays; end at one that has to be written anew or looked at. (Bytes read, the
-    offset behind them, bytes written, records that stay)."""
+    """Copy to `out` the small plain batches at the front of `data` that stay unchanged, and pass over those
+    of which no record stays. Stop at the first batch that has to be rewritten or looked at. Returns (bytes
+    read, the offset behind them, bytes written, records that stay)."""
     at, end, size_out, records, begin = 0, low, 0, 0, 0
     goes_on = True
     while goes_on:

@@ -94,7 +94,7 @@ class Run(NamedTuple):
 
     columns: list[Columns]
     next_offset: int
-    """Where the next fetch goes on: behind the last whole batch, or `start` where there is none."""
+    """Where the next fetch begins: behind the last whole batch, or at `start` if there is none."""
     rows: int
 
 

@@ -143,7 +143,7 @@ def decode_records(
     """Append the records of one batch with ``first_offset <= offset < end_offset`` to columns.
 
     `data` is the uncompressed records section. Columns are filled from `row` on; ``*_ends`` has
-    one element more than rows and ``*_ends[row]`` is where the bytes go on; ``*_bytes`` must hold
+    one element more than rows and ``*_ends[row]`` is where the next bytes are put; ``*_bytes`` must hold
     all of `data` besides. `append_time_ms` replaces all timestamps where it is not negative.
     Returns (next row, OK or MALFORMED); fewer or more bytes than `count` records is malformed.
     """

@@ -1,8 +1,8 @@
 """The codecs of record batches: none, gzip, snappy, lz4, zstd; by ``cramjam``.
 
-Compressed bytes come from anywhere, so what they unpack to is bounded: beyond `limit` bytes they are
-refused, whatever they claim. Snappy stands in the chunked form of Java's ``SnappyOutputStream``; what
-librdkafka sends without that frame is read as well.
+Compressed bytes are untrusted, so the unpacked size is bounded: beyond `limit` bytes they are refused,
+whatever size they claim. Snappy data are written in the chunked form of Java's ``SnappyOutputStream``;
+the unframed form that librdkafka sends is read as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _UINT32_LE = Struct("<I")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` in the form that stands in a batch; `level` None is the default of Kafka's producers.
+    """`data` in the form that a batch holds; `level` None is the default of Kafka's producers.
     lz4 and snappy have one speed here, whatever the level."""
     if codec == Codec.NONE:
         return bytes(data)

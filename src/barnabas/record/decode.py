@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 
 NULL = 1
-"""What stands for a key or value that is not there: size -1."""
+"""The encoded size of an absent key or value: -1."""
 _ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(0x80))
 """The numbers that take one byte, as most do, by that byte."""
 

@@ -1,7 +1,7 @@
-"""Where the records of a batch stand, without making an object per record.
+"""The positions of the records in a batch, without an object per record.
 
-For whoever has to look at every record but needs none of them: compaction (keys), validation of what
-clients produce (keys, offsets, timestamps). Checks everything that reading the records would.
+For code that looks at every record but keeps none: compaction (keys), and the validation of what
+clients produce (keys, offsets, timestamps). Makes every check that reading the records makes.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ big_32: Callable[[Bytes, int], int] = big_endian_32
 if COMPILED and sys.byteorder == "little":
 
     def _load(bits: int, swapped: bool, result: Any) -> Any:
-        """An intrinsic (array, position) -> the word of `bits` that stands there."""
+        """An intrinsic (array, position) -> the word of `bits` at that position."""
 
         def loading(_context: Any, data: Any, at: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

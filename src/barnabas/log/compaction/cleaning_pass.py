@@ -1,6 +1,6 @@
 """One round of compaction of one log, as jobs for another thread, and the swap on the owner's.
 
-A round reads the dirty part into a map of keys, then writes the log's inactive segments anew, in groups that
+A round reads the dirty part into a map of keys, then rewrites the log's inactive segments, in groups that
 fill a segment. New files are ``.cleaned`` until they are whole and durable and take the old ones' place
 (:mod:`barnabas.log.partition.segment_swap`).
 
@@ -71,7 +71,7 @@ class CleaningPlan(NamedTuple):
     cuts: int
     """Of the log when the plan was made: a cut makes it void."""
     sources: tuple[SourceSegment, ...]
-    """Every segment that may be written anew, from the log's first."""
+    """Every segment that may be rewritten, from the log's first."""
     first_dirty: int
     bound: int
     """Nothing at or above is touched."""
@@ -146,7 +146,7 @@ def make_plan(
 
 
 def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
-    """Of its first batch, which a start has not looked at; `latest` where nobody asks for more."""
+    """Of its first batch, which a start does not read; `latest` if no compaction lag is configured."""
     if segment.first_timestamp is None and config.max_compaction_lag_ms < FOREVER_MS:
         with suppress(CorruptLogError, StopIteration):  # a batch rotted: told when it is read
             segment.first_timestamp = next(segment.headers()).header.max_timestamp
@@ -289,9 +289,9 @@ def groups_of(plan: CleaningPlan, end: int) -> list[list[SourceSegment]]:
 def clean_group(
     plan: CleaningPlan, group: list[SourceSegment], keys: OffsetMap, trail: TransactionTrail
 ) -> Cleaned:
-    """Write `group` anew as one ``.cleaned`` segment and make it durable. Groups come in order, with one
+    """Rewrite `group` as one ``.cleaned`` segment and make it durable. Groups come in order, with one
     `trail` for the round. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
-    # What retention takes while this runs stays gone: it must not be made anew, empty.
+    # Files that retention deletes while this runs stay deleted: opening must not create them, empty.
     files, sources = FileCache(plan.disk, JOB_FILES), FileCache(plan.disk, JOB_FILES, create=False)
     base = group[0].base_offset
     remove_cleaned(plan, base)
@@ -324,7 +324,7 @@ def clean_group(
 
 
 def remove_cleaned(plan: CleaningPlan, base: int) -> None:
-    """What a round wrote for the group at `base`, and nobody put in place. Blocks. Raises ``OSError``."""
+    """Remove what a round wrote for the group at `base` and did not swap in. Blocks. Raises ``OSError``."""
     segment_swap.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
 
 

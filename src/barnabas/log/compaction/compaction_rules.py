@@ -126,7 +126,7 @@ def retained_of(section: memoryview, kept: list[Span]) -> Retained:
 
 
 def map_key(key: bytes) -> bytes:
-    """What stands for `key` in the map."""
+    """The form of `key` in the map: itself, or its digest if it is long."""
     if len(key) <= KEY_BYTES_MAX:
         return key
     return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
@@ -297,7 +297,7 @@ def _rewritten(
         attributes |= HAS_DELETE_HORIZON
     latest = header.max_timestamp
     if not header.is_log_append_time:
-        # More where nobody looked at it when it was produced.
+        # The delta may lead beyond the maximum if the leader did not validate the batch.
         latest = min(base + staying.latest_delta, TIMESTAMP_MAX)
     data = bytearray(HEADER_SIZE)
     data += compress(header.codec, body)

@@ -28,7 +28,7 @@ class Compactor(Protocol):
         """Read the dirty part; the offset up to which the map of keys speaks."""
 
     def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
-        """Write `group` anew. Groups come in order."""
+        """Rewrite `group`. Groups come in order."""
 
 
 class LocalCompactor:

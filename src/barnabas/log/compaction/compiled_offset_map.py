@@ -32,7 +32,7 @@ def available() -> bool:
 
 
 class CompiledOffsetMap(OffsetMap):
-    """`secret`: 16 random bytes, so that nobody chooses keys that fall together."""
+    """`secret`: 16 random bytes, so that no client can choose keys that collide."""
 
     def __init__(self, keys_max: int, secret: bytes) -> None:
         super().__init__(keys_max)

@@ -64,7 +64,7 @@ def dirtiest(
         except OSError as error:
             among.fail(directory, f"{partition}: {error}")
             continue
-        except Exception as error:  # noqa: BLE001 - a fault of this program: told as one, and others go on
+        except Exception as error:  # noqa: BLE001 - a fault of this program: raised; other logs continue
             raise_soon(ports.wakeups, error)
             continue
         if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):

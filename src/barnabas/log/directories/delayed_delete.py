@@ -1,6 +1,6 @@
-"""Files that nobody needs any more and that go later: deleted partitions, segments taken out.
+"""Deletes files that are no longer needed after a delay: deleted partitions, removed segments.
 
-What goes is renamed first, so that a start finds nothing of it, and removed in the background once its delay
+Files are renamed first, so that a start ignores them, and removed in the background once their delay
 (``file.delete.delay.ms``) has passed.
 
 Source: Kafka's ``LogManager.asyncDelete``.

@@ -1,6 +1,6 @@
 """``flush.messages``: what was appended counts as written once the sync that it asks for is done.
 
-Kafka syncs within the append. Here the sync runs on the disk's thread while the owner goes on, and
+Kafka syncs within the append. Here the sync runs on the disk's thread while the owner continues, and
 :attr:`PartitionLog.flushed_end_offset` says meanwhile how far the log may be vouched for: the high watermark
 does not pass it, a follower does not tell its leader of more, and acks=1 waits for it. One sync of a log is
 under way at a time; what is appended meanwhile shares the next one.

@@ -1,6 +1,6 @@
 """Filling a future log from the current log of the same partition, batch for batch.
 
-The current log goes on meanwhile: it grows, is cut, loses its first segments. `align` cuts the copy to where
+The current log changes meanwhile: it grows, is cut, loses its first segments. `align` cuts the copy to where
 both agree, as a follower does; `copy_run` appends what comes next. Both run on the owner's thread.
 
 Source: ``ReplicaAlterLogDirsThread`` of Apache Kafka 4.3 for behaviour; KIP-113, KIP-279.
@@ -15,8 +15,8 @@ from barnabas.types import Buffer
 
 
 def begin(source: PartitionLog, copy: PartitionLog) -> None:
-    """A copy that an earlier move left goes on, but not of a log that compacts: what it has may lack the
-    tombstone behind it that compaction took from `source` since, with all that it deleted. Raises
+    """Continue a copy that an earlier move left, unless the log is compacted: since then compaction may have
+    removed a tombstone from `source`, and the copy would keep records that the tombstone deleted. Raises
     ``OSError``."""
     if source.config.compact and copy.log_end_offset > copy.log_start_offset:
         copy.truncate_fully_and_start_at(source.log_start_offset)
@@ -35,7 +35,7 @@ def align(source: PartitionLog, copy: PartitionLog) -> None:
         before = copy.log_end_offset
         try:
             copy.truncate_to(max(min(shared, before), copy.log_start_offset))
-        except CorruptLogError:  # nobody needs what the copy has
+        except CorruptLogError:  # the copy's batches can be copied again
             copy.truncate_fully_and_start_at(source.log_start_offset)
         if copy.log_end_offset == before and copy.last_epoch == last:
             copy.truncate_fully_and_start_at(source.log_start_offset)

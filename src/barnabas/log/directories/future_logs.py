@@ -1,8 +1,8 @@
 """Copies of logs on their way to another log directory of the same broker (KIP-113).
 
-A future log stands in ``<topic>-<partition>.<uuid>-future`` beside the current logs of its directory and
-shares that directory's checkpoints. Somebody else fills it; here it is made, dropped, and put in the
-current one's place.
+A future log is in ``<topic>-<partition>.<uuid>-future`` beside the current logs of its directory and
+shares that directory's checkpoints. The broker's mover fills it; this module creates it, drops it, and
+puts it in the current log's place.
 
 Invariants: a partition has at most one current log and at most one future one, in different
 directories; whatever a crash interrupts, opening finds exactly one valid log. The swap first renames the
@@ -56,7 +56,7 @@ class FutureLogs:
         """Open the future logs that `directory` holds. Blocks. Raises ``OSError``."""
         for found in directory.futures_on_disk():
             if found.partition in self.logs:
-                # Two destinations of one log: either is a copy, and the other goes on.
+                # Two destinations of one log: either is a copy, so one is removed and the other continues.
                 self._disk.remove_tree(f"{directory.path}/{found.name}")
                 continue
             opened = open_log(
@@ -114,8 +114,9 @@ class FutureLogs:
                 owner.fail(directory, f"removing old files failed: {error}")
 
     def _begin_anew(self, partition: TopicPartition, home: LogDirectory) -> None:
-        """Nobody knows whose the copy is: the file that says it is durable with the first sync, which may
-        come late. In the log's place the next start would find another topic's, or a rotten directory."""
+        """Drop a copy whose topic is unknown and begin again: the file with the topic id is durable only with
+        the first sync, which may come late. If the copy replaced the log, the next start would find
+        another topic's log, or a corrupt directory."""
         self.drop(partition)
         if home.is_online:
             with suppress(KafkaError):  # it failed just now

@@ -1,7 +1,7 @@
 """When and what to compact: one log at a time, the dirtiest first, in the background, throttled.
 
 Reading and writing run through ``ports.background``; between two groups of segments the round waits as
-``log.cleaner.io.max.bytes.per.second`` asks. Progress stands in ``cleaner-offset-checkpoint`` per directory.
+``log.cleaner.io.max.bytes.per.second`` asks. Progress is kept in ``cleaner-offset-checkpoint`` per directory.
 A log whose batches are corrupt is left alone until they are mended, with the reason in `uncleanable`; one
 that cannot be compacted for any other reason, until the next start.
 
@@ -59,7 +59,7 @@ class Round:
         self.plan = plan
         self.groups: list[list[cleaning_pass.SourceSegment]] = []
         self.writes = -1
-        """Base of the group that is written anew."""
+        """Base offset of the group that is being rewritten."""
         self.bytes_read = self.bytes_written = self.records = 0
         self.started_ms = 0.0
 
@@ -70,7 +70,7 @@ class LogCleaner:
     def __init__(self, ports: Ports, settings: LogManagerSettings, logs: CleanableLogs) -> None:
         self._ports = ports
         self.settings = settings
-        """May be replaced at any time; read anew at each use."""
+        """May be replaced at any time; read again at each use."""
         self._logs = logs
         self._round: Round | None = None
         self._wakeup: Wakeup | None = None
@@ -121,8 +121,8 @@ class LogCleaner:
         self._misread.pop(partition, None)
 
     def on_sound(self, partition: TopicPartition) -> None:
-        """A damage is none on disk: it was misread, and another round gets on; or its records are not what
-        its right CRC covers, and another round finds the same."""
+        """The batch is intact on disk: either it was a transient read error, and the next round succeeds; or
+        the batch has a valid CRC over invalid records, and the next round fails again."""
         reason = self.uncleanable.get(partition)
         if reason is not None and self._misread.get(partition) != reason:
             self._misread[partition] = reason
@@ -284,7 +284,7 @@ class LogCleaner:
             try:
                 if isinstance(result, BaseException):
                     raise result
-                if not write.finish():  # a log was cut, or made anew
+                if not write.finish():  # a log was cut, or recreated
                     self._save(directory, done)
                     return
             except OSError as error:
@@ -342,15 +342,15 @@ class LogCleaner:
         self._ports.log("error", "log.uncleanable", partition=str(partition), reason=reason)
 
     def _on_helper_died(self, error: HelperDied) -> None:
-        """The round begins anew: what it has swapped already stays as it is."""
+        """Start the round again: the segments that it has swapped already stay."""
         self.helper_deaths += 1
         if self.helper_deaths == HELPER_DEATHS_MAX:
             self._ports.log("warning", "log.compacting_without_helper", reason=str(error))
 
 
 def _remove_cleaned(ports: Ports, work: Round, now: Round | None) -> None:
-    """What `work` wrote when it was given up nobody puts in place. (The round that is under way `now` removes
-    what it finds where it writes; what it will write comes later.)"""
+    """Remove the files of the abandoned round `work`, which are never swapped in. (The round that runs `now`
+    removes leftovers itself where it writes, and its later groups are not written yet.)"""
     plan, base = work.plan, work.writes
     writes = now is not None and now.plan.directory == plan.directory and now.writes == base
     if base >= 0 and not writes:

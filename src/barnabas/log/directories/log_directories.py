@@ -2,7 +2,7 @@
 
 Runs its periodic work (checkpoints, retention, delayed deletion, expiry of producers, flushing) from one
 wake-up; blocking parts go through ``ports.background``, one queue per directory. A directory that
-fails goes offline: its logs are taken out and `on_offline` is told; the others live.
+fails goes offline: its logs are taken out and `on_offline` is called; the other directories stay in use.
 
 Source: ``LogManager`` of Apache Kafka 4.3 for behaviour; KIP-112, KIP-858 (JBOD).
 """
@@ -51,8 +51,8 @@ class LogDirectories:
         config_of: ConfigOf,
         on_offline: Callable[[LogDirectory, list[TopicPartition]], None],
     ) -> None:
-        """`identities` maps each path of ``log.dirs`` to its ``meta.properties``; to None where it could
-        not be read: that one is offline from the start, and nobody knows what it holds."""
+        """`identities` maps each path of ``log.dirs`` to its ``meta.properties``; to None if it could not
+        be read: that directory is offline from the start, and its contents are unknown."""
         self.ports = ports
         self.settings = settings
         self.config_of = config_of
@@ -169,7 +169,7 @@ class LogDirectories:
         log, start = opened.log, directory.log_starts.get(partition, 0)
         beginning = ""
         if start > log.log_end_offset:
-            # All that it has was deleted, and consumers stand where it began: it goes on there.
+            # All its records were deleted, and consumers are at its start offset: the log continues there.
             beginning = f"it ends at {log.log_end_offset} and began at {start}"
             log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
@@ -181,7 +181,7 @@ class LogDirectories:
             if log.log_end_offset < closed_at:
                 fault = fault or f"it ends at {log.log_end_offset} and was closed at {closed_at}"
         if fault:
-            # Shorter than it was when it closed cleanly: what the controller is told must not say so.
+            # Shorter than when it was closed cleanly: the broker must not claim a clean shutdown for it.
             directory.distrust()
             self.ports.log(
                 "warning",
@@ -193,7 +193,7 @@ class LogDirectories:
         return log
 
     def add_log(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """`log`, which is open and stands in `directory`, is its partition's from now on."""
+        """`log`, which is open and in `directory`, is its partition's log from now on."""
         log.on_recovery_point_lowered = directory.lower_recovery_points
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
@@ -212,7 +212,7 @@ class LogDirectories:
 
     @property
     def any_offline(self) -> bool:
-        """Whether there may be logs that nobody can look at now."""
+        """Whether there may be logs that cannot be read now."""
         return any(not directory.is_online for directory in self.directories)
 
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:
@@ -466,8 +466,8 @@ class LogDirectories:
 
     def shutdown(self, broker_epoch: int, done: Callable[[], None]) -> None:
         """Flush and close everything, write the checkpoints and the proof of a clean shutdown (for
-        `broker_epoch`; the last one's stays where nothing was written since), then `done`. Nobody appends
-        any more."""
+        `broker_epoch`; the last one's stays where nothing was written since), then call `done`. No caller
+        may append any more."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         self.cleaner.stop()
@@ -511,10 +511,10 @@ def _retain(logs: LogDirectories, log: PartitionLog, wall_ms: int) -> None:
 def _keep_one(
     logs: LogDirectories, directory: LogDirectory, log: PartitionLog, other: PartitionLog
 ) -> None:
-    """A replica was made anew (`other`) while its directory was offline, and this is back with `log`, or
-    the other way about. The one that has come further in leader epochs and offsets is what the broker
-    last vouched for; the other is set aside. Where they are of two topics of one name, the metadata will say
-    whose the replica is. Raises ``OSError`` where there are three."""
+    """Two directories hold a log of one partition: the replica was recreated in one while the other was
+    offline. The log that is further in leader epochs and offsets is the one that the broker last vouched
+    for; the other is set aside. If the logs are of two topics with one name, the metadata decide later
+    which topic the replica belongs to. Raises ``OSError`` where there are three."""
     partition, home = log.partition, logs.directory_of(log.partition)
     assert home is not None
     if log.topic_id != other.topic_id:
@@ -552,8 +552,8 @@ def resolve_duplicate(
 def _check_all_are_there(
     logs: LogDirectories, directory: LogDirectory, found: set[TopicPartition]
 ) -> None:
-    """Every log that a clean shutdown closed here has to be found; one that is gone as a whole would be made
-    anew, empty. Blocks."""
+    """Check that every log that a clean shutdown closed here is found; otherwise the broker would recreate
+    a lost log, empty. Blocks."""
     if not directory.was_clean:
         return
     for partition, closed_at in sorted(directory.recovery_points.items()):

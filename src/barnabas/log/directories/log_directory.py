@@ -39,7 +39,7 @@ class CheckpointJob(NamedTuple):
     job: Callable[[], None]
     """Blocks; for another thread."""
     finish: Callable[[], bool]
-    """On the owner's: puts it in its place. False where something newer stands there."""
+    """On the owner's thread: puts the file in its place. False if a newer file is there."""
 
 
 class PartitionDirectory(NamedTuple):
@@ -81,7 +81,7 @@ class LogDirectory:
         """Called once no checkpoint of the recovery points is being written, whatever became of it."""
         self.silence = DiskWatchdog()
         self._written: Counter[str] = Counter()
-        """How often each checkpoint was written anew at once: a job from before must not come after that."""
+        """How often each checkpoint was rewritten at once: an earlier job must not replace the newer file."""
 
     @property
     def is_online(self) -> bool:
@@ -168,9 +168,9 @@ class LogDirectory:
         return None
 
     def on_lost_topic_id(self, name: str) -> None:
-        """Nobody knows whose the log in directory `name` is: it will be set aside. Raises ``OSError``
-        where that is rot: the file is durable with the log's first sync, and an empty log in its place
-        would be a lie. After a crash it may just not have come to the device."""
+        """The topic of the log in directory `name` is unknown: the log will be set aside. Raises ``OSError``
+        if the topic id's file rotted: it is durable with the log's first sync, and an empty log in its
+        place would hide the loss. After a crash the file may just not have reached the device."""
         self.previous_broker_epoch = -1
         path = f"{self.path}/{name}/{PARTITION_METADATA}"
         if self.disk.exists(path):
@@ -201,7 +201,7 @@ class LogDirectory:
 
     def checkpoint_job(self, name: str) -> CheckpointJob:
         """The present offsets as a job that writes them durably beside the file, and what to do then on
-        the owner's thread: put them in its place, unless something newer stands there."""
+        the owner's thread: put them in its place, unless a newer file is there."""
         if name == checkpoints.RECOVERY_POINT:
             return _recovery_point_job(self)
         if name == checkpoints.HIGH_WATERMARK:

@@ -5,7 +5,7 @@ is written behind is written in a turn of the loop, the syncs follow in the back
 directory, and others (the quorum's replica, the controller) are served in between. When all logs
 of a directory are closed, its checkpoints and then the proof of a clean shutdown are written.
 
-Nobody may append any more once this has begun. A directory in which something fails goes offline: it
+No caller may append any more once this has begun. A directory in which a write fails goes offline: it
 has no proof, and the next start recovers its logs. Source: Kafka's LogManager.shutdown.
 """
 
@@ -44,7 +44,7 @@ class LogShutdown:
         self._done = done
         self._open = {directory: True for directory in directories if directory.is_online}
         self.closed = 0
-        """Logs so far: whoever waits sees that it goes on."""
+        """Number of logs closed so far; shows a waiting process that the shutdown makes progress."""
 
     def start(self) -> None:
         if not self._open:
@@ -65,7 +65,7 @@ class LogShutdown:
                 self.fail(directory, result)
             elif directory.is_online:
                 then()
-            else:  # it failed elsewhere: nobody waits for it
+            else:  # it failed elsewhere: do not wait for it
                 self.over(directory)
 
         queue = f"close {directory.path} {lane}"

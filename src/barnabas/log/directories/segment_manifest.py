@@ -1,6 +1,6 @@
 """Which segments each log of a directory had when it was closed cleanly.
 
-A segment whose files are all gone cannot be told from a gap that compaction left: readers go on behind it.
+A segment whose files are all gone cannot be told from a gap that compaction left: readers continue behind it.
 So a clean end writes down what is there, in a file of ours in the log directory (Apache Kafka passes over
 files that are no directories). It holds for the clean-shutdown file of the same broker epoch, hence not
 where another program has run since, and for one start: that removes it before anything else changes. Digits
@@ -35,7 +35,7 @@ def read_once(
     disk: Disk, directory: str, broker_epoch: int | None
 ) -> dict[TopicPartition, list[int]]:
     """What the clean end of `broker_epoch` (-1: before it had registered; None: there was none) left, and
-    nothing for a later start; empty where nobody knows. Blocks. Raises ``OSError``."""
+    nothing for a later start; empty if that is unknown. Blocks. Raises ``OSError``."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         return {}

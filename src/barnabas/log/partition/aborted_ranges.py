@@ -28,7 +28,7 @@ def collect(
     log: SegmentedLog, segment: Segment, start: int, end: int, found: list[tuple[int, int]]
 ) -> bool:
     """Add what touches [start, end) to `found`; True where no later segment can add to it. Blocks. Raises
-    :class:`CorruptLogError` where the index has to be made anew from batches that rotted, ``OSError``."""
+    :class:`CorruptLogError` if the index has to be rebuilt from batches that rotted, ``OSError``."""
     if segment.has_no_aborted:
         return False
     path = segment.transaction_index_path
@@ -104,7 +104,7 @@ def _from_batches(log: SegmentedLog, segment: Segment) -> list[Entry]:
 
 
 def _load_before(log: SegmentedLog, segment: Segment, states: ProducerStates) -> int:
-    """The newest producer snapshot at or before the segment's beginning; the offset from which to go on."""
+    """Load the newest producer snapshot at or before the segment's beginning; the offset to continue from."""
     for offset in reversed(snapshot_offsets(log.disk, log.directory)):
         if log.bases[0] <= offset <= segment.base_offset:
             try:

@@ -1,8 +1,8 @@
 """Checking very many small batches without producers, as the quorum's log has them, in few steps each.
 
 A metadata log may have a million batches of one record, all of which a node reads that starts after a crash.
-What stands here is what :mod:`barnabas.log.partition.log_loader` does for any batch, for those that need no
-more: whatever is odd about one ends the stretch, and is looked at there.
+This module does what :mod:`barnabas.log.partition.log_loader` does for any batch, for plain batches only:
+an unusual batch ends the stretch, and `log_loader` checks it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_plain(
 ) -> tuple[int, int]:
     """Pass the sound batches without a producer from `position` on, whose offsets begin at `least` (at
     `reach` at the latest, and from there on without a gap, where one is given) and end before `most`;
-    their index entries are made and `epochs` is told. The position behind them, and the offset."""
+    makes their index entries and notes them in `epochs`. The position behind them, and the offset."""
     ahead = WINDOW_BYTES
     while segment.size - position >= HEADER_SIZE:
         window = memoryview(segment.file().read_at(position, ahead))
@@ -66,7 +66,7 @@ def _check_window(
     unpack, total, at = HEADER.unpack_from, len(window), 0
     most = min(most, segment.base_offset + 0x7FFFFFFF + 1)
     known, is_new = -1, True
-    """The epoch that was told, and whether its second batch has yet to be: more say nothing new."""
+    """The epoch that was noted, and whether its second batch has yet to be noted: more add nothing."""
     while total - at >= HEADER_SIZE:
         base, length, epoch, magic, crc, _, delta, _, latest, producer, _, _, count = unpack(
             window, at
@@ -105,7 +105,7 @@ def _check_window(
 
 
 def _is_passed(window: memoryview, following: int, next_offset: int) -> bool:
-    """Whether a batch behind a gap may reach beyond the one that stands at `following`: no CRC covers
+    """Whether a batch behind a gap may reach beyond the batch at `following`: no CRC covers
     offsets."""
     if following + OFFSET_AND_LENGTH.size > len(window):
         return True

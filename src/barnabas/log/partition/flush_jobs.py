@@ -1,6 +1,6 @@
 """Making a log durable: batches, indexes, leader epochs, names, then the recovery point.
 
-A job runs on another thread while the owner goes on: it gets paths and bytes, never the log. Files that
+A job runs on another thread while the owner continues: it gets paths and bytes, never the log. Files that
 are gone when it runs were deleted or cut meanwhile and need no sync.
 """
 

@@ -3,7 +3,7 @@
 After a clean shutdown nothing is scanned but the tail behind the last index entry. After a crash the
 batches from the recovery point on are read and checked: the first one that is cut off or whose CRC
 does not match ends the log, later segments are dropped, and indexes, leader epochs, producers and
-aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
+aborted transactions from there on are rebuilt. Nothing below the recovery point is touched. Where an
 older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
 are missing between two segments were lost with the first one's tail, unless compaction has been there.
 
@@ -116,7 +116,7 @@ def open_log(
 ) -> LoadedLog:
     """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
     between segments; a log that never `has_gaps` between batches ends before the first one; where it was
-    closed cleanly its segments had `known_bases` (none: nobody knows). Blocks on the disk. Raises
+    closed cleanly its segments had `known_bases` (none: unknown). Blocks on the disk. Raises
     ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     log.checkpointed_recovery_point = log.compactable_to = recovery_point
@@ -139,7 +139,7 @@ def open_log(
         return LoadedLog(log, 0, "")
     _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load() and LEADER_EPOCH in names
-    # After a crash nobody knows what was made durable besides what the recovery point says, and a clean end
+    # After a crash only what lies below the recovery point is known to be durable, and a clean end
     # leaves an empty log as it is (`flush_jobs.is_dirty`).
     is_empty = log.active.base_offset == 0 and not log.active.size
     for changes in (log.names, log.home_name, log.epochs.changes):
@@ -186,11 +186,11 @@ def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
 def _stand_in_for_lost(
     disk: Disk, directory: str, names: list[str], found: list[str], known: Sequence[int]
 ) -> list[str]:
-    """Nothing is gone, or half gone, after a clean end, but what was being renamed when a process was killed
-    that had written nothing yet: where a `known` segment is missing (they are known before anything is
-    renamed; what compaction had put it in the place of may still be there, as deleted), or indexes stand
-    without their batches, behind another segment, these were lost. Readers went on behind them and nobody
-    knew. In their place comes a file of rot, which is told and mended like any; the names of such files."""
+    """Replace segments that were lost after a clean end. No file is missing then, except those that a process
+    was renaming when it was killed before it had written anything. A segment is lost if a `known` one is
+    missing (they are known before any rename; the segments that compaction had replaced by it may still be
+    there, as deleted), or if indexes behind another segment lack their batches. Readers would silently skip
+    it. So a file of rot takes its place, which is reported and mended like any; the names of such files."""
     logs = {name[:20] for name in names if name.endswith(LOG)}
     deleted = {name[:20] for name in found if name.endswith(LOG + DELETED)}
     alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs - deleted
@@ -203,7 +203,7 @@ def _stand_in_for_lost(
 
 
 def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:
-    """Retention and searches by timestamp believe what the indexes say: one that is gone is made anew."""
+    """Retention and searches by timestamp trust the indexes: a missing one is rebuilt."""
     for segment in log.segments:
         base = segment.base_offset
         wanted = {file_name(base, INDEX), file_name(base, TIME_INDEX)}
@@ -284,9 +284,9 @@ def _recover_segment(
     seen: LogScan | None = None,
     before_cut: BeforeCut | None = None,
 ) -> Cut:
-    """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
-    on. A fault is told only where the log has to end here. The batches are read once: that makes the
-    indexes anew, and tells `seen` of them."""
+    """Cut `segment` behind its last sound batch, or where the segment that begins at `following` takes
+    over. Reports a fault only if the log has to end here. Reads the batches once, which rebuilds the
+    indexes and passes the batches to `seen`."""
     start, next_offset, indexed_to = _position_of_recovery_point(segment, recovery_point)
     _note_before(segment, start, indexed_to)
     end, least, fault = start, next_offset, ""
@@ -369,7 +369,7 @@ def _follows_on(log: PartitionLog, base: int) -> bool:
 
 
 def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bool:
-    """Whether the file goes on with zeros (for `reach` bytes, to its end where None): room that was
+    """Whether the file continues with zeros (for `reach` bytes, to its end where None): room that was
     preallocated and never written."""
     file, end = segment.file(), segment.size if reach is None else position + reach
     for start in range(position, end, CHECK_BYTES):
@@ -380,7 +380,7 @@ def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bo
 
 
 def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
-    """Make the index entries anew that are behind the last right one and before `start`."""
+    """Rebuild the index entries that are behind the last right one and before `start`."""
     position = segment.begin_indexes(start, indexed_to)
     if position < start:
         for header, at in segment.headers(position):
@@ -412,7 +412,7 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
     position, least = segment.index.place_below(recovery_point - base)
     offset = indexed_to = base
     if position and not _stands_at(segment, position, base + least, recovery_point):
-        position = 0  # the entry rotted: all are made anew
+        position = 0  # the entry rotted: rebuild all
     else:
         indexed_to = recovery_point
     try:
@@ -437,7 +437,7 @@ def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
 
 
 def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut | None:
-    """`closed_at`: where the log ended when it was closed; 0 where nobody knows."""
+    """`closed_at`: where the log ended when it was closed; 0 if unknown."""
     active, cut = log.active, None
     try:
         end = active.find_end()
@@ -456,9 +456,9 @@ def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut |
 
 
 def _bound_of(segment: Segment, closed_at: int) -> int | None:
-    """Nothing of a segment stands at or behind this offset, in a log that ended at `closed_at` and seems to
-    end elsewhere: no CRC covers offsets, and its last batch may have another one now. None where the batches
-    say nothing against it (the checkpoint may have rotted instead)."""
+    """The offset before which all batches of a segment end, in a log that ended at `closed_at` and seems to
+    end elsewhere: no CRC covers offsets, so the last batch's offset may have rotted. None if the batches do
+    not contradict the end that was found (the checkpoint may have rotted instead)."""
     try:
         end, position = segment.end_before(closed_at)
         following = next(segment.headers(position), None)
@@ -469,9 +469,8 @@ def _bound_of(segment: Segment, closed_at: int) -> int | None:
 
 
 def _fit_epochs(log: PartitionLog, from_offset: int, seen: LogScan | None) -> None:
-    """Leader epochs from `from_offset` on as the batches say them; beyond those the newest one that the file
-    knows, where it begins at the log's end: a leader without a record, which may have committed what stands
-    before."""
+    """Take leader epochs from `from_offset` on from the batches. Keep also the newest epoch of the file if it
+    begins at the log's end: its leader wrote no record, but may have committed the records before."""
     epochs = log.epochs
     begun, start_of_begun = epochs.latest, epochs.starts[-1] if epochs.starts else -1
     epochs.truncate_from_end(min(from_offset, log.log_end_offset))

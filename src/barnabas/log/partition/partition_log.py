@@ -88,12 +88,12 @@ class PartitionLog(SegmentedLog):
         self.recovery_point = 0
         """Everything below is on the device."""
         self.checkpointed_recovery_point = 0
-        """What a start after a crash may be told at most."""
+        """Upper bound of the recovery point that a start after a crash may find in the checkpoint."""
         self.compactable_to = 0
-        """What it is told at least, by the checkpoint in its place: compaction may leave gaps below."""
+        """Lower bound, from the checkpoint that is in place: compaction may leave gaps below."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Called before anything below `checkpointed_recovery_point` is written anew; it has to make a
-        lower one durable."""
+        """Called before bytes below `checkpointed_recovery_point` are rewritten; it has to make a lower
+        one durable."""
         self.unsynced_messages = 0
         self.flush_limit = FOREVER_MS
         """Nothing from here on counts as written before the sync that ``flush.messages`` asked for
@@ -160,7 +160,7 @@ class PartitionLog(SegmentedLog):
 
     @property
     def flushed_end_offset(self) -> int:
-        """Up to where the log is as durable as ``flush.messages`` wants it before anybody is told."""
+        """The offset up to which ``flush.messages`` allows the broker to report records as written."""
         end, limit = self.log_end_offset, self.flush_limit
         return end if end < limit else limit
 

@@ -36,7 +36,7 @@ from barnabas.record.batch import (
 from barnabas.types import Buffer
 
 REPAIR_BYTES_MAX = 256 * 1024 * 1024
-"""More than this is not mended: the replica is better made anew."""
+"""A larger damage is not mended: it is better to recreate the replica."""
 
 
 class SegmentLocation(NamedTuple):
@@ -209,7 +209,7 @@ def _sound_from(
 
 
 def rebuild(place: SegmentLocation, damage: Damage, batches: list[bytes]) -> int:
-    """Write the segment anew with `batches` in place of the damage, durably, under names that opening a
+    """Rewrite the segment with `batches` in place of the damage, durably, under names that opening a
     log drops; its size. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
     files, sources = FileCache(place.disk, 6), FileCache(place.disk, 4, create=False)
     segment_swap.remove_leftovers(place.disk, place.directory, place.base_offset, REPAIRED)
@@ -265,10 +265,10 @@ class SegmentRepair:
         self._least = damage.first_offset
         """No batch may begin before."""
         self.next_offset = max(damage.first_offset, min(log.log_start_offset, damage.next_offset))
-        """What to ask for next: what is deleted nobody has."""
+        """The offset to fetch next; deleted offsets are skipped, for no replica has them."""
         self.size = 0
         self.diverges_at = -1
-        """Where the other replica goes on with a later leader epoch than this log has there."""
+        """Where the other replica continues with a later leader epoch than this log has there."""
         self.is_complete = self.next_offset == damage.next_offset
         self.runs: list[tuple[int, int]] = []
         """(leader epoch, base offset) of each batch."""
@@ -323,7 +323,7 @@ class SegmentRepair:
             self._epochs.correct(self._damage.first_offset, self.next_offset, self.runs)
 
     def _end(self, following: int) -> None:
-        """The other replica goes on behind the gap: what is not there was compacted away."""
+        """The other replica continues behind the gap: the missing offsets were compacted away."""
         if self.next_offset < self._damage.next_offset and not self._place.compacted:
             raise ValueError(f"offsets {self.next_offset} to {following - 1} are missing")
         self.is_complete = True

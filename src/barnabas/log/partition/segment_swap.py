@@ -1,9 +1,9 @@
-"""Putting a segment that was written anew in place of old ones, so that a crash at any point leaves the old
-or the new.
+"""Puts a rewritten segment in place of old ones, so that a crash at any point leaves the old segments or the
+new one.
 
 Compaction and mending write a segment under a suffix of their own (``.cleaned``, ``.repaired``), which
 opening a log drops. Once it is whole and durable its files become ``.swap``, the batches last; then the old
-segments go, and the names lose the suffix. So a ``.log.swap`` stands for a swap to be finished.
+segments go, and the names lose the suffix. So a ``.log.swap`` marks a swap that has to be finished.
 
 Source: Kafka's ``UnifiedLog.replaceSegments``.
 """

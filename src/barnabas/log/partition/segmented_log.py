@@ -1,7 +1,7 @@
 """The segments of one log and reading from them, by offset, by timestamp, by transaction.
 
 `segments` ascend by base offset and are never empty once the log is open; the last one is active. Reads
-return one run of bytes of one segment, as it stands on disk. Faults of the disk are ``OSError``;
+return one run of bytes of one segment, as it is on disk. Faults of the disk are ``OSError``;
 batches that are not what was written raise :class:`CorruptLogError` and are never served.
 """
 
@@ -93,8 +93,8 @@ class SegmentedLog:
         return self.bases[at + 1] if at + 1 < len(self.bases) else self.log_end_offset
 
     def fragments(self) -> list[str]:
-        """Files too short for any batch that others follow: what stands in for a segment that is lost, and is
-        known to be damaged before anybody reads it."""
+        """Files too short for any batch that other segments follow: placeholders of lost segments, known to
+        be damaged before any client reads them."""
         return [s.path for s in self.segments[:-1] if 0 < s.size < HEADER_SIZE]
 
     def epoch_from(self, offset: int) -> int:

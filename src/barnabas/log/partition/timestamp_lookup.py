@@ -109,7 +109,7 @@ def _max_timestamp(probe: _Probe) -> int:
 
 
 def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
-    """The largest timestamp of the records from offset `start` on: what stands before it is deleted."""
+    """The largest timestamp of the records from offset `start` on: earlier records are deleted."""
     largest = -1
     for batch in segment.headers(_sound_position(segment, probe, start - segment.base_offset)):
         if batch.header.next_offset <= start or batch.header.max_timestamp <= largest:
@@ -142,7 +142,7 @@ def _search(segment: Segment, probe: _Probe, timestamp: int, start: int) -> Stam
                     return Stamped(record.timestamp, record.offset)
         except CorruptBatchError as error:
             if isinstance(error.__cause__, UnpacksTooFarError):
-                # Too much to look for the record: whoever begins with its batch misses nothing.
+                # Too large to look for the record: a consumer that begins with its batch misses nothing.
                 return Stamped(batch.header.base_timestamp, max(batch.header.base_offset, start))
             continue  # a count that lies: no consumer can read its records either
     return None

@@ -1,6 +1,6 @@
 """Cutting a log short, and making producer state fit what is left.
 
-After a cut the log goes on in a new file: bytes that were cut may come back after a power loss, but
+After a cut the log continues in a new file: bytes that were cut may come back after a power loss, but
 never between or behind newer ones (see :mod:`barnabas.log.partition.partition_log`). Whole segments that go
 are gone on the device before anything else is written.
 
@@ -127,7 +127,7 @@ def _remove_snapshots(log: PartitionLog, from_offset: int) -> None:
 def rebuild_producers(
     log: PartitionLog, on_aborted: OnAborted | None = None, none_from: int | None = None
 ) -> None:
-    """From the newest usable snapshot and the batches behind it. `on_aborted` is told of aborted
+    """From the newest usable snapshot and the batches behind it. `on_aborted` receives the aborted
     transactions whose marker is among them. Batches that end behind `none_from` are known to have no
     producer and are not read."""
     from_offset = load_producer_snapshot(log)
@@ -178,8 +178,8 @@ def _note_producers(
 
 
 def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator[Located]:
-    """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is
-    read, they go on with the next one that the index knows."""
+    """The batches from the one that holds `offset` on. Behind a corrupt batch, which is reported when it
+    is read, continues with the next batch that the index knows."""
     damaged = -1
     log.suspect_segments.discard(segment.base_offset)
     while True:
@@ -199,8 +199,8 @@ def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:
-    """Become what the newest usable snapshot says; the offset from which to go on. What the log still has
-    below its start counts: a transaction that ended there must not stay open for ever. A snapshot of
+    """Load the newest usable snapshot; the offset from which to continue. Batches that the log still has
+    below its start count: a transaction that ended there must not stay open for ever. A snapshot of
     before the first segment says nothing of the batches in between, which are gone."""
     first = log.segments[0].base_offset
     for offset in reversed(snapshot_offsets(log.disk, log.directory)):

@@ -1,8 +1,8 @@
 """The sparse indexes of a segment: offset → position, and timestamp → offset.
 
-An index keeps its last entry and what is not in its file yet; the whole table comes to memory when somebody
-looks something up, and goes again when :class:`barnabas.log.file_cache.FileCache` needs room. Entries are
-written behind: what is not on disk is lost with the process, which costs a scan at recovery, never an
+An index keeps its last entry and those that are not in its file yet. A lookup loads the whole table into
+memory, and :class:`barnabas.log.file_cache.FileCache` drops it again when it needs room. Entries are
+written behind: those not on disk are lost with the process, which costs a scan at recovery, never an
 answer. Offsets are relative to the segment's base. Format: big-endian (int32, int32) and
 (int64, int32), as Kafka's.
 
@@ -33,7 +33,7 @@ class SparseIndex:
         self._files = files
         self.path = path
         self._count = -1
-        """Entries, the pending ones included; -1 while nobody has looked."""
+        """Entries, the pending ones included; -1 until they are first counted."""
         self._last: Entry | None = None
         self._pending: bytes | bytearray = b""
         self._table: bytearray | None = None

@@ -1,7 +1,7 @@
 """One segment: a file of batches with its two sparse indexes.
 
 Knows positions; knows nothing of epochs, producers or watermarks. Offsets given to it are absolute.
-Indexes are helps, not truth: one that is missing or wrong is made anew from the batches. Batches that an
+Indexes are hints, not the truth: one that is missing or wrong is rebuilt from the batches. Batches that an
 earlier life of the process wrote are checked by CRC when they are first read.
 
 Source: Kafka's ``LogSegment``.
@@ -64,7 +64,7 @@ class Located(NamedTuple):
 
 
 class Indexing(NamedTuple):
-    """Where a run of batches is appended, and what the segment's indexes go on from."""
+    """Where a run of batches is appended, and the state from which the segment's indexes continue."""
 
     position: int
     interval: int
@@ -75,7 +75,7 @@ class Indexing(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """What the indexes get of a run of batches, and what they go on from behind it."""
+    """The index entries of a run of batches, and the state from which the indexes continue behind it."""
 
     entries: list[list[int]]
     """Last offset and position of a batch, largest timestamp up to there, its offset."""
@@ -121,7 +121,7 @@ class Segment:
         index_interval: int,
         suffix: str = "",
     ) -> None:
-        """`suffix` stands behind the names of a segment that is not a log's own yet."""
+        """`suffix` ends the file names of a segment that is not part of a log yet."""
         self._files = files
         prefix = f"{directory}/{base_offset:020d}"
         self.suffix = suffix
@@ -209,7 +209,7 @@ class Segment:
         return self.size
 
     def note(self, header: BatchHeader, position: int, size: int) -> None:
-        """Take note of a batch that stands at `position`."""
+        """Take note of a batch at `position`."""
         timestamp = header.max_timestamp
         last_offset = header.base_offset + header.last_offset_delta
         if self.first_timestamp is None:
@@ -279,7 +279,7 @@ class Segment:
     def end_before(self, offset: int, keep: int = -1) -> tuple[int, int]:
         """(offset, position) behind the last batch that ends at or before `offset`; the segment's
         beginning where none does. A corrupt batch is behind it, too. Raises :class:`CorruptLogError`
-        where what stands below offset `keep` would be behind it for that."""
+        if that would put batches below offset `keep` behind it."""
         end, position, fault = _end_before(self, self._from_floor(offset - 1), offset)
         if fault is not None and not position:  # it may stand well behind the beginning
             end, position, fault = _end_before(self, self.headers(), offset)
@@ -303,7 +303,7 @@ class Segment:
 
     def _from_floor(self, offset: int) -> Iterator[Located]:
         """The batches from somewhere at or before `offset` on. An index that points into nothing is
-        made anew."""
+        rebuilt."""
         ends = self._recent_ends
         at = bisect_right(ends, offset)
         if at:
@@ -455,8 +455,8 @@ class Segment:
         del self._recent_positions[at:], self._recent_ends[at:]
 
     def rebuild_indexes(self) -> None:
-        """Make all entries anew from the batches. Raises :class:`CorruptLogError`; the entries before it
-        stay."""
+        """Rebuild all entries from the batches. Raises :class:`CorruptLogError`; the entries before the
+        corrupt batch stay."""
         end = self.base_offset
         try:
             for header, position in self.headers(self.begin_indexes()):
@@ -471,7 +471,7 @@ class Segment:
 
     def begin_indexes(self, position: int = 0, next_offset: int = -1) -> int:
         """Drop the entries of the batches from `position` (with offsets from `next_offset` on); the
-        position from which on batches have to be noted to make them anew."""
+        position from which on batches have to be noted to rebuild them."""
         if position == 0 or next_offset < 0:
             position = 0
             self.index.make()
@@ -613,7 +613,7 @@ def remove(disk: Disk, segment: Segment) -> None:
 
 
 def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:
-    """Check the whole batches of what stands at `position` of a file; the position and the offset behind
+    """Check the whole batches in `data`, read at `position` of a file; the position and the offset behind
     them, and the last one's leader epoch. Raises :class:`CorruptLogError`."""
     end, next_offset, epoch = position, base_offset, -1
     try:

@@ -1,7 +1,7 @@
 """The aborted-transaction index of a segment (``.txnindex``), and what a control batch says.
 
 Entry: int16 version 0, int64 producer id, first offset, last offset, last stable offset. An aborted
-transaction is listed in the segment that holds its marker; readers go on through later segments until the
+transaction is listed in the segment that holds its marker; readers continue through later segments until the
 last stable offset of an entry shows that none further can touch what they read.
 
 Source: Kafka's ``TransactionIndex``.

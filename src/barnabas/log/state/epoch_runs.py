@@ -1,7 +1,7 @@
 """Where each leader epoch begins, as the batches of a log say it in their order.
 
-Leader epochs never descend in a sound log, and no CRC covers them: one batch that stands out from those
-around it has rotted, and says nothing (what is served is held to its neighbours by
+Leader epochs never descend in a sound log, and no CRC covers them: a batch whose epoch does not fit those
+around it has rotted, and is ignored (what is served is held to its neighbours by
 :mod:`barnabas.log.segments.segment`). A batch above its successors has risen, one below its neighbours has
 fallen; where the log ends right behind, the one is believed that more than one batch vouches for.
 """
@@ -16,7 +16,7 @@ class EpochRuns:
 
     def __init__(self) -> None:
         self.descend = False
-        """One batch stood out: somebody has to look which."""
+        """Epochs descended: the caller has to find the batch that rotted."""
         self._runs: list[tuple[int, int]] = []
         self._latest = -1
         """Epoch of the last run."""
@@ -47,7 +47,7 @@ class EpochRuns:
 
 
 def _without_risen(runs: list[tuple[int, int]], epoch: int) -> list[tuple[int, int]]:
-    """`epoch` goes on where runs above it were seen: they were none."""
+    """`epoch` continues behind runs of higher epochs: those had rotted, so drop them."""
     kept = [run for run in runs if run[0] <= epoch]
     if not kept or kept[-1][0] < epoch:
         kept.append((epoch, runs[len(kept)][1]))

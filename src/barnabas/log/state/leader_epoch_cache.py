@@ -3,7 +3,7 @@
 A follower that asks for the end of an epoch learns from it where its log parts from the leader's
 (KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written behind: with every
 sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
-Recovery drops entries from the recovery point on and reads them anew from the batches. No batch tells of an
+Recovery drops entries from the recovery point on and reads them again from the batches. No batch tells of an
 epoch that begins without a record: the file is written when such a one begins and when it is dropped.
 
 Source: Kafka's ``LeaderEpochFileCache``.
@@ -135,8 +135,8 @@ class LeaderEpochCache:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def write(self) -> bool:
-        """Bring the file up to date, on the owner's thread: of what several threads write nobody could say
-        which is newest. Whether it still has to be synced; `changes` wants to be told of that."""
+        """Bring the file up to date, on the owner's thread: if several threads wrote it, the newest version
+        would be unknown. Whether it still has to be synced; the caller then reports that to `changes`."""
         if self.changes.count != self._written:
             write_epochs(self._disk, self.path, self.entries(), durable=False)
             self._written = self.changes.count

@@ -97,7 +97,7 @@ class Verification:
 
 
 TRUSTED = Verification(-1, -1, False, -1)
-"""Stands for every proof: of appends that nobody has to verify."""
+"""The proof for appends that need no verification."""
 
 
 class TransactionalWriter(NamedTuple):
@@ -129,8 +129,8 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, wall_ms: int
     ) -> Verification | None:
-        """A batch of a transaction is to be appended: what to hand to `check` once the coordinator has
-        agreed. None where the transaction is open here, and nobody has to be asked."""
+        """Begin to verify a batch of a transaction: what to hand to `check` once the coordinator has agreed.
+        None if the transaction is open here, so the coordinator need not be asked."""
         if self.has_open_transaction(producer_id, epoch):
             return None
         known = self.verifications.get(producer_id)

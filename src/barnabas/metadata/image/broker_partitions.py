@@ -56,8 +56,8 @@ class BrokerPartitions:
             stale[broker] = stale.get(broker, 0) + count
 
     def brokers(self) -> list[int]:
-        """Whoever has replicas, ascending, or had some until lately; also brokers that are not registered
-        any more."""
+        """The brokers that have replicas, or had some until lately, ascending; also brokers that are not
+        registered any more."""
         return sorted(self._keys)
 
     def count(self, broker: int) -> int:
@@ -93,6 +93,6 @@ class BrokerPartitions:
             if start < len(keys):
                 yield
                 if self._keys.get(broker) is not keys:
-                    return  # somebody else has done it
+                    return  # another call has replaced the keys meanwhile
         self._keys[broker] = array("Q", kept)
         self._stale[broker] -= stale

@@ -29,7 +29,7 @@ class Shrink(NamedTuple):
     last_known: Replicas | None
 
     def record(self) -> PartitionChangeRecord:
-        """What it stands for, but for the reason."""
+        """The record that this represents, without its reason."""
         return PartitionChangeRecord(
             partition_id=self.partition,
             topic_id=self.topic_id,

@@ -3,10 +3,10 @@
 A creation of ten thousand partitions is one batch of the log and becomes visible as a whole, and a
 snapshot holds hundreds of thousands. `RowReader.stage` turns a few hundred values into what replay
 takes: ordinary records, and `Rows` for PartitionRecords of one topic that follow each other and say nothing
-rare. That may go on over many turns of the loop; replaying the result costs next to nothing per
+rare. Staging may take many turns of the loop; replaying the result costs next to nothing per
 partition.
 
-`Rows` stand where records stand, and replaying them is replaying the records they were read from.
+`Rows` take the place of records, and replaying them is replaying the records they were read from.
 Where the reader does not know a value's form it leaves it to the compiled codec; a property test holds
 both equal.
 """
@@ -92,7 +92,7 @@ class Rows:
 
 
 Replayable = Message | Rows | Shrinks
-"""What replay takes: a record, or what stands for many."""
+"""What replay takes: a record, or a compact form of many records."""
 
 
 class RowReader:

@@ -1,6 +1,6 @@
 """The cluster's metadata as one columnar image, built by replaying records and by nothing else.
 
-`replay` never decides and never refuses: what stands in the committed log is true, and a record
+`replay` never decides and never refuses: the committed log is the truth, and a record
 that names something unknown (which only a bug or a foreign writer leaves) changes nothing and is
 counted in `ignored`. Controllers, brokers, snapshots and tools use the same replay.
 
@@ -51,7 +51,7 @@ EntityKey = tuple[tuple[str, str | None], ...]
 
 
 class Capture(Protocol):
-    """Somebody who keeps the moment while the image moves on."""
+    """A reader that keeps the image's state of one moment while the image changes."""
 
     def before_change(self, topic: Topic, /) -> None: ...
 
@@ -112,7 +112,7 @@ class MetadataImage:
         self.zk_migration_state = 0
         self.membership = BrokerPartitions(self.slots)
         self.undo: list[Undo] | None = None
-        """Where replay puts what takes it back; None where nobody will ask."""
+        """Undo log of the uncommitted records; None when undo is not needed."""
         self._frames: deque[_Frame] = deque()
         self.captures: list[Capture] = []
         """Snapshots being written: told of a topic before it changes."""
@@ -149,7 +149,7 @@ class MetadataImage:
         self, values: Iterable[Any], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
         """As `replay_batch`, from the bytes of the records' values. Raises MalformedError where a
-        value is no metadata record that this version knows: the node must not go on."""
+        value is no metadata record that this version knows: the node must not continue."""
         staged: list[Replayable] = []
         self.stage(values, staged)
         self.replay_batch(staged, last_offset, epoch, append_ms)
@@ -175,9 +175,15 @@ class MetadataImage:
         self.changes = ImageChanges(everything=True) if tracked else None
 
     def become(self, other: MetadataImage) -> None:
+<<<<<<< HEAD
         """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
         this image stayed what it was. As with `reset`, there is nothing to undo."""
         tracked, configs, brokers, acls = (
+=======
+        """Take over the contents of `other`, which the caller must not use any more: it was filled from a
+        snapshot while this image stayed unchanged. As with `reset`, there is nothing to undo."""
+        tracked, configs, brokers = (
+>>>>>>> prose3
             self.changes is not None,
             self.config_version,
             self.broker_version,

@@ -1,7 +1,7 @@
 """What moved in an image since its reader last asked.
 
 A reader (the broker's replica table, a metadata cache, metrics) takes the changes after a
-committed batch and touches only what they name. Everything stands in the order in which the log had it.
+committed batch and touches only what they name. All changes are in log order.
 
 Source: Kafka's ``MetadataDelta``.
 """

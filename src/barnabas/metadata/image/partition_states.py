@@ -1,7 +1,7 @@
 """The four states that a partition can be in.
 
 * NonExistent: there is no record of it, or its topic was deleted.
-* New: created, and nobody has led it yet (its replicas were fenced).
+* New: created, and it has never had a leader (its replicas were fenced).
 * Online: it has a leader. Offline: it had one and has none now.
 
 Source: the partition state machine of Kafka's controller.

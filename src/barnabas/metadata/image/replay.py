@@ -110,8 +110,8 @@ def _drop_topic(image: MetadataImage, topic: Topic, before: Topic | None) -> Non
     _put(image.topics_by_name, topic.name, ABSENT if before is None else before)
     if before is None:
         _forget_name(image, topic.name)
-    # Undoing runs newest first, so this is the last slot: whoever holds keys of later topics
-    # holds keys of topics that are gone, and applying the same records again gives the same keys.
+    # Undo runs newest first, so this is the last slot. Keys of later topics that a reader still holds
+    # are keys of topics that are gone, and applying the same records again gives the same keys.
     image.slots.pop()
     if image.changes is not None:
         _note_deleted(image, topic)

@@ -101,7 +101,7 @@ def snapshot_values(image: MetadataImage, chunk: int = CHUNK) -> Iterator[list[b
     for records, last_offset, epoch, append_ms in undone:
         image.apply_uncommitted(records, last_offset, epoch, append_ms)
     chunks = _chunks(moment, chunk)
-    next(chunks)  # begun: whoever drops it, used or not, ends the moment
+    next(chunks)  # started, so that dropping the generator, used or not, ends the moment
     return chunks
 
 

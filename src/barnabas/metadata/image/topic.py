@@ -1,9 +1,9 @@
 """One topic's partitions as parallel columns, and the view of one partition.
 
-A column holds one value per partition, indexed by partition id. Numbers stand in arrays, replica
+A column holds one value per partition, indexed by partition id. Numbers are kept in arrays, replica
 lists as tuples that the image interns, so that a million partitions share a few thousand of
-them. What is nearly always empty (ELR, a reassignment under way, an unclean recovery) stands
-beside the columns in `rare`, by partition.
+them. Values that are nearly always empty (ELR, a reassignment under way, an unclean recovery) are
+kept beside the columns in `rare`, by partition.
 
 A row with no replicas does not exist: records may arrive in any order of partition ids, so a
 hole is filled when its record comes.

@@ -17,7 +17,7 @@ SLICE = 50_000
 
 
 class Counts(NamedTuple):
-    """`offline`: without a leader; `new`: those of them that nobody ever led; `under_replicated`: an ISR
+    """`offline`: without a leader; `new`: those of them that never had a leader; `under_replicated`: an ISR
     smaller than the assignment; `under_min_isr`: an ISR smaller than min.insync.replicas; `not_preferred`:
     led by another than the first assigned replica; `recovering`: led uncleanly and not yet recovered."""
 

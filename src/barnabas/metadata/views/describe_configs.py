@@ -77,7 +77,7 @@ class Configuration:
             (DYNAMIC_DEFAULT, image.config(BROKER, CLUSTER_DEFAULT)),
             (STATIC, static),
         ]
-        """What this node is told, strongest first, without the defaults."""
+        """This node's configured values by source, strongest first, without the defaults."""
 
     def texts(self) -> dict[str, str]:
         """What holds at this node, by key."""
@@ -87,9 +87,9 @@ class Configuration:
         return merged
 
     def synonyms(self, name: str, wanted: int | None = None) -> list[ConfigSource]:
-        """Where a broker's key `name` or one that means the same is set, strongest first, ending with
-        the defaults. As in Kafka the list begins where `name` itself is set (what stands before is
-        another key's), and is empty where it is set nowhere. `wanted` leaves one layer only."""
+        """Where a broker's key `name` or a synonym is set, strongest first, ending with the defaults.
+        As in Kafka the list begins where `name` itself is set (stronger entries belong to another
+        key), and is empty if it is set nowhere. `wanted` keeps one layer only."""
         names = broker_synonyms(name)
         found = [
             ConfigSource(source, each, values[each])
@@ -234,7 +234,7 @@ def _cluster_entries(at: Configuration) -> list[DescribedConfig]:
 
 
 def _broker_entries(at: Configuration, name: str) -> list[DescribedConfig]:
-    """One broker's keys, also those that it is told and does not know."""
+    """One broker's keys, including configured keys that it does not know."""
     if broker_id(name) is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"

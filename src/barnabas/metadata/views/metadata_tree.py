@@ -1,4 +1,4 @@
-"""An image as a tree of names, to be browsed: ``tree`` lists a path, ``cat`` shows what stands there.
+"""An image as a tree of names, to be browsed: ``tree`` lists a path, ``cat`` shows its value.
 
 The layout follows Kafka's metadata shell: ``/provenance``, ``/features``, ``/cluster/brokers/1``,
 ``/topics/byName/t/0``, ``/topics/byId/<id>``, ``/configs/TOPIC/t``, ``/producerIds``,
@@ -27,7 +27,7 @@ Branch = Callable[[], Mapping[str, Any]]
 
 
 class NoSuchPathError(KeyError):
-    """Nothing stands at the path."""
+    """The path does not exist."""
 
     def __str__(self) -> str:
         return f"nothing stands at {self.args[0]!r}"

@@ -79,7 +79,7 @@ class StateReader(EventReader):
         return any(topic_id in raw for topic_id in self._topics)
 
     def _note(self, event: ClusterEvent) -> None:
-        """The image stands behind the event's record."""
+        """Called once the image has replayed the event's record."""
         if event.kind == "topic" and event.subject not in self.image.topics_by_name:
             self._forget(event.subject)
             return

@@ -1,10 +1,10 @@
 """A task's work: one range of one partition, from its leader, as Arrow batches.
 
-Fetches go straight to the leader, the next one on its way while the last is decoded. A leader that
-dies or moves is looked up again and the fetch goes on where it was; a range is given up when
-nothing came for the cluster's whole patience. Where records of the range are gone
+Fetches go straight to the leader; the next one is under way while the last is decoded. If the leader
+dies or moves, the task looks it up again and resumes the fetch at the same offset. It gives a range up
+when no record arrives for the cluster's whole patience. Where records of the range are gone
 (`OFFSET_OUT_OF_RANGE`, a log that has lost its end, a deleted topic), the task fails, or with
-``failOnDataLoss=false`` goes on behind the gap.
+``failOnDataLoss=false`` continues behind the gap.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class RangeReader:
         ]
 
     def _idle(self, partition: fetch_response.PartitionData) -> None:
-        """Nothing came though the range goes on: a leader that leads no more and has not heard of
-        it, a new one that has yet to catch up with what it may show, or a log that lost its end."""
+        """The fetch was empty before the range's end. Either the leader was deposed and does not know
+        it, or a new leader's high watermark has yet to catch up, or the log lost its end."""
         if partition.high_watermark < self.what.end:
             why = f"the leader shows records up to {partition.high_watermark} only"
         else:
@@ -220,7 +220,7 @@ class RangeReader:
         return None if earliest is None or latest is None else (earliest.offset, latest.offset)
 
     def _skip_loss(self) -> None:
-        """The offset is not in the log: fail, or go on where the log begins."""
+        """The offset is not in the log: fail, or continue where the log begins."""
         patience = Patience(min(self._cluster.patience_ms, SETTLED_MS))
         while True:
             self._cluster.forget(self.what.topic)  # who said so may lead no more
@@ -237,7 +237,7 @@ class RangeReader:
         self._lose(bounds)
 
     def _lose(self, bounds: tuple[int, int] | None) -> None:
-        """Records at `position` are gone. Raises `DataLossError`, or goes on behind them."""
+        """Records at `position` are gone. Raises `DataLossError`, or continues behind them."""
         log_now = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "it was deleted"
         text = (
             f"{self.what.of}: records from offset {self.position} are gone, {log_now};"

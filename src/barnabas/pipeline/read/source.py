@@ -168,8 +168,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             end = self._latest_known(begin)
         self._check_not_behind(begin, end)
         for each in begin:
-            # A deleted partition stays where it was. A log that ends before was made anew, or has
-            # lost its end: what it takes in from now on is read, as by Spark's own connector.
+            # A deleted partition keeps its offset. A log that ends before it was recreated, or lost
+            # its end: records appended from now on are read, as Spark's own connector does.
             end.setdefault(each, begin[each])
         fresh = sorted(end.keys() - begin.keys())
         if fresh:

@@ -13,11 +13,11 @@ ledger in it; its sequences were then used already, and brokers would take new r
 So the first batch of each run takes a new producer id (``sink.plan``), and what a query asks for is
 compared with what the ledger has (:mod:`barnabas.pipeline.admission`) before anything is skipped.
 
-The promise rests on one order: the manifest stands durably before the first produce request. From
+The promise rests on one order: the manifest is durable before the first produce request. From
 then on batch n *is* what the manifest says, whatever a repeated run of it computes; publishing it
 again finds what has landed (``publisher.landed``) and sends the rest under the same sequences, which
-brokers recognise. Of two drivers that prepare the same batch one manifest stands, and both publish
-that one.
+brokers recognise. If two drivers prepare the same batch, the first manifest wins, and both drivers
+publish it.
 
 Where a file shows before it is whole (``hdfs:``), a kill may leave a part of one. A part of a manifest
 is none: nothing of it was sent yet. A part of ``committed.json`` says that the newest manifest, which
@@ -244,18 +244,18 @@ class CommitLog:
         return manifest
 
     def unfinished(self, after: int, before: int) -> list[Manifest]:
-        """Manifests of batches between the two, in order: their writer ended and nobody asked for
-        them again. Only where numbers were left out is anything looked for."""
+        """Manifests of the batches between the two, in order: their writer ended and no query asked
+        for them again. Looks only if batch numbers were skipped."""
         if before <= after + 1:
             return []
         found = (self.manifest(each) for each in self.numbers() if after < each < before)
         return [each for each in found if each is not None]
 
     def prepare(self, manifest: Manifest, inline: Sequence[bytes]) -> Manifest:
-        """Say durably what the batch is, before anything of it is sent.
+        """Write the batch's manifest durably, before any record of the batch is sent.
 
         `inline` are the contents of the sources that have no file. Returns the manifest that
-        stands, which is another driver's where that was first.
+        holds: another driver's if that driver was first.
         """
         name = self._name(f"{manifest.batch}{MANIFEST}")
         parts = _manifest_parts(manifest, inline)

@@ -51,9 +51,9 @@ IDENTITY_LOST = frozenset(
 
 
 class IdentityLostError(PipelineError):
-    """Brokers found that sequences are not next; who asks takes a new identity, once it knows what has
-    landed. `refused` are the first batches that were, as (partition, sequence): one that stands in its
-    log was sent by another driver, who is ahead, and nothing is lost."""
+    """Brokers refused sequences as out of order. The caller takes a new identity once it knows which batches
+    have landed. `refused` are the first refused batches, as (partition, sequence): one that is in its
+    log was sent by another driver, which is ahead, and nothing is lost."""
 
     def __init__(self, why: str, refused: set[tuple[TopicPartition, int]]) -> None:
         super().__init__(why)
@@ -105,8 +105,8 @@ class Publisher:
         self._queues: dict[TopicPartition, deque[Outgoing]] = {}
         self._stamped: dict[TopicPartition, bytearray] = {}
         self._lost: dict[TopicPartition, tuple[int, str]] = {}
-        """Partitions that have no more use for this identity: the sequence that was refused, and why.
-        The others go on under it."""
+        """Partitions that cannot use this identity any more: the sequence that was refused, and why.
+        The other partitions keep using it."""
         self._too_large: dict[TopicPartition, str] = {}
         """Partitions whose topic does not take the size of a batch, and why."""
         self._trouble: object = None
@@ -259,8 +259,8 @@ def landed(
 
     Sees what consumers see, up to the high watermark. A batch above it is one that was under way
     when its writer ended; the leader still recognises its sequence when it is sent again. The
-    batches of a partition go one after the other: with one that stands in the log, all before it
-    have landed, also where compaction or retention has removed them since.
+    batches of a partition are sent one after the other: if one is in the log, all before it have
+    landed, even if compaction or retention has removed them since.
     """
     sequences: dict[TopicPartition, list[int]] = {}
     for each in wanted:

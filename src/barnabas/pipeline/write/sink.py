@@ -408,7 +408,7 @@ def renew(
 
 
 def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
-    """Publish a batch write that nobody will ask for again."""
+    """Publish a batch write that Spark will never repeat."""
     cluster = options.cluster.connect()
     store = open_store(options.staging) if options.staging else None
     outgoing: list[Outgoing] = []

@@ -178,7 +178,7 @@ class ArrowStore:
 
 
 def open_store(location: str) -> StagingStore:
-    """The store at a path or URI. Raises `StagingError` where nobody knows the scheme."""
+    """The store at a path or URI. Raises `StagingError` if no store has the scheme."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", location)
     if scheme is None:
         return DirectoryStore(os.path.abspath(location))
