@@ -175,15 +175,9 @@ class MetadataImage:
         self.changes = ImageChanges(everything=True) if tracked else None
 
     def become(self, other: MetadataImage) -> None:
-<<<<<<< HEAD
-        """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
-        this image stayed what it was. As with `reset`, there is nothing to undo."""
-        tracked, configs, brokers, acls = (
-=======
         """Take over the contents of `other`, which the caller must not use any more: it was filled from a
         snapshot while this image stayed unchanged. As with `reset`, there is nothing to undo."""
-        tracked, configs, brokers = (
->>>>>>> prose3
+        tracked, configs, brokers, acls = (
             self.changes is not None,
             self.config_version,
             self.broker_version,
