@@ -13,10 +13,10 @@ IN_FLIGHT_REQUESTS_MAX = 64
 UNSENT_BYTES_HIGH = 16 * 1024 * 1024
 """Responses queued on one connection above which its requests are no longer read."""
 UNSENT_BYTES_LOW = 4 * 1024 * 1024
-"""Where reading goes on again."""
+"""Queued bytes below which the connection's requests are read again."""
 UNSENT_BYTES_TOTAL = 256 * 1024 * 1024
 """Responses queued on all connections of a node above which a consumer's fetch gets one batch only:
-whoever asks for 55 MB on a hundred connections and reads none of it must not take 5 GB."""
+a client that asks for 55 MB on a hundred connections and reads none of it must not take 5 GB."""
 RECEIVE_BUFFER_BYTES = 64 * 1024
 """What a connection reads at once when it does not know the size of what comes."""
 CONNECTIONS_MAX = 20_000

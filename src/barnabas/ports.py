@@ -20,20 +20,20 @@ T = TypeVar("T")
 
 
 def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
-    """Call each. What one raises is raised when all were called: it is no reason to leave others waiting."""
+    """Call each. The first exception is raised after all were called, so that one failure skips no other."""
     fault: Exception | None = None
     for callback in callbacks:
         try:
             callback()
-        except Exception as error:  # noqa: BLE001 - of whoever is called, and told below
+        except Exception as error:  # noqa: BLE001 - a callback may raise anything; raised below
             fault = fault or error
     if fault is not None:
         raise fault
 
 
 def raise_soon(wakeups: Wakeups, fault: Exception) -> None:
-    """Have the world told of `fault`, as of a callback of its own: of another's, that is no reason to end
-    what goes on here."""
+    """Raise `fault` in a wakeup of its own: it comes from another component's callback, so the caller's work
+    continues."""
 
     def told() -> None:
         raise fault
@@ -167,8 +167,8 @@ class Receiver(Protocol):
         """`size` bytes of the last buffer were filled."""
 
     def on_closed(self, error: OSError | None) -> None:
-        """Last call on this receiver. `ConnectionRefusedError` where nobody listens (so the
-        process there is gone); None on an orderly end."""
+        """Last call on this receiver. `ConnectionRefusedError` where no process listens (so the
+        peer's process is gone); None on an orderly end."""
 
 
 class Listener(Protocol):

@@ -1,7 +1,7 @@
 """Killing the leader of a partition, and how long the cluster takes to have another.
 
-Watches the metadata that a surviving broker gives to every client, in a thread of its own, so that
-the stream of events goes on undisturbed.
+A thread of its own watches the metadata that a surviving broker gives to every client, so that the stream
+of events continues undisturbed.
 """
 
 from __future__ import annotations

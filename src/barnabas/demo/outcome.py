@@ -39,7 +39,7 @@ class Check:
 
 @dataclass(slots=True)
 class Landed:
-    """What stands in Parquet."""
+    """What the Parquet files hold."""
 
     figures: Figures
     distinct_rows: int
@@ -49,7 +49,7 @@ class Landed:
 
 @dataclass(slots=True)
 class Changelog:
-    """What stands in topic ``delays``."""
+    """What topic ``delays`` holds."""
 
     latest: dict[str, Delays]
     records: int

@@ -92,7 +92,7 @@ class FlightProducer:
             self._keep_pace()
 
     def _keep_pace(self) -> None:
-        """`poll` returns at the first event; go on serving events until the pace allows more."""
+        """Serve events until the pace allows another record; `poll` returns at the first event."""
         while True:
             ahead_s = self.sent / self.rate - (time.monotonic() - self._began)
             if ahead_s <= 0:

@@ -71,7 +71,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """All steps as one table that is drawn again as they go on."""
+    """All steps as one table that is drawn again as they proceed."""
 
     def __init__(self, console: Console) -> None:
         self._steps: dict[str, Step] = {}

@@ -1,4 +1,4 @@
-"""The demo's run from beginning to end, one method per step, in the order in which they are told."""
+"""The demo's run from beginning to end, one method per step, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
 
 
 class StoryError(Exception):
-    """The demo cannot go on, in one sentence."""
+    """Why the demo cannot continue, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """`bootstrap` is a cluster that runs already: nothing is started, nothing killed. `keep`: the
-    directory is somebody's own."""
+    """`bootstrap` is a cluster that runs already: the demo starts no broker and kills none. `keep`: the user
+    chose the directory, so the demo does not delete it."""
 
     directory: Path
     rate: float

@@ -90,9 +90,10 @@ class OutOfRange(NamedTuple):
 def resolve_out_of_range(
     log_end: int, sound_end: int, leader_start: int, leader_end: int
 ) -> OutOfRange:
-    """The leader's log is shorter (an unclean election), or from `sound_end` on this one names epochs in
-    which nobody has led (they rotted: no CRC covers them): cut. It begins behind this one's end
-    (retention was quicker): drop everything. Otherwise go on from this log's end."""
+    """The follower truncates where the leader's log is shorter (an unclean election), or where its own log
+    from `sound_end` on names epochs that had no leader (they rotted: no CRC covers them). It drops everything
+    where the leader's log begins behind its own end (retention was quicker). Otherwise it continues from its
+    own log's end."""
     if leader_start > sound_end:
         return OutOfRange(None, leader_start)
     end = min(leader_end, sound_end)

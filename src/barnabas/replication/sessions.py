@@ -295,7 +295,7 @@ class ClientSession:
             self.epoch = next_epoch(self.epoch)
 
     def reset(self) -> None:
-        """Begin anew with a full request; the leader drops session `id` then."""
+        """The next request is a full one, which begins a new session; the leader then drops session `id`."""
         self.epoch = INITIAL_EPOCH
         self._known = {}
 

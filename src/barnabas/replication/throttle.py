@@ -1,8 +1,8 @@
 """How fast a reassignment may copy: a rate in bytes per second, and which replicas it is for (KIP-73).
 
-`Quota` is a bucket that runs out at the rate: what was copied is added, and while more than one window's
-worth stands in it the quota is exceeded. Over any long stretch the rate is kept, whatever the size
-of single answers; a burst is at most one window and one answer. `Throttled` is the value of
+`Quota` is a leaky bucket that drains at the rate: copied bytes are added, and the quota is exceeded while
+the bucket holds more than one window's worth. Over any long period the rate holds, whatever the size of
+single responses; a burst is at most one window and one response. `Throttled` is the value of
 ``leader.replication.throttled.replicas`` or its follower's twin. Pure; times are milliseconds.
 
 Source: Kafka's ``ReplicationQuotaManager``.

@@ -114,13 +114,13 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "rounds without helper": ((0, 500), ("log.directories.log_cleaner.HELPED_FROM_BYTES",)),
     "index tables": ((1, 3), ("log.file_cache.LOADED_TABLES_MAX",)),
 }
-"""What is bounded: the values to draw from, and where it stands (below ``barnabas``)."""
+"""What is bounded: the values to draw from, and the constants that they replace (below ``barnabas``)."""
 STEPS = frozenset({
     "broker.fetch.fetch_sessions.FETCHED_PER_SLICE",
     "broker.handlers.produce.APPENDED_PER_SLICE",
     "broker.handlers.metadata.DESCRIBED_PER_SLICE",
 })  # fmt: skip
-"""At least 1: whoever takes no step never gets on."""
+"""At least 1: a job whose slice has no items never makes progress."""
 
 
 def draw(rng_of: Callable[[str], Rng]) -> dict[str, int]:

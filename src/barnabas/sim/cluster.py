@@ -53,7 +53,7 @@ class Topology:
     features: Mapping[str, int] = field(default_factory=dict)
     """Levels other than the newest, ``metadata.version`` among them."""
     lives_differ: bool = False
-    """Whether a process draws how its clock and its disk behave, in each of its lives anew."""
+    """Whether a process draws how its clock and its disk behave, again in each of its lives."""
 
     @property
     def first_level(self) -> int:
@@ -154,9 +154,9 @@ class SimNode:
             pass
 
     def _format(self, process: SimProcess, config: NodeConfig) -> None:
-        """As ``barnabas storage format`` does; people run it, not every start, so that a node meets what
-        it cannot read. A directory that was replaced is formatted anew, and only the first time says who
-        votes."""
+        """As ``barnabas storage format`` does; operators run that, not every start, so that a node meets what
+        it cannot read. A directory that was replaced is formatted again; only the first format names the
+        voters."""
         topology = self.cluster.topology
         made = format_node(
             process.disk,
@@ -224,7 +224,7 @@ class SimNode:
         self.process = self.node = None
 
     def _tell_gone(self) -> None:
-        """Whoever shut it down goes on, also where something else has ended it meanwhile."""
+        """The caller of `shut_down` continues, also where a fault has ended the process meanwhile."""
         waiting, self._when_gone = self._when_gone, []
         for done in waiting:
             self.cluster.world.after(0.0, done)
@@ -248,9 +248,9 @@ class SimCluster:
         self.on_halted: Callable[[SimNode], None] = lambda node: None
         """Told of a node whose process ended itself (a failed disk)."""
         self.on_history_lost: Callable[[], None] = lambda: None
-        """Told when committed metadata are given up: from then on nothing of before is promised."""
+        """Called when committed metadata are given up: nothing that was promised before holds any more."""
         self.is_healed = False
-        """Nothing more is broken: what goes on by itself, a rolling restart, ends."""
+        """No more faults: what continues by itself, a rolling restart, ends."""
         for node_id in topology.node_ids:
             machine = self.add_machine(f"n{node_id}")
             if topology.lives_differ:
@@ -375,7 +375,7 @@ class SimCluster:
 
 
 class ProgramFault(Exception):
-    """What a callback of a client's program raises now and then: nobody else is concerned."""
+    """What a callback of a client's program raises now and then: it must affect no other component."""
 
 
 def directory_id(node_id: int) -> Uuid:

@@ -1,9 +1,9 @@
 """What clients saw: every record sent, acknowledged and read; and what is wrong about it.
 
 Anomalies are named as Kafka's users know them: a lost write (acknowledged and not there), a duplicate, a
-reordering, a record that nobody wrote; a skip (a consumer jumps over a record), a non-monotonic poll (it goes
-back), a record that stays unseen though its group has committed an offset behind it. Where compaction may
-take what has a newer value, a key's last acknowledged record stays.
+reordering, a record that no producer wrote; a skip (a consumer jumps over a record), a non-monotonic poll (it
+goes back), a record that stays unseen though its group has committed an offset behind it. Where compaction
+may take what has a newer value, a key's last acknowledged record stays.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class History:
         self.promises: dict[str, Promise] = {}
         """Of topics that promise less than everything."""
         self.cut_before: dict[tuple[str, int], int] = defaultdict(int)
-        """The highest offset before which somebody asked to delete, granted or not."""
+        """The highest offset before which a client asked to delete, granted or not."""
         self.topics: dict[str, int] = {}
-        """Topics whose creation was acknowledged, with their partitions; nobody asked to delete them."""
+        """Topics whose creation was acknowledged, with their partitions; no client asked to delete them."""
         self.commits = Commits()
         """What members of groups asked to commit."""
         self.levels_asked: set[tuple[str, int]] = set()
-        """Feature and level that somebody asked for, granted or not."""
+        """Feature and level that a client asked for, granted or not."""
         self.tried: set[str] = set()
         """Topics that were only to be validated."""
         self.producer_ids: set[int] = set()
@@ -102,7 +102,7 @@ class History:
         self.keys: dict[bytes, bytes] = {}
         """Value → key, of topics that compact."""
         self.groups_are_gone = False
-        """Whether somebody deleted the groups' topic: their generations count from 1 again."""
+        """Whether a client deleted the offsets topic: the groups' generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
         self.coordinated: set[str] = set()
@@ -131,7 +131,7 @@ class History:
         self.producer_ids.add(producer_id)
 
     def on_groups_gone(self) -> None:
-        """Somebody deletes the groups' topic."""
+        """A client deletes the offsets topic."""
         self.groups_are_gone = True
         self.owners.clear()
         self.holders.clear()
@@ -140,8 +140,8 @@ class History:
     def on_assigned(
         self, group: str, generation: int, member: str, places: Iterable[Place]
     ) -> None:
-        """A member learned what is its own. Raises :class:`Violation` where another one of the same
-        generation was told so, too."""
+        """A member received its assignment. Raises :class:`Violation` where another member of the same
+        generation received one of the partitions, too."""
         if self.groups_are_gone:
             return
         self.generations[group] = max(self.generations[group], generation)
@@ -169,12 +169,12 @@ class History:
             del self.holders[key]
 
     def may_be_anew(self, group: str) -> bool:
-        """Whether the group was forgotten, perhaps: who was replaced in it is a member of the new one then,
-        like anybody else."""
+        """Whether the group may have been forgotten: a member that was replaced in it may then join the new
+        group, like any other member."""
         return self.groups_are_gone or self.is_lost or group in self.expired
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
-        """Somebody asks to delete the records before `offset`."""
+        """A client asks to delete the records before `offset`."""
         cut = self.cut_before
         cut[topic, partition] = max(cut[topic, partition], offset)
 
@@ -213,7 +213,7 @@ class History:
         self.seen[reading.group, place].add(offset)
 
     def check_final(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
-        """`final` is the whole partition as it stands after everything healed, by offset."""
+        """`final` is the whole partition after everything healed, by offset."""
         promise = self.promise(topic)
         name = f"{topic}-{partition}"
         values = [final[offset] for offset in sorted(final)]
@@ -246,7 +246,7 @@ class History:
             self._check_seen((topic, partition), final)
 
     def _check_seen(self, place: Place, final: dict[int, bytes]) -> None:
-        """Nobody jumped over a record, and groups took what they have committed."""
+        """No consumer skipped a record, and groups took what they have committed."""
         name = f"{place[0]}-{place[1]}"
         # What was to be deleted may be back after a crash: a log's start is noted every minute, as in Kafka.
         cut = self.cut_before[place]

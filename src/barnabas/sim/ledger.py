@@ -1,9 +1,9 @@
 """What transactional clients of a seed did, and what is wrong about what a reader of committed records sees.
 
 Each transaction writes numbered records into a topic of its own, the ledger, and moves its group's offset
-over as many records of an imagined source: so exactly-once can be told from the ledger alone. Anomalies are
-named as Jepsen names them: an aborted read (a record of a transaction that nobody asked to commit), a torn
-transaction (some of its records are seen, others are not), a lost write (committed and not seen), a
+over as many records of an imagined source: so the ledger alone shows whether it was exactly once. Anomalies
+are named as Jepsen names them: an aborted read (a record of a transaction that no client asked to commit), a
+torn transaction (some of its records are seen, others are not), a lost write (committed and not seen), a
 duplicate, a reordering, and offsets that do not fit the records.
 """
 
@@ -19,7 +19,7 @@ LEDGER = "ledger"
 
 @dataclass(slots=True)
 class Attempt:
-    """One transaction. `first` and `behind` bound the records of the source that it stands for."""
+    """One transaction. `first` and `behind` bound the records of the source that it covers."""
 
     number: int
     transactional_id: str
@@ -29,9 +29,9 @@ class Attempt:
     records: dict[bytes, int] = field(default_factory=dict)
     """Value → partition of the ledger, in the order of sending."""
     is_asked: bool = False
-    """Somebody asked to commit it: it may be so, whatever was answered."""
+    """A client asked to commit it: it may be committed, whatever the response says."""
     is_committed: bool = False
-    """That was acknowledged."""
+    """The commit was acknowledged."""
 
 
 class Ledger:

@@ -1,6 +1,6 @@
-"""What has to get on once everything has healed: coordinators, groups, the deletion of records, and
-followers that learn where their logs begin. Each function names somebody who is late, in words; nobody is
-the empty string.
+"""What has to make progress once everything has healed: coordinators, groups, the deletion of records, and
+followers that learn where their logs begin. Each function describes one component that is late; the empty
+string means that none is.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def open_transaction(run: Run) -> str:
 
 
 def late_group(run: Run) -> str:
-    """Members read on when nobody produces any more: together they come to the end of everything."""
+    """Members keep reading after all producers stopped: together they reach the end of every partition."""
     workload = run.workload
     ends = {
         TopicPartition(topic, p): end
@@ -122,7 +122,7 @@ def late_group(run: Run) -> str:
 
 
 def late_reader(run: Run) -> str:
-    """Whoever fetches by sessions comes to the end of everything as well."""
+    """Each reader with fetch sessions reaches the end of every partition as well."""
     workload = run.workload
     for topic, count in sorted(workload.topics.items()) if workload.readers else ():
         for p, end in run.ends(topic, count).items():
@@ -134,7 +134,7 @@ def late_reader(run: Run) -> str:
 
 
 def late_on_remade(run: Run) -> str:
-    """Whoever reads a topic that was made anew reads on."""
+    """A reader of a topic that was recreated reaches its last record."""
     return next(filter(None, (remade.late() for remade in run.workload.remade)), "")
 
 

@@ -2,7 +2,7 @@
 
 A commit is *open* from when it is sent until it is acknowledged; one that failed may still arrive, so it
 stays open. A coordinator may hold the last acknowledged commit, or one that is open or was sent before
-that one was acknowledged: never one that nobody asked for, and never one that was acknowledged before
+that one was acknowledged: never one that no client asked for, and never one that was acknowledged before
 the newest acknowledged one was even sent ("a committed offset never goes back unasked"). To delete what is
 committed is one more thing to ask for, with `GONE` as its offset.
 """
@@ -16,7 +16,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 OPEN = 1 << 62
 GONE = -1
-"""The offset of somebody who asks to delete what is committed."""
+"""The offset in a request to delete what is committed."""
 
 
 class CommitAttempt:
@@ -54,9 +54,9 @@ class Commits:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, Committed]] = defaultdict(dict)
         self.by_hand: set[str] = set()
-        """Groups of which nobody reads."""
+        """Groups without a member that reads."""
         self.may_go = 0
-        """How many delete, or may yet, the topic in which all this stands."""
+        """How many clients delete, or may yet delete, the offsets topic."""
         self.forgets_deletions = False
         """Tombstones go so soon (``log.cleaner.delete.retention.ms``) that a replica which was away may never
         hear of one, and have what it deleted (seed 3001113)."""
@@ -91,8 +91,8 @@ class Commits:
             attempt.of.newest = -1 if forgotten else attempt.sent
 
     def may_be_gone(self) -> None:
-        """The groups' topic was deleted, and may have been made anew: what was committed by now is there or
-        not."""
+        """The offsets topic was deleted, and may have been recreated: what was committed by now may be there
+        or not."""
         now = self._next()
         for places in self._groups.values():
             for committed in places.values():
@@ -114,11 +114,11 @@ class Commits:
         return found
 
     def groups(self) -> list[str]:
-        """All of which anybody asked anything."""
+        """All groups that a client asked anything of."""
         return list(self._groups)
 
     def places(self, group: str) -> list[Place]:
-        """What anybody asked to commit for `group`."""
+        """The partitions for which a client asked to commit an offset of `group`."""
         return sorted(self._groups[group])
 
     def check(self, group: str, found: Mapping[Place, int]) -> str:

@@ -24,7 +24,7 @@ class Held(NamedTuple):
     """Producer id → epoch and last sequence."""
 
     def committed(self) -> tuple[list[tuple[int, int]], dict[int, tuple[int, int]] | None]:
-        """Epochs and producers of what cannot have been cut and written anew by another leader."""
+        """Epochs and producers of what no other leader can have truncated and overwritten."""
         mark = self.high_watermark
         runs = [run for run in self.epochs if run[1] < mark]
         return runs, self.producers if mark == self.end else None

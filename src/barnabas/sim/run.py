@@ -45,7 +45,7 @@ DENSE_MS_MAX = 120_000.0
 THIN = "seeds that stayed thin"
 HEAL_MS = 90_000.0
 LATE_EVERY = 25
-"""After so many events the run looks again whether somebody is late: that is dear."""
+"""After so many events the run checks again whether a component is late: the check is expensive."""
 
 
 @dataclass
@@ -190,7 +190,7 @@ class Run:
         left = {node.id for node in self.cluster.up()}
         for node in self.cluster.up():
             node.shut_down(partial(left.discard, node.id))
-        # Not until nobody is up: a start that a fault has ordered may come only now.
+        # Wait until no node is up: a start that a fault has scheduled may come only now.
         self._until(lambda: not left, "everything to shut down")
         self.cluster.start_all()
         self._until(self._whole, "every ISR to be whole again")
@@ -226,7 +226,7 @@ class Run:
         self.missing = ""
 
     def _none(self, late: Callable[[Run], str]) -> bool:
-        """Whether nobody is `late`; looks now and then."""
+        """Whether no component is `late`; checks now and then."""
         self._looks += 1
         if self._looks % LATE_EVERY:
             return False

@@ -1,7 +1,7 @@
 """The story of each partition, and of the quorum: what happened to it, kept short while a seed runs.
 
-Told of what the checkers' followers see (:mod:`barnabas.sim.checkers.replica_logs` and
-:mod:`~barnabas.sim.checkers.quorum_logs`). Entries are tuples until somebody wants to read them.
+The checkers report what their followers see (:mod:`barnabas.sim.checkers.replica_logs` and
+:mod:`~barnabas.sim.checkers.quorum_logs`). Entries are tuples, formatted only when the story is printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Entry = tuple[float, str, tuple[Any, ...]]
 
 
 class Story(Rule):
-    """Of all partitions of one run; `quorum` is told of the metadata log."""
+    """Of all partitions of one run; `quorum` receives what happens to the metadata log."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -50,7 +50,7 @@ class Story(Rule):
         named = [name for name in self._entries if _speaks_of(text, name)]
         return max(named, key=len, default=DIRECTORY)
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- what the checkers report ----------------------------------------------------------------
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         self.note(replica.name, "n{} appends {}", replica.node.id, link)

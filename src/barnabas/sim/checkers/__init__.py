@@ -63,8 +63,8 @@ def checkers_after_loss() -> list[Checker]:
 
 
 def all_checkers(history: History, story: Story) -> list[Checker]:
-    """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
-    is told what happens, so that a failure can be told."""
+    """A fresh one of each, for one run. `history` holds what clients were promised and asked for. The
+    checkers record in `story` what happens, so that a failure can be explained."""
     last_members, owners = LastMembers(), OneOwnerPerGeneration()
     reassignments = ReassignmentsKeepMinIsr(
         story.on_change,

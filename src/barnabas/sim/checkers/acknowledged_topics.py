@@ -1,5 +1,5 @@
-"""What the controller acknowledged is there: a topic whose creation was answered, until somebody asks to
-delete it, in the committed metadata of every broker that has come as far.
+"""A topic whose creation the controller acknowledged is in the committed metadata of every broker that has
+applied the creation's offset, until a client asks to delete the topic.
 
 The answer to a creation rests on the commit of its records; a controller that answers earlier, and dies,
 takes the topic with it.

@@ -1,5 +1,5 @@
-"""No request ends in a fault of the program, and no frame of a node or client is one that another cannot
-read: whoever asks would be told UNKNOWN_SERVER_ERROR, or lose the connection, and try again."""
+"""No request ends in a fault of the program, and every frame of a node or client can be read by its peer.
+Otherwise the client receives UNKNOWN_SERVER_ERROR, or loses the connection, and retries."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Link:
         self.epoch = epoch
         self.previous = previous
         self.following: list[Link] = []
-        """Every link that stands behind this one in some log: mostly one."""
+        """Every link that follows this one in some log: mostly one."""
         self.holders: set[int] = set()
         """Nodes that have had it; a power loss may have taken it from them since."""
         self.header = header
@@ -54,7 +54,7 @@ class Link:
         """The batch itself."""
 
     def found_in(self, data: bytes, position: int) -> Link | None:
-        """The link of the batch at `position` in `data`, behind this one; None where nobody had it yet."""
+        """The link of the batch at `position` in `data`, behind this one; None where no replica had it."""
         for link in self.following:
             if data.startswith(link.data, position):
                 return link
@@ -85,7 +85,7 @@ class LogVersions:
         self.committed: dict[int, Link] = {}
         """End offset → the link that was committed there."""
         self.high_watermark = -1
-        """The largest end offset that anybody called committed."""
+        """The largest end offset that any replica called committed."""
         self.committed_by: dict[int, Link] = {}
         """Leader epoch → the last link that its leader called committed."""
 
@@ -97,8 +97,8 @@ class LogVersions:
         return found
 
     def add(self, previous: Link, header: BatchHeader, data: bytes) -> Link:
-        """A batch behind `previous` that nobody had there before. Raises :class:`Violation` where the same
-        epoch ended another batch at the same offset, or holds another history before it."""
+        """A batch behind `previous` that no replica had there before. Raises :class:`Violation` where the
+        same epoch ended another batch at the same offset, or holds another history before it."""
         end, epoch = header.next_offset, header.leader_epoch
         made = Link(header.base_offset, end, epoch, previous, header, data)
         previous.following.append(made)
@@ -137,7 +137,7 @@ def _parting(one: Link, other: Link) -> str:
 
 
 class HeldLog:
-    """One replica's chain as it stands, and how to bring it up to date."""
+    """One replica's chain as of the last check, and how to bring it up to date."""
 
     __slots__ = (
         "_log",
@@ -190,13 +190,13 @@ class HeldLog:
         """Whether `link` is in the chain, or lies before where it begins."""
         first = self.chain[0]
         if first.previous is None and first.start > 0:
-            return True  # nobody knows what was before: it cannot be compared
+            return True  # what was before is unknown: it cannot be compared
         return link.end < first.end or self.at(link.end) is link
 
     # -- following the log -----------------------------------------------------------------------
 
     def follow(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link], list[Link]]:
-        """Take up what changed: (links dropped, links added, those of them that nobody had before)."""
+        """Take up what changed: (links dropped, links added, those of them that no replica had)."""
         chain = self.chain
         if (
             log is self._log
@@ -258,11 +258,11 @@ class HeldLog:
         self.chain, self._positions, self._segments = [link], [0], [-1]
 
     def _forget_positions(self) -> None:
-        """Files may have been made anew: the next read looks for its place."""
+        """Files may have been replaced: the next read looks up its position again."""
         self._segments[-1] = -2
 
     def _move_start(self, log: PartitionLog) -> list[Link]:
-        """The log begins elsewhere: old batches are gone, or it was begun anew behind its end."""
+        """The log start moved: old batches are gone, or the log was restarted behind its end."""
         start = self._start = log.log_start_offset
         known = self.versions.committed.get(start)
         held = self.at(start)
@@ -275,14 +275,14 @@ class HeldLog:
         if began_anew:
             self._restart(self.versions.root(start))
         elif known is not None and held is not None and held.end == start:
-            # What is left before it may be of a leader that lost: nobody compares it, nor reads it.
+            # Batches left before it may be of a leader that lost: they are not compared, nor read.
             self._restart(known)
         else:
             self._restart(self._known_at(min(start, log.segments[0].base_offset)))
         return dropped
 
     def _known_at(self, offset: int) -> Link:
-        """Where a chain goes on that begins at `offset`."""
+        """The link from which a chain continues that begins at `offset`."""
         return self.versions.committed.get(offset) or self.versions.root(offset)
 
     def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
@@ -297,7 +297,7 @@ class HeldLog:
         return added, new
 
     def _segment_at(self, log: PartitionLog) -> int:
-        """The segment in which what follows the chain's last link stands."""
+        """The segment that holds what follows the chain's last link."""
         last = log.segments[-1].base_offset
         if self._segments[-1] == last:
             return -1

@@ -24,7 +24,7 @@ class CommittedOffsetsStay(Checker):
         self._epochs = array("i")
         """By partition of the offsets topic: the newest leader epoch seen on any node."""
         self._topic_id, self._as_of = ZERO_UUID, -1
-        """Which one that is, by the newest metadata seen: operators may have it made anew."""
+        """That topic's id, by the newest metadata seen: an operator may have it recreated."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self._note_epochs(cluster)

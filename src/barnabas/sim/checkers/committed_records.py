@@ -1,9 +1,9 @@
 """Invariants 6 and 7: what a high watermark has covered is on every member of the ISR, and stays.
 
-Whoever calls an offset committed must hold there what everybody else holds; a leader's high watermark
-rests on what each ISR member has had; who leads has everything committed (unless it was elected
-uncleanly); who cuts its log cuts nothing committed. A machine that lost its power may have lost
-anything: it counts as a holder of what it had, for the cluster must do without it by itself.
+A replica that calls an offset committed must hold there what every other replica holds. A leader's high
+watermark rests on what each ISR member has had. A leader has everything committed (unless it was elected
+uncleanly). A replica that truncates its log removes nothing committed. A machine that lost its power may
+have lost anything; it still counts as a holder of what it had, for the cluster must cope with that loss.
 """
 
 from __future__ import annotations

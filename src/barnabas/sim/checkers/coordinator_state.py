@@ -1,5 +1,5 @@
-"""Invariant 11 at the end: who leads a partition of the offsets topic coordinates its groups, and knows of
-them what the log says, read anew from its first byte."""
+"""Invariant 11 at the end: the leader of a partition of the offsets topic coordinates its groups, and its
+state equals the log, which this checker reads again from its first byte."""
 
 from __future__ import annotations
 

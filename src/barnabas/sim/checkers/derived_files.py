@@ -37,8 +37,8 @@ def _check(where: str, node: SimNode, log: PartitionLog) -> None:
             f" {log.segments[0].base_offset} to {log.log_end_offset}"
         )
     end, producers = log.segments[0].base_offset, LastBatches()
-    # A power loss may take back how far the log's start had moved, and what went with it is durable: what
-    # stands below the first epoch that is known was deleted already (seed 149).
+    # A power loss may take back how far the log's start had moved, while the deletions that went with it
+    # are durable: batches below the first known epoch were deleted already (seed 149).
     epochs = log.epochs.entries()
     deleted_to = max(log.log_start_offset, epochs[0][1] if epochs else 0)
     for segment in log.segments:

@@ -1,8 +1,8 @@
-"""What expires of committed offsets had to: nobody is in the group who reads the topic, and the retention is
-over, or the time that the client itself has given.
+"""A committed offset expires only when it must: no member of the group reads the topic, and the retention
+is over, or the time that the client itself has given.
 
-Listens to each coordinator where it decides so. What expired may be gone from then on, as where somebody
-deletes it (:mod:`barnabas.sim.offset_commits`), and is once that is committed.
+Listens to each coordinator where it decides so. From then on an expired offset may be gone, as where a client
+deletes it (:mod:`barnabas.sim.offset_commits`); once the expiry is committed, it is gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A feature's level moves only where somebody asked for that level, and every registered node supports it;
+"""A feature's level moves only where a client asked for that level, and every registered node supports it;
 metadata.version never goes down past a level that brought records which an older node cannot read."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from barnabas.sim.history import Violation
 from barnabas.types import OFFSETS_TOPIC, TopicPartition, Uuid
 
 Generation = tuple[str, int, Uuid]
-"""Of a group; they begin anew where the groups' topic does."""
+"""Of a group; generations begin again at 1 where the offsets topic is recreated."""
 
 
 class OneOwnerPerGeneration(Checker):

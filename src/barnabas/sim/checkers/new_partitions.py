@@ -31,7 +31,7 @@ class NewPartitions(RecordRule):
         if len(set(record.replicas)) < len(record.replicas):
             raise Violation(f"{where}: two replicas on one broker: {record.replicas}")
         if topic is not None and topic.has(record.partition_id):
-            return  # not new: it goes on in a later epoch in a quorum that was recovered
+            return  # not new: it continues in a later epoch of a recovered quorum
         if record.leader not in record.isr or not set(record.isr) <= set(record.replicas):
             raise Violation(f"{where}: made with leader {record.leader}, ISR {record.isr}")
         for broker in record.replicas:

@@ -1,7 +1,7 @@
 """Log matching of partitions: equal offset and leader epoch mean an equal batch, and equal ones before.
 
-Raised by :meth:`~barnabas.sim.checkers.chains.LogVersions.link` when a batch is appended anywhere; here
-stands what goes with it: leader epochs do not go back within a log, and offsets leave no gap.
+:meth:`~barnabas.sim.checkers.chains.LogVersions.link` checks this when a replica appends a batch. This
+checker adds the rest: leader epochs do not go back within a log, and offsets leave no gap.
 """
 
 from __future__ import annotations

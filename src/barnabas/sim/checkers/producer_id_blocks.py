@@ -1,5 +1,5 @@
-"""Blocks of producer ids never overlap: each begins where the one before it ended, whoever decides and
-whichever broker asks. (That no two clients get the same id, the history sees itself.)"""
+"""Blocks of producer ids never overlap: each begins where the one before it ended, whichever controller
+decides and whichever broker asks. (The history checks that no two clients get the same id.)"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProducerIdBlocks(RecordRule):
                 f" {record.next_producer_id}, and {image.next_producer_id} were given out before"
             )
         if record.broker_id < 0:
-            return  # nobody's: a quorum that was recovered passes over what may have been given out
+            return  # no broker's: a recovered quorum skips what may have been given out
         broker = image.brokers.get(record.broker_id)
         if broker is None or broker.epoch != record.broker_epoch:
             raise Violation(

@@ -1,7 +1,7 @@
 """Invariant 9, from the logs themselves: an idempotent producer's sequences leave no duplicate and no gap.
 
 Each batch that no replica had before is compared with the last one of the same producer in the chain
-before it: the same epoch goes on with the next sequence number, a newer one begins with 0, an older one
+before it: the same epoch continues with the next sequence number, a newer one begins with 0, an older one
 never comes. A first batch may have any number only where the log does not begin at offset 0. Where the
 leader's date says that it may have forgotten the producer (``producer.id.expiration.ms``), any number may
 follow, and of that partition nothing is promised of once and order any more.

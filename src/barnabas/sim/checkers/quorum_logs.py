@@ -17,7 +17,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
 VERIFY_EVERY = 5_000
-"""After so many looks one replica's log is read anew from its first byte."""
+"""After so many checks one replica's log is read again from its first byte."""
 
 
 def log_of(quorum: RaftNode) -> PartitionLog:
@@ -62,7 +62,7 @@ class QuorumMember:
         self.durable = 0
         """What it has said to be on its disk, as an end offset."""
         self.voters: list[int] = []
-        """By which it went at the look before; nobody where it has been started since."""
+        """The voter set it used at the check before; empty where it was started since."""
 
     @property
     def where(self) -> str:
@@ -76,7 +76,7 @@ class QuorumRule:
         """The replica counts everything up to `link` as committed."""
 
     def on_committed(self, logs: QuorumLogs, cluster: SimCluster, link: Link) -> None:
-        """`link` was committed, for the first time that anybody said so. In order, without a gap."""
+        """A replica counts `link` as committed, and no replica did before. In order, without a gap."""
 
     def at_end(self, cluster: SimCluster) -> None:
         """Everything has healed."""

@@ -4,7 +4,7 @@ The committed metadata log is replayed record by record into an image of the che
 step is missed between two looks. A step that takes replicas away completes a reassignment (then every
 replica that was added is in the ISR, and min ISR holds), cancels one (then what is left is what was there
 before it began), puts another one in its place that is complete at once, or is complete at once itself
-(then nobody is new who is not in sync). Where everything has healed
+(then every new replica is in sync). Where everything has healed
 no reassignment may be left over: the last half of "can always be completed".
 """
 
@@ -35,7 +35,7 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         on_change: OnChange = lambda offset, before, after, record: None,
         rules: Iterable[RecordRule] = (),
     ) -> None:
-        """`on_change` is told of every change of a partition, `rules` of every record."""
+        """`on_change` receives every change of a partition, `rules` every record."""
         self._on_change = on_change
         self._rules = RecordRules(rules)
         self.image = MetadataImage(track_changes=False)

@@ -22,9 +22,9 @@ from barnabas.types import Uuid
 
 Key = tuple[Uuid, int]
 LookedAt = tuple[list[Partition], list[tuple[Partition, "Watched"]]]
-"""A node's replicas, and each with how it was when it was last looked at."""
+"""A node's replicas, and each with its state at the last check."""
 VERIFY_EVERY = 4_000
-"""After so many looks one replica's log is read anew from its first byte."""
+"""After so many checks one replica's log is read again from its first byte."""
 
 
 class Watched:

@@ -1,9 +1,9 @@
-"""A throttle holds nobody back but the replicas that it is for: those that the topic names, on a broker with
-a rate, outside of the ISR. Everybody else replicates as if there were none. (That they go on when it is
-lifted shows in the end, when every ISR must be whole.)
+"""A throttle holds back only the replicas that it is for: those that the topic names, on a broker with a
+rate, outside of the ISR. Every other replica replicates as if there were no throttle. (That the throttled
+ones continue when it is lifted shows in the end, when every ISR must be whole.)
 
-Listens to each broker's throttle from outside, where it says that somebody waits; whether that is so is
-worked out here anew from the metadata.
+Listens to each broker's throttle from outside, where it reports a replica that waits. Whether that replica
+may be throttled is computed here independently, from the metadata.
 """
 
 from __future__ import annotations

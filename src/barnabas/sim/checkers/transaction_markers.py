@@ -46,8 +46,8 @@ class TransactionMarkers(Rule):
 
 
 def transactions_in(chain: list[Link], mark: int) -> tuple[set[tuple[int, int]], int | None]:
-    """((producer id, first offset) of those aborted, where the first undecided one begins), of what
-    stands before `mark`."""
+    """((producer id, first offset) of each aborted transaction, the first offset of the first undecided one),
+    of the batches before `mark`."""
     begun: dict[int, int] = {}
     aborted: set[tuple[int, int]] = set()
     for link in chain:

@@ -50,8 +50,8 @@ class Budget:
         """That may take replicas away, and of which the metadata say nothing yet."""
 
     def image(self) -> MetadataImage | None:
-        """The newest metadata of which anybody ever knew that they are committed; None while no broker
-        has them."""
+        """The newest metadata that any node ever knew to be committed; None while no running broker has
+        them."""
         nodes = [node.node for node in self.cluster.up() if node.node is not None]
         known = [node.quorum.high_watermark for node in nodes]
         if not self.history_is_lost:
@@ -142,7 +142,7 @@ class Budget:
         )
 
     def held_by_others(self, node: SimNode, partition: str) -> int:
-        """Up to which offset somebody else in ISR or ELR has a log of `partition`; -1 where nobody has."""
+        """The largest log end of `partition` on other members of ISR and ELR; -1 where none has a log."""
         image, ends = self.image(), [-1]
         for other in self.cluster.up():
             broker = other.node.broker if other.node is not None and other is not node else None
@@ -170,8 +170,8 @@ class Budget:
         self._gone.append((disk, path))
 
     def rots(self) -> bool:
-        """Whether damage is left that nobody has mended or thrown away."""
-        # Once its node is up something of one byte stands in for a segment, until that is mended.
+        """Whether damage is left that no node has repaired or discarded."""
+        # Once its node is up a file of one byte replaces a segment, until that is repaired.
         self._gone = [(disk, path) for disk, path in self._gone if len(disk.content(path)) < 2]
         if any(disk.content(path) for disk, path in self._gone):
             return True

@@ -30,7 +30,7 @@ def clock_drift(s: Strike) -> bool:
 
 
 def pause(s: Strike) -> bool:
-    """A process stands still; its connections stay open."""
+    """A process is paused; its connections stay open."""
     node = s.any_node()
     if node is None or node.process is None:
         return False

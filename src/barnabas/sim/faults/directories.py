@@ -15,7 +15,7 @@ from barnabas.wire.messages.alter_replica_log_dirs_request import (
 )
 
 LOOKS_MS, LOOKS_MAX = 1.0, 2_000
-"""How often, and how many times at most, somebody looks whether a copy is there."""
+"""How often, and how many times at most, the fault checks whether a copy is there."""
 WAITS_MS = (0.0, 0.0, 2.0, 20.0, 200.0, 600.0)
 """From when a copy is there until it is met."""
 

@@ -1,8 +1,8 @@
 """Disks that fail: once, for good, for lack of room; and what becomes of them.
 
-A node whose only directory fails ends itself and is started again by whoever supervises it; one that has
-others goes on without it. A directory that fails for good is repaired with what is on it, or replaced
-by an empty one, within the budget.
+A node whose only directory fails ends itself, and its supervisor restarts it; a node that has other
+directories continues without the failed one. A directory that fails for good is repaired with its contents,
+or replaced by an empty one, within the budget.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.injection import Strike
 
 ROTS = (".log", ".index", ".timeindex", ".snapshot")
-"""What of a replica's files `rot_at_rest` hits. Not its leader epochs: digits without a checksum, as in
-Kafka, so that nobody can tell another digit from the right one (seed 107236)."""
+"""Which of a replica's files `rot_at_rest` hits. Not its leader epochs: they are digits without a checksum,
+as in Kafka, so that no node can tell a wrong digit from the right one (seed 107236)."""
 
 
 def disk_error(s: Strike) -> bool:
@@ -66,8 +66,8 @@ def disk_full(s: Strike) -> bool:
 def rot(s: Strike) -> bool:
     """A process is killed, and while it is away a bit flips in a full segment of one replica, below its high
     watermark: in the log or in an index. Others hold the same records and give them back. Mostly it hits
-    what this replica is preferred to serve, so that somebody reads it. (What a running process wrote itself
-    it believes: it is in memory.)"""
+    a partition whose preferred leader is this broker, so that clients read it. (A running process trusts what
+    it wrote itself: it is in memory.)"""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
@@ -82,8 +82,8 @@ def rot(s: Strike) -> bool:
 
 
 def _rot_again(s: Strike, node: SimNode, paths: list[str]) -> None:
-    """A second damage at the same time: in the same replicas, or on another broker, where somebody has all
-    that either of them may lose by it."""
+    """A second damage at the same time: on the same broker, or on another one, where other brokers have all
+    that either of the two may lose by it."""
     others = [other for other in s.cluster.up() if other.id in s.cluster.topology.broker_ids]
     others = [other for other in others if s.budget.others_have_all(node, other)]
     other = s.rng.choice([node, *others])
@@ -117,7 +117,7 @@ def _full_segments(s: Strike, node: SimNode) -> list[str]:
 
 
 def _bit_of_full(s: Strike, node: SimNode, path: str) -> tuple[int, int]:
-    """As `any_bit`; where nothing stands behind the segment, not what nobody is witness to after a kill."""
+    """As `any_bit`; where no segment follows this one, no byte that recovery cannot verify after a kill."""
     position, bit = any_bit(s, node, path)
     disk, directory = node.machine.disk, path.rpartition("/")[0] + "/"
     behind = (other for other in disk.names if other > path and other.startswith(directory))
@@ -170,7 +170,7 @@ def rot_at_rest(s: Strike) -> bool:
         if paths and not node.is_up and s.budget.others_have_all(node):  # they may have gone since
             path = s.rng.choice(paths)
             size = len(disk.content(path))
-            # Of a log the end more often than the rest: what was written last nobody has read back yet.
+            # Of a log the end more often than the rest: no process has read back yet what was written last.
             last = s.rng.random() < 0.5
             position = s.rng.randrange(max(0, size - 300), size) if last else s.rng.randrange(size)
             bit = s.rng.randrange(8)
@@ -185,7 +185,7 @@ def rot_at_rest(s: Strike) -> bool:
 
     def back() -> None:
         node.start()
-        if s.rng.random() < 0.7:  # what it has just found nobody else knows yet
+        if s.rng.random() < 0.7:  # it alone knows yet what it has just found
             killed_ms = s.wait_ms(1, 5, 20, 200)
             s.kill_later(killed_ms, node)
             s.world.after(killed_ms + s.wait_ms(100, 1000), node.start)
@@ -201,8 +201,8 @@ def rot_at_rest(s: Strike) -> bool:
 
 
 def _somebody_has(s: Strike, node: SimNode, path: str, position: int) -> bool:
-    """Whether another one in sync has the batch at `position`: else no crash cuts off what rots there, and
-    nobody can give it back where this replica leads."""
+    """Whether another replica in sync has the batch at `position`. Otherwise no recovery from a crash cuts
+    off what rots there, and no replica can give it back where this one leads."""
     if not path.endswith(LOG) or "-future/" in path:
         return True
     partition = path.rpartition("/")[0].rpartition("/")[2]
@@ -214,8 +214,8 @@ def _somebody_has(s: Strike, node: SimNode, path: str, position: int) -> bool:
 
 
 def not_believed(content: bytes, position: int) -> int:
-    """`position`, or one nearby: nobody is witness to offset and epoch of the batch that comes last in a log
-    of which nobody knows where it ended. What lies behind an earlier flip is not read any more."""
+    """`position`, or one nearby: nothing verifies offset and epoch of the last batch of a log whose end is
+    unknown. What lies behind an earlier flip is not read any more."""
     last = 0
     with contextlib.suppress(CorruptBatchError):
         for batch in iterate(content, crc=True):
@@ -224,8 +224,9 @@ def not_believed(content: bytes, position: int) -> int:
 
 
 def lost_segment(s: Strike) -> bool:
-    """After a clean shutdown all files of a segment of one replica are gone, or its batches alone; not of the
-    one that was written last, nor what nobody else in sync has: nothing could fill it if this one led."""
+    """After a clean shutdown all files of a segment of one replica are gone, or its batches alone. Not of the
+    segment that was written last, nor one that no other replica in sync has: if this replica led, no other
+    could restore it."""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
@@ -267,9 +268,9 @@ def _firsts(paths: list[str]) -> set[str]:
 
 
 def rot_metadata(s: Strike) -> bool:
-    """A process is killed, and while it is away a bit flips in its metadata log. Whoever has a vote is hit
-    only where all other voters have what it has, on disk; it gets that back from them. (With a damaged
-    snapshot a node does not start, and says so.)"""
+    """A process is killed, and while it is away a bit flips in its metadata log. A voter is hit only where
+    all other voters have on disk what it has; it gets that back from them. (With a damaged snapshot a node
+    does not start, and says so.)"""
     node = s.any_node()
     if node is None or not s.budget.may_lose_metadata(node):
         return False

@@ -96,8 +96,8 @@ class Strike:
         self.world.after(self.wait_ms(20, 200, 1500, 6000), node.start)
 
     def when(self, happened: Callable[[], bool], then: Repair, every_ms: float, looks: int) -> None:
-        """`then`, once somebody who looks so often, and so many times at most, finds that it `happened`; not
-        when everything has healed."""
+        """Run `then` once a check finds that it `happened`. The check runs every `every_ms`, `looks` times at
+        most, and not when everything has healed."""
 
         def look(left: int) -> None:
             if self.cluster.is_healed or not left:

@@ -1,4 +1,4 @@
-"""Damage that somebody meets long after it was done: while the node runs, or when it begins to lead."""
+"""Damage that a node finds long after it was done: while the node runs, or when it begins to lead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.sim.faults.injection import Strike
 from barnabas.types import OFFSETS_TOPIC
 
 LOOKS_MS, LOOKS_MAX = 20.0, 300
-"""How often, and how many times at most, somebody looks whether a replica is in sync again."""
+"""How often, and how many times at most, the fault checks whether a replica is in sync again."""
 
 
 def misread_metadata(s: Strike) -> bool:
@@ -65,7 +65,7 @@ def _misread(s: Strike, node: SimNode) -> None:
 
 
 def misread(s: Strike) -> bool:
-    """The disk gives one wrong bit of a batch once, or a few times: to whoever reads it next, a follower or a
+    """The disk gives one wrong bit of a batch once, or a few times, to its next readers: a follower or a
     consumer of what was written last, compaction, a coordinator that loads. Nothing is lost by it."""
     node = s.any_broker()
     if node is None:
@@ -84,7 +84,7 @@ def misread(s: Strike) -> bool:
     if not batches:
         return False
     batch = s.rng.choice(batches[-3:] if s.rng.random() < 0.7 else batches)
-    # What no CRC covers, and the rest of a header, whoever looks for a place believes, as in Kafka.
+    # Not where no CRC covers, nor in the rest of a header: an offset lookup trusts those, as in Kafka.
     places = [*range(CRC_AT, CRC_FROM), *range(HEADER_SIZE, batch.header.size)]
     position, bit = batch.position + s.rng.choice(places), s.rng.randrange(8)
     s.note(f"node {node.id}: bit {bit} of byte {position} of {segment.path} is to be misread")
@@ -99,8 +99,8 @@ def misread(s: Strike) -> bool:
 
 
 def rot_of_coordinator(s: Strike) -> bool:
-    """A follower of a partition of the groups is killed, and while it is away a bit flips in that. When it
-    is in sync again the leader is killed: whoever coordinates next reads what rotted."""
+    """A follower of a partition of the offsets topic is killed, and while it is away a bit flips in its log.
+    When it is in sync again the leader is killed: the next coordinator reads what rotted."""
     image, node = s.budget.image(), s.any_broker()
     if image is None or node is None or not s.budget.may_lose_data(node):
         return False

@@ -1,8 +1,8 @@
 """Deaths in the middle: between two calls of one turn on the disk, or of one background job.
 
-Other faults strike between events, when all that a node does in one turn is done. A process dies anywhere:
-when a file has its new name and the next one not yet, when a log was cut and nobody has noted it, within
-recovery. What is in memory is gone, and nobody has heard of it.
+Other faults strike between events, when a node has completed its turn. A process can die anywhere: when one
+file has its new name and the next one not yet, when a log was truncated and no checkpoint says so, within
+recovery. What was in memory is gone, and no peer has heard of it.
 """
 
 from __future__ import annotations

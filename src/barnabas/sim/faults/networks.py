@@ -47,7 +47,7 @@ def one_way(s: Strike) -> bool:
 
 
 def deaf(s: Strike) -> bool:
-    """One machine hears nobody, or nobody hears it."""
+    """One machine receives nothing from the others, or the others receive nothing from it."""
     hosts = _hosts(s)
     one = s.rng.choice(hosts)
     others = _others(hosts, one)
@@ -107,7 +107,7 @@ def lost_connections(s: Strike) -> bool:
 
 
 def double_connections(s: Strike) -> bool:
-    """Requests to connect arrive twice: the second one is a connection that nobody uses, for a while."""
+    """For a while, requests to connect arrive twice: the second opens a connection that no client uses."""
     conditions = s.cluster.network.conditions
     conditions.double_chance = s.rng.uniform(0.1, 0.7)
     s.note("requests to connect are doubled at random")

@@ -1,4 +1,4 @@
-"""The majority of the voters is lost for good, and somebody makes one that survived the quorum
+"""The majority of the voters is lost for good, and an operator makes one survivor the whole quorum
 (``barnabas quorum recover``)."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from barnabas.sim.world.world import START_WALL_MS
 
 
 def lose_quorum(s: Strike) -> bool:
-    """All voters but one lose their machines, disks and all; they come back empty. The one that is left is
-    recovered offline: of all voters it has the longest log, in which everything is that was committed."""
+    """All voters but one lose their machines, disks included; they come back empty. The survivor is recovered
+    offline: of all voters it has the longest log, which holds everything that was committed."""
     survivor = _survivor(s)
     if survivor is None:
         return False
@@ -26,9 +26,9 @@ def lose_quorum(s: Strike) -> bool:
 
 
 def lose_history(s: Strike) -> bool:
-    """As above, but the one that is left was cut off for a while: what the others committed meanwhile is
-    lost. Brokers that have it end when they hear of the new quorum, and are started again, without their
-    metadata log where that is what they say."""
+    """As above, but the survivor was cut off for a while: what the others committed meanwhile is lost. A
+    broker that has it ends itself when it hears of the new quorum. The supervisor restarts it, without its
+    metadata log where the broker's message asks for that."""
     furthest, active = _survivor(s), s.cluster.active_controller()
     if furthest is None or active is None or active.node is None:
         return False
@@ -65,7 +65,7 @@ def _knows_topics(s: Strike, survivor: SimNode) -> bool:
 
 
 def _start_without_metadata(s: Strike) -> None:
-    """Whoever supervises nodes reads from now on what they say when they end themselves."""
+    """From now on the supervisor of the nodes reads the message with which a node ends itself."""
     supervised = s.cluster.on_halted
 
     def on_halted(node: SimNode) -> None:
@@ -146,7 +146,7 @@ def _recover(s: Strike, node: SimNode) -> None:
         wall_ms,
         "the simulator",
         beyond_what_was_lost,
-        cut_damage=True,  # a crash may have torn the last write, which nobody counted on
+        cut_damage=True,  # a crash may have torn the last write, which was not acknowledged
     )
     for sentence in found.sentences():
         s.note(sentence)

@@ -1,5 +1,5 @@
-"""Reassignments that do not go on as they began: the replicas that a partition had go while new ones arrive,
-and it is called off, or goes elsewhere."""
+"""Reassignments that are disturbed under way: the old replicas die while new ones arrive, and the
+reassignment is cancelled, or replaced by another."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ASK_MS = 4_000.0
 
 def ambush_moves(s: Strike) -> bool:
     """A partition, mostly one of which nothing is promised, moves to other brokers, of which one is down. As
-    soon as somebody has arrived, all that it had before are killed; when the first of them is back, and not
-    in sync, the move is called off, or another one that shares replicas with it takes its place, and one
-    more dies."""
+    soon as one new replica is in sync, all old ones are killed. When the first of them is back, and not in
+    sync, the move is cancelled, or replaced by another one that shares replicas with it, and one more
+    dies."""
     image, brokers = s.budget.image(), list(s.cluster.topology.broker_ids)
     if image is None or len(brokers) < 3 or s.budget.rots():
         return False

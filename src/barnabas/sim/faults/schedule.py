@@ -13,7 +13,7 @@ from barnabas.sim.faults.injection import Repair
 RARER_AFTER = 25
 """After so many strikes they come half as often as at first."""
 SUPERVISOR_MS = 1_000.0
-"""After how long, at most twice this, whoever supervises a node starts it again when it ended itself."""
+"""After how long, at most twice this, the supervisor restarts a node that ended itself."""
 
 
 class FaultSchedule:
@@ -53,7 +53,7 @@ class FaultSchedule:
             self._schedule()
 
     def _schedule(self) -> None:
-        # Ever rarer, so that clients get on in a seed that breaks everything all the time.
+        # Ever rarer, so that clients make progress in a seed that breaks everything all the time.
         delay = self._times.uniform(0.3, 1.7) * self.interval_ms * (1 + self._next / RARER_AFTER)
         self.world.after(delay, self._strike)
 

@@ -23,8 +23,8 @@ WAITS_MS = 6_000.0
 
 def ambush_voters(s: Strike) -> bool:
     """The active controller or every node is killed, and each voter once more right after it has given
-    its vote. It is there again while the election still goes on, which a slow network draws out: several
-    stand in the same epoch, and ask by connections that are new."""
+    its vote. The voter restarts during the same election, which a slow network prolongs: several candidates
+    compete in one epoch, and ask over new connections."""
     leader = s.cluster.active_controller()
     if leader is None:
         return False
@@ -70,7 +70,7 @@ def ambush_leaders(s: Strike) -> bool:
 
 def ambush_controller(s: Strike) -> bool:
     """The active controller is killed when it has decided something that is not committed yet: one of
-    the next decisions, as soon as it stands in the log."""
+    the next decisions, as soon as it is in the log."""
     left = [s.rng.choice([1, 2, 5, 15])]
     ends: dict[int, int] = {}
 
@@ -89,10 +89,10 @@ def ambush_controller(s: Strike) -> bool:
 
 
 def ambush_joining(s: Strike) -> bool:
-    """A broker is killed and comes back. As soon as a leader has asked that it, or any other, may join an
-    ISR, the one that joins stands still, and the quorum takes its time to answer: what is committed
-    meanwhile it does not have. In half of the cases the leader is killed when it knows the answer, or a
-    little before, and who has just joined may be next."""
+    """A broker is killed and comes back. As soon as a leader has asked to add it, or any other, to an ISR,
+    the joining broker is paused, and the quorum answers late: the joining broker lacks what is committed
+    meanwhile. In half of the cases the leader is killed when it knows the answer, or a little before, and
+    the broker that has just joined may lead next."""
     node = s.any_broker()
     if node is None or s.cluster.topology.nodes < 2:
         return False
@@ -178,8 +178,8 @@ def ambush_isr(s: Strike) -> bool:
 
 
 def ambush_power(s: Strike) -> bool:
-    """A machine loses its power, and before anybody has missed it all the others of some ISR are killed. It
-    is the first to be back, a member as far as anybody knows, and has lost what they have."""
+    """A machine loses its power, and before the cluster notices, all other members of some ISR are killed.
+    The machine is the first to be back, a member by all metadata, and has lost what the others have."""
     image, node = s.budget.image(), s.any_broker()
     if image is None or node is None or not s.budget.may_lose_data(node):
         return False
@@ -243,7 +243,7 @@ def _lie_in_wait(
             left[0] -= 1
             s.count("ambushes")
             s.note(f"node {node.id} is ambushed")
-            # In an event of its own: whoever runs now is not pulled from under its own feet.
+            # In an event of its own: the process that runs now must not die within its turn.
             s.kill_later(0.0, node)
             world.after(s.wait_ms(*back_ms), node.start)
         return not left[0]

@@ -13,9 +13,9 @@ APART_MS = 5.0
 
 
 def ambush_surveys(s: Strike) -> bool:
-    """Every broker is killed and comes back in its own time, so that nobody is in sync and all have to be
-    asked. While the active controller does so, a few times, one of those asked stands still, cannot be heard,
-    or dies and comes back, or the controller dies."""
+    """Every broker is killed and comes back in its own time, so that no replica is in sync and the controller
+    has to ask all of them. A few times during that survey one of those asked is paused, cannot be heard, or
+    dies and comes back, or the controller dies."""
     image, brokers = s.budget.image(), s.cluster.topology.broker_ids
     if image is None or not image.elr_enabled or len(brokers) < 2:
         return False

@@ -1,4 +1,4 @@
-"""A long run of seeds, kept in a file: interrupted, it goes on where it stopped; a failure does not end it.
+"""A long run of seeds, kept in a file: interrupted, it resumes where it stopped; a failure does not end it.
 
 The file has a line of JSON per chunk of seeds, after a first one that says which run it is: the source that
 is played, the first seed and how many. A line that was not written whole is a chunk that was not played.

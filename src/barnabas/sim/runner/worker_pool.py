@@ -1,7 +1,7 @@
-"""The processes that play seeds for whoever asked.
+"""The worker processes that play seeds for their parent.
 
-Each plays a few and ends: what they leave behind goes with it, instead of being looked for after each seed (a
-tenth of its time). They are forked, where the system can do that, from a process that has nothing open and
+Each plays a few and ends: its garbage ends with it, instead of being collected after each seed (a tenth of
+the seed's time). Workers are forked, where the system can do that, from a process that has nothing open and
 has played a few seeds itself.
 """
 
@@ -40,7 +40,7 @@ class _Worker(Generic[Work]):
 
     def give(self, given: tuple[int, Work]) -> None:
         self.given, self.more = given, self.more - 1
-        with suppress(BrokenPipeError):  # it is lost, which whoever waits for its answer hears
+        with suppress(BrokenPipeError):  # it is lost: the waiting caller learns that
             self.connection.send(given[1])
 
     def take(self) -> Any:
@@ -124,8 +124,8 @@ def _context() -> Any:
 
 
 def _work(connection: Connection, play: Callable[[Any], Any]) -> None:
-    """A worker's life: plays what it is given until there is no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends it
+    """A worker's life: it plays what it receives until there is no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     _end_with_parent()
     with suppress(EOFError):
         while True:
@@ -133,7 +133,7 @@ def _work(connection: Connection, play: Callable[[Any], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Where whoever asked is killed, nobody would hear what a worker finds."""
+    """End with the parent: when it is killed, no process receives what a worker finds."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -193,7 +193,7 @@ async def give_up_broker(o: Operator) -> None:
 
 
 async def take_producer_id(o: Operator) -> None:
-    """An id that nobody else may get."""
+    """An id that no other client may get."""
     answer = await o.ask(lambda: InitProducerIdRequest(transactional_id=None))
     if answer.error_code:
         raise KafkaError(code_of(answer.error_code))
@@ -273,5 +273,5 @@ ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "looks up times": look_up_times,
 }
 NOT_WHERE_DATA_IS_LOST = ("switches ELR off", "gives up brokers")
-"""Without ELR the last member of an ISR leads again whatever it lost; and whoever gives a broker up gives
-up the copies that it has. Both are fair only where no fault takes another one."""
+"""Without ELR the last member of an ISR leads again whatever it lost; and an operator that gives a broker up
+gives up the broker's copies. Both are fair only where no fault takes another copy."""

@@ -17,7 +17,7 @@ OLDEST: Newest = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,
     ApiKey.LIST_OFFSETS: 1,
-    ApiKey.METADATA: 4,  # nobody makes topics by asking for them
+    ApiKey.METADATA: 4,  # no client creates topics by asking for them
     ApiKey.OFFSET_COMMIT: 2,
     ApiKey.OFFSET_FETCH: 2,
     ApiKey.FIND_COORDINATOR: 0,
@@ -80,6 +80,6 @@ def _any(rng: Rng) -> Newest:
         key: rng.randrange(least, API_SCHEMAS[key].max_stable_version + 1)
         for key, least in OLDEST.items()
     }
-    if bounds[ApiKey.METADATA] < IDS_SINCE:  # whoever hears of no ids asks by name
+    if bounds[ApiKey.METADATA] < IDS_SINCE:  # a client that learns no topic ids asks by name
         bounds |= {key: min(bounds[key], highest) for key, highest in BY_NAME.items()}
     return bounds

@@ -1,5 +1,5 @@
-"""What members of groups do beside reading: they seek back, pause, subscribe anew, or stand still for so long
-that their group goes on without them."""
+"""What members of groups do beside reading: they seek back, pause, change their subscription, or block for so
+long that their group continues without them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
 
 EPOCHS_SINCE = {ApiKey.METADATA: 7, ApiKey.FETCH: 9}
-"""Before these nobody hears of leader epochs, and nobody names them (KIP-320)."""
+"""Below these versions clients neither learn leader epochs nor send them (KIP-320)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ConsumerClient:
             self.client.tasks.start(self._look_again())
 
     async def _look_again(self) -> None:
-        """Whoever raised when there was something to take comes back to it."""
+        """Take again what is there: a callback that raised may have left records behind."""
         while True:
             await self.client.tasks.sleep(100.0)
             try:
@@ -262,7 +262,7 @@ class FinalRead:
     def __init__(self, cluster: SimCluster, topic: str, partitions: int) -> None:
         self.client = cluster.client("final")
         self.found: dict[int, dict[int, bytes]] = {p: {} for p in range(partitions)}
-        # Records may still be deleted while it reads: then it goes on where they begin, not at the end.
+        # Records may still be deleted while it reads: then it continues at the log start, not at the end.
         settings = ConsumerSettings(auto_offset_reset="earliest")
         self.consumer = Consumer(self.client, None, settings, on_data=self._take)
         self.consumer.assign({TopicPartition(topic, p): EARLIEST for p in range(partitions)})

@@ -1,9 +1,10 @@
 """A consumer's half of a fetch session, as Apache Kafka's clients have it (KIP-227), and what a broker may
 answer to it.
 
-A full request names everything and begins a session; those that follow name what is new or moved, and what
-is wanted no more. A full answer names every partition of its request; an incremental one none that is not of
-the session. Only who errs in the epoch, or goes on by names where it began with ids, is told so.
+A full request names every partition and begins a session; the following requests name the partitions that are
+new or whose position moved, and those that the client no longer wants. A full response names every partition
+of its request; an incremental one names no partition outside of the session. A client receives an error only
+where it errs in the epoch, or continues with names a session that began with ids.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Groups without members, whose offsets an operator keeps by hand: commits them, deletes some, deletes the
-group. What was acknowledged is so, whoever coordinates next and however its log was compacted."""
+group. What was acknowledged holds, whichever broker coordinates next and however its log was compacted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def keep_briefly(o: Operator) -> None:
 
 
 async def read_briefly(o: Operator) -> None:
-    """A member takes a little and leaves its group, in which nobody is any more."""
+    """A member takes a little and leaves its group, which then has no members."""
     group, commits = f"{o.name}-passing", o.workload.history.commits
     commits.by_hand.add(group)
     settings = ConsumerSettings(auto_offset_reset="earliest", group=GroupMemberSettings())
@@ -139,8 +139,8 @@ async def delete_group(o: Operator) -> None:
 
 
 async def remake_offsets_topic(o: Operator) -> None:
-    """What all groups committed goes, and who they are; the next who looks for a coordinator has the topic
-    made anew."""
+    """All groups lose their committed offsets and their members; the next client that looks for a coordinator
+    has the topic recreated."""
     cluster, history = o.workload.cluster, o.workload.history
     history.on_groups_gone()
     history.commits.may_go += 1

@@ -1,5 +1,5 @@
-"""What operators do while clients work: topics come and go, replicas move, leaders are preferred, settings
-change, old records are deleted, and somebody looks.
+"""What operators do while clients work: they create and delete topics, move replicas, elect preferred
+leaders, change settings, delete old records, and describe the cluster.
 
 An operator does one thing after the other; a refusal or a time-out is an answer like any other.
 """
@@ -117,7 +117,7 @@ class Operator:
 
 
 async def create_topic(o: Operator) -> None:
-    """One with partitions of its own that nobody writes to."""
+    """One with partitions of its own that no client writes to."""
     o.made += 1
     name = f"{o.name}-{o.made}"
     o.temporary.append(name)

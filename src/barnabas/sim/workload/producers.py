@@ -38,9 +38,9 @@ class ProducerPlan:
     """Padding behind what makes a value unique."""
     codec: Codec = Codec.NONE
     keys: int = 0
-    """Of how many keys each record has one; 0: none has a key."""
+    """From how many keys each record gets one; 0: records have no key."""
     raises: float = 0.0
-    """How often it raises when it is told what became of a record."""
+    """How often the callback raises that receives the outcome of a record."""
 
 
 class ProducerClient:

@@ -1,8 +1,8 @@
 """Readers of a seed that fetch by sessions, as consumers of Apache Kafka do: all partitions from their
 leaders or, where they please, from followers (KIP-392), without a group.
 
-What they read is judged as what groups read; beyond that no record may come that the answer itself says is
-not committed, and nobody may be told out of range where nothing was deleted.
+The history checks what they read like what groups read. Beyond that, no response may hold a record that it
+says itself is not committed, and no reader may receive OFFSET_OUT_OF_RANGE where nothing was deleted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MISTAKES = {
     "epoch": (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     "kind": (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
 }
-"""What a client may do wrong, and how it is told so."""
+"""What a client may do wrong, and the errors that it then receives."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class ReaderClient:
     # -- what clients do wrong -------------------------------------------------------------------
 
     async def _slip(self, node: int, session: ReaderSession) -> ReaderSession:
-        """Ends the session, forgets it, begins it anew, or errs in it, which may not harm it."""
+        """Ends the session, forgets it, begins it again, or errs in it, which must not harm it."""
         what = self.rng.choice(["ends", "forgets", "begins", "epoch", "epoch", "kind"])
         if what == "ends":
             await self._ask(node, session.end(), session.version)
@@ -210,7 +210,7 @@ class ReaderClient:
     # -- what comes ------------------------------------------------------------------------------
 
     async def _take(self, node: int, session: ReaderSession, response: FetchResponse) -> bool:
-        """Whether somebody refused."""
+        """Whether the broker refused any partition."""
         refused = False
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)

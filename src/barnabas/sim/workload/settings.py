@@ -23,7 +23,7 @@ STRICT_TOPIC = "events"
 
 
 async def change_lists(o: Operator) -> None:
-    """Replicas are added to those that are throttled, where somebody throttles, and taken away."""
+    """Adds replicas to the list of throttled ones, and removes them; it matters where a rate is set."""
     topic, partition = o.any_partition()
     broker = o.rng.choice(list(o.workload.cluster.topology.broker_ids))
     side, operation = o.rng.choice(["leader", "follower"]), o.rng.choice([APPEND, SUBTRACT])

@@ -128,7 +128,7 @@ class Processor:
         return None
 
     async def _look(self, position: int) -> None:
-        """What is committed is stable once it can be read, whoever has committed more since."""
+        """The stable offset is this one, or what another producer committed later."""
         found = await stable_offset(self.client, self.plan.transactional_id)
         history = self.workload.history
         if found < position and not (history.is_lost or history.groups_are_gone):
@@ -167,7 +167,7 @@ class Processor:
         self.workload.cluster.world.totals["transactions committed"] += 1
 
     async def _haunt(self, producer: TransactionalProducer, attempt: Attempt) -> None:
-        """Who was replaced does not know it, and goes on with what it began."""
+        """A producer that was replaced does not know it, and continues its transaction."""
         await self.client.tasks.sleep(self.rng.uniform(0, 1.5) * self.plan.timeout_ms)
         try:
             if self.rng.random() < 0.5:

@@ -85,7 +85,7 @@ class Workload:
         """Name → partitions, of topics whose creation was acknowledged."""
         self.stopped = False
         self.remade: list[RemadeTopic] = []
-        """Topics that were made anew while somebody read them."""
+        """Topics that were recreated while a consumer read them."""
         self.admin = cluster.client("admin")
         for topic in plan.topics:
             history.promises[topic.name] = topic.promise
@@ -153,7 +153,7 @@ class Workload:
             await self.admin.tasks.sleep(200)
 
     def stop_producing(self) -> None:
-        """What is under way goes on; each producer sends one last record to each of its partitions,
+        """What is under way continues; each producer sends one last record to each of its partitions,
         which must be answered as well."""
         self.stopped = True
         for producer in self.producers:

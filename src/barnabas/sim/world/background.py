@@ -1,8 +1,8 @@
 """Blocking work of a simulated process: in order per queue, each job at virtual instants of its own.
 
-What a thread may do to its owner happens here: jobs of different queues overtake each other, one hangs while
-others go on, the node hears of an end long after it or when the next job of the queue is over as well, and
-some jobs go on step by step while the node does other things (:mod:`barnabas.sim.world.stepping`).
+What a thread may do to its owner happens here: jobs of different queues overtake each other; one hangs while
+others continue; the node hears of a job's end long after it, or when the next job of the queue is over as
+well; and some jobs run step by step while the node does other things (:mod:`barnabas.sim.world.stepping`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SYNC_MS_MAX = 1.5
-"""Of a disk that nobody slows down."""
+"""Of a disk that no fault slows down."""
 HANG_RATES = (0.0, 0.0, 0.0, 0.01, 0.1)
 HANG_MS = (10.0, 100.0, 600.0)
-"""How many jobs of a queue hang in one life or another, while others go on, and for how long."""
+"""How many jobs of a queue hang in one life or another, while others continue, and for how long."""
 LATE_RATES = (0.0, 0.0, 0.3, 1.0)
 """Of how many jobs the node hears long after they have done what they do, and not soon."""
 EAGER_RATES = (0.0, 0.0, 0.5)
 """How often the next job of a queue is over before the node has taken up what the one before it gave."""
 STEP_RATES = (0.0, 0.0, 0.03, 0.2)
-"""How many jobs go on step by step, while the node does other things."""
+"""How many jobs run step by step, while the node does other things."""
 STOP_RATES = (0.1, 0.5, 1.0)
 """Before how many of its calls on the disk such a job stops."""
 STEP_MS = (0.1, 2.0, 20.0)
@@ -53,7 +53,7 @@ class SimBackground:
         self._step_rate = pace.choice(STEP_RATES) if differs else 0.0
         self._stop_rates: tuple[float, ...] = STOP_RATES
         self.stopped: list[SteppedJob] = []
-        """Jobs that go on later."""
+        """Jobs that continue later."""
         self._hang_rates: dict[str, float] = {}
         """By queue."""
 
@@ -75,7 +75,7 @@ class SimBackground:
         result: Any
         try:
             result = job()
-        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
+        except Exception as error:  # noqa: BLE001 - it goes to the caller
             result = error
         done(result)
 
@@ -116,7 +116,7 @@ class SimBackground:
             return
         try:
             result: Any = job()
-        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
+        except Exception as error:  # noqa: BLE001 - it goes to the caller
             result = error
         finish(result)
 
@@ -131,7 +131,7 @@ class SimBackground:
     def _go_on(
         self, job: SteppedJob, step_ms: float, stop_rate: float, finish: Callable[[object], None]
     ) -> None:
-        """`job` goes on until it stops again."""
+        """Let `job` run until it stops again."""
         process, random = self._process, self._pace.random
 
         def maybe_stop() -> None:

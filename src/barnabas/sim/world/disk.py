@@ -9,10 +9,10 @@ Names are kept in a journal, as file systems do: a power loss keeps some prefix 
 since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *file* makes no name durable.
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
-`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back, and
-:meth:`SimDisk.misread` in what one read gives; `on_change` lets a
-process die between two of its calls; `cold_read_rate` makes reads that may not block come back empty-handed,
-as those of a file do after a power loss until somebody has waited for it. What happened is in `totals`.
+`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a stored bit silently, and
+:meth:`SimDisk.misread` flips one in what a read returns; `on_change` lets a process die between two of its
+calls; `cold_read_rate` makes reads that may not block return nothing, as those of a file do after a power
+loss until a blocking read has loaded it. What happened is in `totals`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class SimDisk:
         self.calls = 0
         """Calls that can fail, so far."""
         self.is_troubled = False
-        """Whether a call failed since somebody set this back."""
+        """Whether a call failed since this was last set to False."""
         self.on_change: Callable[[str], None] | None = None
-        """Told the path of each call that changes or syncs something, before it does; it may raise."""
+        """Called with the path before each call that changes or syncs something; it may raise."""
         self.on_call: Callable[[], None] | None = None
         """Called before each call of the job that runs now: it may stop the job for a while."""
         self.names = Names()
@@ -118,7 +118,7 @@ class SimDisk:
         return bytes(node.data) if node is not None else b""
 
     def is_rotten(self, path: str) -> bool:
-        """Whether a file holds a byte that nobody wrote."""
+        """Whether a file holds a byte that no process wrote."""
         node = self.names.get(path)
         return node is not None and (
             node.is_rotten() or (path in self._lost and len(node.data) < 2)
@@ -143,7 +143,7 @@ class SimDisk:
         self.file(path).to_misread = (position, bit, times)
 
     def lose(self, paths: Sequence[str]) -> None:
-        """These files are gone, without anybody having removed them."""
+        """These files are gone, though no process removed them."""
         self._journal.clear()
         for path in paths:
             self._lost[path] = bytes(self.file(path).written())
@@ -251,7 +251,7 @@ class SimDisk:
             del self._journal[: JOURNAL_MAX // 2]
 
     def below(self, path: str) -> list[str]:
-        """All that stands in a directory and in those in it."""
+        """Every path below a directory, at any depth."""
         return list(self.names.below(path.rstrip("/") or "/"))
 
     def commit_names(self, directory: str) -> None:

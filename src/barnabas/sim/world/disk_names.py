@@ -1,4 +1,4 @@
-"""The names on a simulated device, and what stands in each directory."""
+"""The names on a simulated device, and the entries of each directory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def parent(path: str) -> str:
 
 
 class Names(dict[str, Node]):
-    """Absolute path → what it names. A directory knows its entries, so that nobody has to go through all
-    names to list it: change single items only, or by the methods below."""
+    """Absolute path → what it names. A directory knows its entries, so that listing it need not go through
+    all names: change single items only, or by the methods below."""
 
     def __init__(self) -> None:
         super().__init__({"/": None})
@@ -42,7 +42,7 @@ class Names(dict[str, Node]):
             self[path] = node
 
     def entries(self, directory: str) -> list[str]:
-        """The paths of what stands directly in a directory."""
+        """The paths of a directory's own entries."""
         return list(self._inside.get(directory, ()))
 
     def below(self, directory: str) -> Iterator[str]:

@@ -32,7 +32,7 @@ class PagedFile:
         self.damage: dict[int, tuple[int, int]] = {}
         """Position of a byte that rotted → (what it is now, what was written)."""
         self.is_cold = False
-        """Nothing of it is in memory: the machine was started anew, and nobody has waited for it since."""
+        """Nothing of it is in memory: the machine was restarted, and no blocking read has loaded it since."""
         self.to_misread: tuple[int, int, int] | None = None
         """Position and bit of a byte that the next reads of it get wrong, and how many."""
         self._dirty: set[int] = set()

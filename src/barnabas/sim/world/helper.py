@@ -1,6 +1,6 @@
 """The helper process beside a simulated node (``ports.Helper``): it answers at once, on the node's own disk,
-and dies in some lives: before it begins, between two calls on the disk, or when all is done and nobody has
-heard. What it had in memory is gone then, and what it wrote stays.
+and dies in some lives: before it begins, between two calls on the disk, or when all is done and the node has
+no answer yet. What it had in memory is gone then, and what it wrote stays.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Conditions:
         self.reset_chance = 0.0
         """Chance per send that the connection dies instead."""
         self.silence_chance = 0.0
-        """Chance per send that the connection falls silent: nothing arrives, nobody is told."""
+        """Chance per send that the connection falls silent: nothing arrives, and neither end learns of it."""
         self.double_chance = 0.0
         """Chance that a request to connect arrives twice."""
         self.split_chance = 0.05
@@ -161,7 +161,7 @@ class SimListener(Listener):
 
 
 class Ghost(Receiver):
-    """Who asked for the second connection of a doubled request: nobody. It goes away some time later."""
+    """The client end of a doubled request's second connection: no client uses it, and it closes later."""
 
     def __init__(self, network: SimNetwork) -> None:
         self._network = network
@@ -241,7 +241,7 @@ class Stream:
         near.process.run(lambda: near.receiver.on_connected(near))
 
     def flow(self) -> None:
-        """A link was healed: what waited goes on."""
+        """A link was healed: what waited is delivered."""
         self.cut_since_ms = None
         for end in (self.near, self.far):
             if end is not None:

@@ -41,14 +41,14 @@ FAULTS = frozenset(
 """Events that no node's log may have while its peers are sound."""
 ROUNDING_MS = 1e-6
 CLOCK_READ_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
-"""What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
-virtual time alone stands still while a turn runs."""
+"""What one clock read costs at most, in one life or another: the node cuts work into slices by clock reads,
+and virtual time itself does not advance while a turn runs."""
 AHEAD_MS_MAX = 40.0
-"""A node's clock that is before virtual time by so much stands still."""
+"""A node's clock that is ahead of virtual time by so much does not advance."""
 
 
 class SimMachine:
-    """A host with a disk; processes come and go on it."""
+    """A host with a disk; processes start and end on it."""
 
     def __init__(self, world: World, network: SimNetwork, host: str, disk: SimDisk) -> None:
         self.world = world
@@ -123,7 +123,7 @@ class SimProcess:
         self.owner: object = None
         """The node that runs here; None for a client."""
         self.is_free = True
-        """Nothing stands in the way of what is to be done now. Where it is False, :meth:`run` looks."""
+        """Whether an action may run at once. Where it is False, :meth:`run` checks why."""
         self._paused_until_ms = 0.0
         self._backlog: deque[Callable[[], None]] = deque()
         self._slow_ms = 0.0
@@ -162,7 +162,7 @@ class SimProcess:
         action()
 
     def _comes_through(self, action: Callable[[], None]) -> bool:
-        """Whether nothing stands in the way any more; otherwise `action` has to wait, or is forgotten."""
+        """Whether `action` may run now; if not, it waits in the backlog, or is dropped after a death."""
         if not self.alive:
             return False
         if self._backlog or self._slow_ms or self.world.now_ms < self._paused_until_ms:
@@ -231,8 +231,8 @@ class SimProcess:
 
 
 class SimClock:
-    """A machine's clock: monotonic time with a drift, a date with an offset. In some lives it goes on by a
-    little with each look, and waits then for virtual time to come after."""
+    """A machine's clock: monotonic time with a drift, a date with an offset. In some lives it advances by a
+    little with each read, and then waits for virtual time to catch up."""
 
     def __init__(self, machine: SimMachine, rng: Rng) -> None:
         self._machine = machine

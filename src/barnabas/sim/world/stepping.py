@@ -1,9 +1,9 @@
-"""A background job that goes on step by step, while the node it belongs to does other things.
+"""A background job that runs step by step, while its node does other things.
 
 On a machine a job runs on a thread of its own: between two of its calls on the disk the owner may append,
-cut, rename or delete, and the process may die. So it is here: a job that stops is on a thread as well, but
-only ever one of the threads of a run goes on, the one whose turn an event says it is. One seed still gives
-one trace. (A lock that such a job holds would never be free again: nothing below the node has any.)
+truncate, rename or delete, and the process may die. The same happens here: a stepped job has a thread as
+well, but only one thread of a run executes at a time, and an event decides which. One seed still gives one
+trace. (A lock that such a job holds would never be free again: nothing below the node has any.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.sim.world.world import Killed
 
 
 class SteppedJob:
-    """One job. Whoever calls :meth:`go_on` waits until it stops again, or is over."""
+    """One job. The caller of :meth:`go_on` waits until the job stops again, or is over."""
 
     __slots__ = ("_began", "_go", "_job", "_stopped", "_unwinds", "is_over", "result")
 
@@ -42,7 +42,7 @@ class SteppedJob:
         self._stopped.acquire()
 
     def stop(self) -> None:
-        """Called within the job: others go on, until it is its turn again."""
+        """Called within the job: other threads run until it is the job's turn again."""
         if self._unwinds:
             return
         self._stopped.release()
@@ -59,7 +59,7 @@ class SteppedJob:
     def _run(self) -> None:
         try:
             self.result = self._job()
-        except (Exception, Killed) as error:  # noqa: BLE001 - it goes to whoever asked
+        except (Exception, Killed) as error:  # noqa: BLE001 - it goes to the caller
             self.result = error
         self.is_over = True
         self._stopped.release()

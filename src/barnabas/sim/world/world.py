@@ -51,9 +51,9 @@ class World:
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.after_event: list[Action] = []
         self.after_touch: list[Callable[[object], None]] = []
-        """Told whom an event touched, after those that touched anybody."""
+        """Called with `touched` after each event that set it."""
         self.touched: object = None
-        """Whose process the event ran on; None where nobody wants to know."""
+        """The node on whose process the event ran; None for a client's process, or for no process."""
         self._heap: list[tuple[float, int, Action, Event | None]] = []
         """(instant, order of scheduling, what happens, who may call it off): no two begin alike, so that
         actions are never compared."""
@@ -71,13 +71,13 @@ class World:
         return event
 
     def schedule(self, when_ms: float, action: Action, event: Event) -> None:
-        """As `at`; whoever holds `event` can call it off."""
+        """As `at`; the caller can cancel it by `event`."""
         self._order += 1
         now_ms = self.now_ms
         heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, action, event))
 
     def after(self, delay_ms: float, action: Action) -> None:
-        """Schedule `action`; nobody can call it off."""
+        """Schedule `action`; it cannot be cancelled."""
         self._order += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._order, action, None))
 
