@@ -158,8 +158,8 @@ class Broker:
         return self.lifecycle.broker_epoch
 
     def _fetching_epoch(self) -> int:
-        """What leaders are told: the last registration's, also where the controller has forgotten it since
-        or its answer is still to come. -1 says nothing, and would hold for any incarnation (KIP-903)."""
+        """The broker epoch sent to leaders: the last registration's, even if the controller has forgotten it
+        since or its answer is still to come. -1 is no epoch, and any incarnation would pass (KIP-903)."""
         known = self.image.brokers.get(self.node_id)
         seen = -1 if known is None or known.incarnation != self.incarnation else known.epoch
         self._last_epoch = max(self._last_epoch, seen, self.lifecycle.broker_epoch)
@@ -219,7 +219,7 @@ class Broker:
             {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
             self.config.rack,
             [d.directory_id for d in self.logs.directories if d.is_online],
-            # Nobody knows whether what is in a directory that is away ended cleanly.
+            # It is unknown whether the logs in an offline directory were closed cleanly.
             -1 if self.logs.any_offline else self.logs.previous_broker_epoch,
         )
 
@@ -229,8 +229,8 @@ class Broker:
 
     def _maybe_admit(self) -> ImageChanges:
         """Take up roles once the image holds this incarnation's registration, and with it what the
-        controller took away from the one before. What stands there earlier is the past: a leader that
-        lost its log with the power would lead on in its old epoch (seed 41)."""
+        controller took away from the previous one. An earlier image is out of date: a leader that lost
+        its log in a power failure would lead on in its old epoch (seed 41)."""
         known = self.image.brokers.get(self.node_id)
         if known is None or known.incarnation != self.incarnation:
             return ImageChanges()
@@ -290,7 +290,7 @@ class Broker:
             self.on_ready()
 
     def on_controller_change(self) -> None:
-        """Another controller is active, or nobody is known to be."""
+        """Another controller is active, or none is known to be."""
         at = self._controller_endpoint()
         if at is None or isinstance(at, Endpoint):
             self.controller.on_controller_change(-1, at)
@@ -377,8 +377,8 @@ class Broker:
     # -- the end ---------------------------------------------------------------------------------
 
     def begin_shutdown(self, on_done: Callable[[], None], on_left: Callable[[], None]) -> None:
-        """Hand the leaderships over (within seconds, also where no controller answers); `on_left`, upon
-        which nobody is served any more; close the logs, write the proof of a clean end; then `on_done`."""
+        """Hand the leaderships over (within seconds, even if no controller answers); call `on_left`, after
+        which no client is served; close the logs and write the clean shutdown file; then call `on_done`."""
         if not self.is_started:
             self.ports.wakeups.call_soon(on_done)
             return
@@ -443,8 +443,8 @@ def _somebody_leaves(image: MetadataImage, changes: ImageChanges) -> bool:
 
 
 def _name_directories(broker: Broker) -> None:
-    """This process registered at a level that knew nothing of log directories, and the present one does: say
-    which there are, and where each replica is, or nobody would hear of one that fails (KIP-858)."""
+    """This process registered at a level without log directories, and the present level has them: report the
+    directories and where each replica is, or the controller could not learn of one that fails (KIP-858)."""
     known = broker.image.brokers.get(broker.node_id)
     if known is None or known.incarnation != broker.incarnation:
         return

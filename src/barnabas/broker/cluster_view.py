@@ -18,10 +18,10 @@ from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 
 NOT_ASKED = -2147483648
-"""Authorized operations that nobody asked for."""
+"""Authorized operations that the client did not ask for."""
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Everything that can be done with a topic or the cluster, as AclOperation codes: nobody is refused."""
+"""Everything that can be done with a topic or the cluster, as AclOperation codes: no client is refused."""
 
 
 class LiveBroker(NamedTuple):

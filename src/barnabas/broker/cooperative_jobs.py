@@ -1,11 +1,11 @@
-"""Requests about thousands of partitions, followed a part per turn of the loop.
+"""Requests about thousands of partitions, handled in parts, a part per turn of the loop.
 
-A step is what is done for some ten partitions: appends, looks. As many as a turn allows are taken at
-once; what is left goes on in later turns, between which others are served. Jobs do not wait for each
-other: each has a part of every turn.
+A step handles some ten partitions: their appends or reads. A job takes as many steps at once as a turn
+allows; the rest follows in later turns, and other requests are served in between. Jobs do not wait for
+each other: each has a part of every turn.
 
-A job goes on when its connection is gone: a request that came whole takes effect, as with Apache Kafka.
-Only the broker's end leaves it undone.
+A job continues after its connection closed: a request that arrived complete takes effect, as with Apache
+Kafka. Only the broker's end stops it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class CooperativeJobs:
         self.under_way = 0
 
     def run(self, steps: Iterator[object], failed: Failed) -> None:
-        """Take `steps`, the first of them now. `failed` is told what a step raises, after which there are no
-        more."""
+        """Take `steps`, the first of them now. `failed` gets what a step raises; no step follows it."""
         self.under_way += 1
         self._go_on(steps, failed)
 
@@ -53,7 +52,7 @@ class CooperativeJobs:
                 if not left or now_ms() >= until_ms:
                     self._ports.wakeups.call_soon(partial(self._go_on, steps, failed))
                     return
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a response
             self.under_way -= 1
             failed(error)
         else:

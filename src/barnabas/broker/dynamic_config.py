@@ -56,7 +56,7 @@ def apply_dynamic(broker: DynamicConfigRole) -> None:
             broker.ports.log("error", "broker.config_refused", key=name)
     try:
         logs, fetchers = _settings_of(tuple(broker.broker_texts().items()))
-    except ConfigError as error:  # set by another program: what held goes on holding
+    except ConfigError as error:  # set by another program: keep the previous settings
         broker.ports.log("error", "broker.config_refused", reason=str(error))
         return
     broker.logs.settings = broker.logs.cleaner.settings = logs

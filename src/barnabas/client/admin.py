@@ -49,7 +49,7 @@ from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 TOPIC, BROKER = 2, 4
 """Types of configuration resource."""
 UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Retriable for whoever waits for a topic; the answer for whoever deletes one."""
+"""Retriable for a caller that waits for a topic; the final answer for one that deletes a topic."""
 SET, DELETE = 0, 1
 """Incremental operations on a configuration key."""
 

@@ -36,7 +36,7 @@ FINAL = ("unsupported", "authentication")
 
 
 class Trying:
-    """What a client goes on asking, for people who wait for it."""
+    """A request that the client keeps retrying: what to show a person who waits for it."""
 
     __slots__ = ("asked", "deadline_ms", "failure")
 
@@ -222,7 +222,7 @@ class Client:
         return self._coordinators.get((kind, key))
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """It is no more, or another broker: somebody else is asked who it is."""
+        """The coordinator is gone or has moved: the next lookup asks another broker."""
         self._coordinators.pop((kind, key), None)
         self.cluster.avoid(self.cluster.candidates()[0])
 

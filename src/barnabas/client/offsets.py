@@ -147,8 +147,8 @@ async def commit(
     *,
     timeout_ms: float = API_TIMEOUT_MS,
 ) -> None:
-    """Commit for a group, each partition once: whoever commits more of it meanwhile is not undone while
-    others are tried again. Raises the `KafkaError` of one that was refused."""
+    """Commit for a group, each partition once: retries for other partitions must not undo a later commit by
+    another client. Raises the `KafkaError` of a partition that was refused."""
     left = dict(offsets)
     await client.cluster.ensure({tp.topic: None for tp in left})
 
@@ -239,7 +239,7 @@ def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
 
 
 def _learn_id(client: Client, code: int, names: list[str]) -> None:
-    """A topic made anew has another id, which the next attempt has to give."""
+    """A recreated topic has another id, which the next attempt must send."""
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         client.tasks.start(_refresh(client, names))
 

@@ -32,8 +32,8 @@ class ProducerRecord(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Where an acknowledged record stands. `offset` is -1 where the broker did not say
-    (acks=0, or a retry of what it already had)."""
+    """The position of an acknowledged record. `offset` is -1 if the broker returned none
+    (acks=0, or a retry of a batch that it already had)."""
 
     topic: str
     partition: int

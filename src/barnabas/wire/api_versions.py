@@ -42,7 +42,7 @@ class Features:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
     epoch: int = -1
-    """Offset of the metadata that `finalized` stands in; -1 is unknown."""
+    """Metadata offset at which `finalized` holds; -1 is unknown."""
 
 
 FeatureSource = Callable[[], Features]

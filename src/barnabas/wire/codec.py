@@ -1,8 +1,8 @@
 """Messages ↔ bytes: a reader and a writer compiled per (class, version) on first use.
 
-Safe by construction: no length that the bytes claim is believed before it was held against
-the bytes that are left, null stands only where the schema allows it (both ways), unknown
-tagged fields are skipped (KIP-482), and every fault of the bytes is one typed error.
+Safe by construction: the reader checks every claimed length against the bytes that are left; null is
+read and written only where the schema allows it; the reader skips unknown tagged fields (KIP-482);
+every malformed input is one typed error.
 
 What it does not do: frames, headers and correlation (:mod:`barnabas.wire.frames`,
 :mod:`barnabas.wire.server`). Hand-written readers of hot messages were measured and gained nothing:
@@ -162,7 +162,7 @@ def write_uvarint(value: int, out: bytearray) -> None:
 
 
 def skip_tags(data: memoryview, position: int, count: int) -> int:
-    """The position behind `count` tagged fields that nobody here knows."""
+    """The position after `count` tagged fields that the schema does not define."""
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)
@@ -284,7 +284,7 @@ class _ReaderSource(_Source):
         return reader
 
     def read_struct(self, cls: type[Message], depth: int, level: int) -> None:
-        """Source that makes ``o{level}`` of what stands at ``pos``."""
+        """Source that decodes the bytes at ``pos`` into ``o{level}``."""
         plain, tagged, absent = self.fields(cls)
         o = f"o{level}"
         self.add(depth, f"{o} = {self.name('new', cls.__new__)}({self.name('cls', cls)})")
@@ -492,7 +492,7 @@ class _WriterSource(_Source):
             self.write_run(run, depth, o, out)
             run = []
             self.write_field(field, depth, cls, level, out)
-        # The byte that says how many tagged fields there are goes with what stands before it.
+        # The count of tagged fields is one byte; it is written together with the fields before it.
         self.write_run(run, depth, o, out, untagged=self.flexible)
         if tagged:
             self.write_tags(tagged, cls, depth, level, out)
@@ -620,7 +620,7 @@ class _WriterSource(_Source):
     def write_tags(
         self, tagged: list[Field], cls: type[Message], depth: int, level: int, out: str
     ) -> None:
-        # How many there are stands before them: 0 at first, and one more with each. There are fewer than 128.
+        # The count precedes the fields: it begins at 0 and each field adds 1. There are fewer than 128.
         at, part = f"at{level}", f"part{level}"
         self.add(depth, f"{at} = len({out}) - 1")
         for field in tagged:

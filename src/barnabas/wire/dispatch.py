@@ -1,9 +1,9 @@
 """From a frame to a handler's answer and back: table of APIs, headers, one call.
 
 `ApiTable` says what a listener serves; `parse_header`, `decode_request` and `encode_response`
-are the steps between bytes and values, and `call` is the one place where a handler is called and
-what it raises becomes a response. Used by :class:`barnabas.wire.server.ServerConnection` and by
-whoever opens an Envelope (KIP-590).
+are the steps between bytes and values. `call` is the one place that calls a handler and turns what
+it raises into a response. Used by :class:`barnabas.wire.server.ServerConnection` and by the
+controller's Envelope handler (KIP-590).
 
 Does no I/O and keeps no state of a connection.
 """
@@ -117,7 +117,7 @@ class ApiTable:
 
 
 class Header(NamedTuple):
-    """What stands before every request's body; `client_id` are its raw bytes or None."""
+    """The header before every request's body; `client_id` is its raw bytes or None."""
 
     api_key: int
     api_version: int

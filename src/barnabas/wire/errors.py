@@ -205,7 +205,7 @@ class KafkaError(Exception):
 
 
 def code_of(number: int) -> ErrorCode:
-    """The code for a number from the wire; one that nobody here knows is UNKNOWN_SERVER_ERROR."""
+    """The code for a number from the wire; an unknown number is UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(number)
     except ValueError:

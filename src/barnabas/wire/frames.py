@@ -153,5 +153,5 @@ class FrameReader:
         more = min(self._frame_size - len(frame), len(frame))
         try:
             frame += bytes(more)
-        except BufferError:  # somebody still looks at the old buffer: leave it to them
+        except BufferError:  # a memoryview still refers to the old buffer: allocate another
             self._frame = bytearray(frame) + bytes(more)

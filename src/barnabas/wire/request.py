@@ -1,8 +1,8 @@
 """Between a connection and a handler: the API's declaration, the context, the parked reply.
 
 Handlers are synchronous: ``handle(request, ctx, role) -> response | Parked | None``. A handler that
-cannot answer yet returns a :class:`Parked` and whoever holds it completes it later; deadlines
-belong to the holder. ``None`` means that the protocol knows no answer (Produce with acks=0).
+cannot answer yet returns a :class:`Parked`; the component that holds it completes it later and owns
+its deadline. ``None`` means that the protocol has no response (Produce with acks=0).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Parked:
             self._reply = reply
 
     def abandon(self) -> None:
-        """The connection is gone: nobody waits any more."""
+        """The connection is gone: no client waits any more."""
         self.done = True
         self._reply = None
 

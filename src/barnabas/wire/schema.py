@@ -1,7 +1,7 @@
 """What a protocol message is: a class with slots, and a table of its fields by version.
 
 One class serves every version of a message: it has the fields of all of them, and each
-:class:`Field` says in which versions it stands on the wire, as in Kafka's own message
+:class:`Field` says in which versions it is on the wire, as in Kafka's own message
 definitions. The classes in ``wire/messages``, ``metadata/records`` and the coordinators'
 ``records`` packages are generated from those definitions (``tools/generate_messages.py``);
 :mod:`barnabas.wire.codec` compiles a reader and a writer per (class, version) on first use.

@@ -7,10 +7,10 @@ node hold: frame size, requests in flight, bytes sent but not taken, and silence
 
 Faults: bytes that are no request, an unknown API or version, end the connection with one log
 line (ApiVersions' own version is answered, KIP-511); what a handler raises becomes an error
-response. A response of None means that the protocol knows none (Produce with acks=0); where such
-a request fails, the connection ends, as that is all a client can be told.
+response. A response of None means that the protocol has none (Produce with acks=0); if such a
+request fails, the server closes the connection, the only signal that the client can get.
 
-Authentication stands before the first request: `Authenticator`. Source: Kafka protocol guide.
+Authentication precedes the first request: `Authenticator`. Source: Kafka protocol guide.
 Kafka's ``SocketServer``.
 """
 

@@ -1,9 +1,9 @@
-"""Topics that come to be because somebody asked for them.
+"""Topics that are created because a client asked for them.
 
 Metadata for a topic that does not exist creates it (`auto.create.topics.enable`), and the internal
-topics of coordinators are created when the first client looks for its coordinator. The client is told
-to ask again; the creation goes to the controller once, however many ask. How many partitions and replicas
-a client's topic has this broker's properties say, else the controller's.
+topics of coordinators are created when the first client looks for its coordinator. The client gets a
+retriable error; the creation goes to the controller once, however many clients ask. This broker's properties,
+else the controller's, say how many partitions and replicas a client's topic has.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
 

@@ -182,7 +182,7 @@ class BrokerLifecycle:
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
             self._complain("broker.registration_refused", code)
-        elif self.broker_epoch >= 0:  # nobody has heard it
+        elif self.broker_epoch >= 0:  # no controller answered
             self._again = True
         is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
         never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
@@ -222,7 +222,7 @@ class BrokerLifecycle:
             self._hurry()
 
     def on_directory_offline(self, directory: Uuid) -> None:
-        """The controller moves its replicas' leaderships when it is told, so tell it now."""
+        """The controller moves the leaderships of its replicas once it knows, so report it now."""
         self._offline[directory] = None
         if self.broker_epoch >= 0:
             self._hurry()

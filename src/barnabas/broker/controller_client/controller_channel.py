@@ -1,7 +1,7 @@
 """The broker's line to the active controller: one request, retried until answered or out of time.
 
-Whoever is active may change at any moment: a request that meets a controller which is not active, or
-none at all, waits for the next one and is sent again. `on_done` gets the response, or a `KafkaError`
+The active controller may change at any moment: a request that reaches a controller which is not active,
+or none at all, waits for the next one and is sent again. `on_done` gets the response, or a `KafkaError`
 once the deadline has passed; it is called exactly once and never from within `send`.
 
 Requests of one `purpose` to one controller share a connection. It ends where one of them is not answered
@@ -86,7 +86,7 @@ class _Call:
 
 
 class ControllerChannel:
-    """Requests to whoever is the active controller."""
+    """Requests to the broker's currently known active controller."""
 
     def __init__(self, ports: Ports, channels: Sender, request_timeout_ms: float) -> None:
         self._ports = ports
@@ -107,7 +107,7 @@ class ControllerChannel:
         of the quorum is may be known later than who it is."""
 
     def on_controller_change(self, controller_id: int, endpoint: Endpoint | None) -> None:
-        """`endpoint` None: nobody is known to be active."""
+        """`endpoint` None: no controller is known to be active."""
         if endpoint == self.endpoint and controller_id == self.controller_id:
             return
         self.controller_id = controller_id

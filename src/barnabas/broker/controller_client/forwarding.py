@@ -32,7 +32,7 @@ def forward(
     ctx: RequestContext,
     timeout_ms: float,
 ) -> Parked:
-    """Ask the active controller on behalf of whoever asked this broker."""
+    """Send a client's request to the active controller."""
     parked = Parked()
 
     def on_answer(response: EnvelopeResponse | KafkaError) -> None:

@@ -1,4 +1,4 @@
-"""Leaders that were lost a moment ago: what clients are told until the metadata say who follows.
+"""Leaders that were lost a moment ago: what clients receive until the metadata name the next leader.
 
 A client that loses its leader or its coordinator asks for it at once, some milliseconds before the
 controller has chosen another, and many then look again only after a second (librdkafka's timer). So a
@@ -12,7 +12,7 @@ And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in 
 its session runs out: a client that learns of a new leader and of the old one's disappearance in one
 answer may lose a second over it, too.
 
-Decides nothing about the cluster: it is about when, and how much, is told.
+Decides nothing about the cluster: only when clients receive metadata, and how much.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from barnabas.wire.request import Parked, Working
 NEWS_MS_MAX = 1_000.0
 HOLD_POLL_MS = 20.0
 SETTLED_MS = 300.0
-"""Who has been connected for this long knows its topics: nobody waits while a client starts."""
+"""A client that has been connected for this long knows its topics: a starting client is never held."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 PROBED_MAX = 1_000

@@ -1,6 +1,6 @@
 """Producer ids, handed out from blocks that the controller allocates (KIP-730).
 
-The next block is asked for when nine tenths of the present one are gone, so that nobody waits for it.
+The broker asks for the next block when nine tenths of the present one are used, so that no producer waits.
 
 Source: Kafka's ``RPCProducerIdManager``.
 """

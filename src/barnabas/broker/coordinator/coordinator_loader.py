@@ -1,10 +1,10 @@
 """Fills new coordinators from their partitions' logs, without keeping the loop from other work.
 
-One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are brought there
-in the background, while others go on. A shard whose leadership ended meanwhile is dropped. One whose log
-cannot be read is tried again, and others are loaded meanwhile: where a batch rotted it goes on behind what
-was replayed, once that is mended; for any other reason it begins anew, and there is no coordinator until
-then.
+The loader reads one shard after the other, in slices of at most ``SLICE_MS``; it brings bytes that are not in
+memory there in the background, while other shards load. It drops a shard whose leadership ended meanwhile. It
+retries a shard whose log cannot be read and loads others meanwhile: after a corrupt batch it continues behind
+what was replayed, once the batch is repaired; after any other error it starts from the beginning. The
+partition has no coordinator until then.
 
 Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3, where such a shard waits for the next leadership.
 """
@@ -76,7 +76,7 @@ class CoordinatorLoader(Generic[M]):
         on_loaded: Callable[[CoordinatorShard[M]], None],
     ) -> None:
         """`make_machine` gives an empty machine, `is_current` says whether a shard is still wanted;
-        `on_loaded` is told of each that is read to its end."""
+        `on_loaded` gets each shard that is read to its end."""
         self._ports = ports
         self._read_bytes = read_bytes
         self._make_machine = make_machine
@@ -181,7 +181,7 @@ class CoordinatorLoader(Generic[M]):
 def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
     """Replay the whole batches of `run`, a record per step."""
     machine, before = load.shard.machine, load.offset
-    for batch in iterate(run, crc=True):  # what this process wrote nobody has checked
+    for batch in iterate(run, crc=True):  # batches that this process wrote are not checked yet
         header = batch.header
         if header.last_offset < load.offset:
             continue

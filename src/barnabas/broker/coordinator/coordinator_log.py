@@ -1,7 +1,7 @@
 """A led partition as coordinators see it, and the moments at which it becomes or ceases to be one.
 
-`begin_leading` and `end_leading` are for whoever applies the metadata to the replicas of an internal
-topic; the high watermark then finds its way by itself.
+The code that applies the metadata to the replicas of an internal topic calls `begin_leading` and
+`end_leading`; the coordinators then follow the high watermark by themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PartitionCoordinatorLog:
             raise partition.offline()
         self._partition = partition
         self._last: PartitionLog = partition.log
-        """For whoever asks when the partition is offline by now."""
+        """The log to read from if the partition is offline by now."""
 
     @property
     def _log(self) -> PartitionLog:

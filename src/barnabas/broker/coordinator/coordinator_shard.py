@@ -284,9 +284,9 @@ class CoordinatorShard(Generic[M]):
         self._batch_events: list[_Event] = []
         self._waiting: deque[_Event] = deque()
         self._appending = False
-        """What an append commits at once is looked at behind it: whoever is told may decide something."""
+        """An append runs. What it commits at once is handled after it: a callback may decide something."""
         self._made_room = False
-        """Something was written within a decision, behind which those are told whom it commits."""
+        """A batch was written within a decision; the operations that it commits are answered afterwards."""
 
     def __repr__(self) -> str:
         return (
@@ -345,7 +345,7 @@ class CoordinatorShard(Generic[M]):
         if waits:
             (self._batch_events if self._batch else self._waiting).append(event)
         try:
-            # Whoever is told may decide something at once: behind this, which has its place by now.
+            # A callback may decide something at once: it comes after this event, which has its place by now.
             if outcome.replies:
                 _reply_all(outcome.replies)
             if outcome.effects:
@@ -392,7 +392,7 @@ class CoordinatorShard(Generic[M]):
         except KafkaError as error:
             self._give_up(events, error, at)
             return error
-        except Exception as fault:  # of this program: nobody waits for what is not written
+        except Exception as fault:  # a bug here: fail the waiting operations, nothing is written
             self._give_up(events, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(fault)), at)
             raise
         assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
@@ -431,8 +431,8 @@ class CoordinatorShard(Generic[M]):
             self._appending = False
 
     def _check_undisturbed(self) -> None:
-        """Decisions were replayed at the offsets that they would get. Where somebody else wrote in
-        between they would not: they are undone, and the clients try again."""
+        """Decisions are replayed at the offsets that they are to get. If another writer appended in
+        between, those offsets are wrong: the decisions are undone, and the clients try again."""
         if self.log.log_end_offset != self.written:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -553,7 +553,7 @@ class CoordinatorShard(Generic[M]):
             self._batch_bytes += size
             self.next_offset += 1
         if self._batch_bytes > room:
-            # It goes by itself: packed it may be small enough, and nobody else is refused with it.
+            # Write it alone: compressed it may be small enough, and no other operation fails with it.
             self._make_room(at)
 
     def _make_room(self, at: Instant) -> None:

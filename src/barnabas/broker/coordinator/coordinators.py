@@ -144,7 +144,7 @@ class Coordinators(Generic[M]):
             shard = self._active(partition)
             try:
                 shard.decide(operation, done, self._instant())
-            finally:  # what is decided is written also where somebody who was told fails
+            finally:  # write what was decided, even if a callback raises
                 self._after(shard)
         except KafkaError as error:
             if done is not None:

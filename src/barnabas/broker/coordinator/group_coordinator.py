@@ -136,7 +136,7 @@ def write_group(
 
 
 class AdaptedParked(Parked):
-    """A parked request whose answer is changed on its way out, whoever gives it."""
+    """A parked request that adapts its answer before it is sent."""
 
     __slots__ = ("_adapt",)
 

@@ -1,7 +1,7 @@
-"""What a fetch is told of one partition, and what its session remembers of that.
+"""The answer to a fetch for one partition, and what its session remembers of it.
 
 Reads never block: bytes that are not in memory are noted as cold, and the fetch is looked at again
-when they were read once. Whoever believes in another leader epoch, or asks outside the log, gets a
+when they were read once. A request with another leader epoch, or an offset outside the log, gets a
 `KafkaError`.
 """
 
@@ -72,7 +72,7 @@ class ReadPass:
         self.urgent = False
         """Something must not wait: an error, a divergence, more than one answer tells."""
         self.is_full = False
-        """Somebody found no room for a batch."""
+        """The response had no room for some partition's batch."""
         self.cold: list[PendingRead] = []
         self.throttled = 0
         """Of `size`, what counts for the leader's throttle."""
@@ -146,7 +146,7 @@ def _read(
     if found is None:
         look.cold.append(PendingRead(watched, size, up_to))
         return b""
-    # A part of a batch moves nobody on: others may use the room.
+    # A part of a batch is of no use to the reader: leave the room to other partitions.
     return found.records if first or _has_whole_batch(found.records) else b""
 
 
@@ -216,8 +216,8 @@ def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) 
 
 
 def remember(session: Session, watched: Watched, data: PartitionData) -> None:
-    """What the peer knows now, and whether there is more to tell. Of an answer that makes it cut its log it
-    takes nothing else: the marks are told again (a follower that cut nothing would never hear of them)."""
+    """Note what the peer knows now, and whether there is more to send. A peer that has to truncate takes
+    nothing else from the answer: resend the watermarks, else a follower that cut nothing never gets them."""
     if (
         data.error_code
         or data.diverging_epoch is not NO_DIVERGENCE

@@ -2,8 +2,8 @@
 
 A fetch looks at the dirty partitions of its session. Where that gives too little it is parked in
 the session and looked at again when one of them moves: at most once per turn of the loop, so that
-appends which came together are told together. Reads never block: where the bytes are not in memory
-the partition is read once in the background and the fetch is looked at again.
+one response has all appends of a turn. Reads never block: if the bytes are not in memory, the
+partition is read once in the background and the fetch is looked at again.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
@@ -137,7 +137,7 @@ class DelayedFetch:
         """Its session does not have all yet that the request says."""
         self.wait_ms = max(request.max_wait_ms, 0)
         self.committed = request.isolation_level == READ_COMMITTED
-        """Only what is decided is told of transactions."""
+        """Return records only of transactions that have ended."""
         self.leader_only = session.is_follower or version < FOLLOWERS_SERVE_SINCE
         self.max_bytes = min(request.max_bytes, service.response_bytes_max)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
@@ -405,7 +405,7 @@ class FetchService:
                 if throttle is not None and throttle.counts_as_sent(partition):
                     throttled += sent
                 if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
-                    look.urgent = True  # what is missing stands in another file: no wait brings it
+                    look.urgent = True  # the rest is in another file: waiting does not add it
             elif data.diverging_epoch is not NO_DIVERGENCE or self._is_marks_news(watched, data):
                 look.urgent = True
             answers.append((watched, data))

@@ -1,8 +1,8 @@
-"""The sessions of fetches: which partitions each has, what it watches, and what followers have by it.
+"""Fetch sessions: the partitions of each, what it watches, and the followers' progress that it shows.
 
-A request opens a session or goes on with one, names partitions and forgets others; a follower's
-also says how far it is. What names hundreds is told in parts (:meth:`FetchSessions.update` and
-:meth:`FetchProgress.note`), whose order is that of the request.
+A request opens a session or continues one, names partitions and forgets others; a follower's request also
+says how far it has read. A request that names hundreds is handled in parts (:meth:`FetchSessions.update`
+and :meth:`FetchProgress.note`), in the order of the request.
 
 Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
 
@@ -42,7 +42,7 @@ Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
 
 
 class FetchSessions:
-    """All of one broker. `on_drop` is told of each session that is over."""
+    """All sessions of one broker. `on_drop` gets each session that is over."""
 
     def __init__(
         self, ports: Ports, find: Find, slots: int, on_drop: Callable[[Session], None]
@@ -118,7 +118,7 @@ class FetchSessions:
         now_ms = self._ports.clock.now_ms()
         if session.id != NO_SESSION:
             if not session.partitions:
-                # Everything was forgotten: the session ends (its peer is told id 0).
+                # The request forgot every partition: the session ends (the response has id 0).
                 self.cache.remove(session.id)
                 session.id = NO_SESSION
         elif request.session_epoch == INITIAL_EPOCH and session.partitions:
@@ -159,7 +159,7 @@ class FetchSessions:
             watched.partition = watched.follower = None
 
     def drop(self, session: Session | None) -> None:
-        """The session is over: nobody marks it any more."""
+        """The session is over: no partition marks it dirty any more."""
         if session is None:
             return
         self._on_drop(session)
@@ -208,17 +208,17 @@ class FetchProgress:
 
 
 def note_registration(session: Session, broker_epoch: int, named: set[PartitionKey]) -> None:
-    """The same process registered again, which took it out of every ISR: where it is stands in the
-    session, also of partitions that are idle and that it would never name again (seed 100)."""
+    """The same process registered again, which removed it from every ISR. Its fetch offsets are in the
+    session, even for idle partitions, which it would never name again (seed 100)."""
     for watched in session.partitions.values():
         if watched.key not in named:
             note_place(watched, broker_epoch)
 
 
 def note_first(watched: Watched, partition: Partition) -> None:
-    """The replica was found, or this leadership began, after the follower had named the
-    partition: its place stands in the session. Raises UNKNOWN_LEADER_EPOCH where it is none of the
-    partition's followers (yet: the metadata here may lag), NOT_LEADER_OR_FOLLOWER where it told no epoch."""
+    """The replica was found, or this leadership began, after the follower had named the partition:
+    take its fetch offset from the session. Raises UNKNOWN_LEADER_EPOCH if it is none of the partition's
+    followers (yet: the metadata here may lag), NOT_LEADER_OR_FOLLOWER if it sent no leader epoch."""
     follower = watched.follower
     if follower is None:
         if watched.leader_epoch < 0:

@@ -72,7 +72,7 @@ class FetchPlan:
         self.named = frozenset()
 
     def reset(self) -> None:
-        """Begin anew with a full request, which ends the present session."""
+        """Send a full request next, which ends the present session."""
         self._session.reset()
 
     def forget(self) -> None:

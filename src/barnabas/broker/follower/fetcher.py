@@ -6,7 +6,7 @@ request leaves in the same turn. :class:`FetcherPool` has one or several per lea
 (`num.replica.fetchers`).
 
 Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
-`replica.fetch.backoff.ms` while the others go on; one that is fenced waits for metadata.
+`replica.fetch.backoff.ms` while the others continue; one that is fenced waits for metadata.
 
 Source: Kafka's ``ReplicaFetcherThread``.
 """
@@ -154,7 +154,7 @@ class Fetcher:
         return moved
 
     def take_over(self, key: Key, followed: Followed) -> None:
-        """Go on with what another fetcher handed over."""
+        """Continue a partition that another fetcher handed over."""
         self.followed[key] = followed
         self._want(key, *followed)
 
@@ -266,7 +266,7 @@ class Fetcher:
                 continue
             try:
                 self._on_partition(key, followed, data)
-            except Exception as error:  # a fault of this program: told as one, and others go on
+            except Exception as error:  # a bug here: raise it; other partitions continue
                 self._fail(key, followed.state, repr(error))
                 self.context.ports.wakeups.call_soon(partial(self._take, parts))
                 raise
@@ -358,7 +358,7 @@ class Fetcher:
             data.log_start_offset == end > log.log_start_offset
             and log.last_written_epoch != partition.leader_epoch
         ):
-            # The leader has deleted all that it could compare: what stands here may be of one that lost,
+            # The leader has deleted all that it could compare: the records here may be of a deposed leader,
             # and a crash could let this log begin there again (seed 634424).
             partition.start_over_at(end)
         if records:
@@ -412,7 +412,7 @@ class Fetcher:
     def _on_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
         partition, state = followed
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Ask the leader where its log begins and ends, and go on from what follows from that.
+            # Ask the leader where its log begins and ends, and derive the next fetch offset from that.
             state.phase = Phase.FINDING_OFFSET
             self._plan.unwant(key)
             self._out_of_range.resolve(
@@ -496,7 +496,7 @@ def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
 
 
 def on_start_moved(fetcher: Fetcher, key: Key) -> None:
-    """Retention took the first records of a log: its leader is told with the next request."""
+    """Retention deleted the first records of a log: the next request reports the new start to its leader."""
     if key in fetcher._plan.wanted:
         fetcher._want(key, *fetcher.followed[key])
 

@@ -113,7 +113,7 @@ class FetcherPool:
         self._context.ports.wakeups.call_soon(self.pump)
 
     def stop(self, partition: Partition) -> None:
-        """Fetch `partition` from nobody."""
+        """Stop fetching `partition`."""
         key = (partition.topic_id, partition.index)
         fetcher = self._home.pop(key, None)
         if fetcher is not None:

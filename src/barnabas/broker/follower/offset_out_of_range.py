@@ -26,7 +26,7 @@ EARLIEST_LOCAL = -4
 PURPOSE = "replica-offsets"
 
 Resume = Callable[[float], None]
-"""Go on after so many milliseconds."""
+"""Continue after so many milliseconds."""
 Fail = Callable[[str], None]
 
 

@@ -1,9 +1,9 @@
 """The throttle of this broker's replication: what it sends as leader, what it fetches as follower.
 
 The rates are the broker's dynamic ``leader.replication.throttled.rate`` and
-``follower.replication.throttled.rate``; which replicas they are for stands in each topic's
-``...replication.throttled.replicas``. Both may change at any time. A replica in the ISR is never held
-back: a throttle slows copies down, not acknowledgements.
+``follower.replication.throttled.rate``; each topic's ``...replication.throttled.replicas`` names the
+replicas that they limit. Both may change at any time. A replica in the ISR is never held back: a throttle
+slows copies down, not acknowledgements.
 
 Source: KIP-73; Kafka's ReplicationQuotaManager, ReplicaManager and ReplicaFetcherThread.
 """

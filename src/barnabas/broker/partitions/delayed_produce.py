@@ -60,7 +60,7 @@ class DelayedProduce:
         """Wait until `partition` has everything before `offset` on all of its ISR (`acks` -1), or here
         (1), each as durable as its configuration asks."""
         if partition.wait_for(offset, self, len(self.slots), replicated=acks == -1):
-            # What stands there if the time is over first.
+            # The error code if the request times out first.
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             self.slots.append((partition, answer))
             self.remaining += 1

@@ -1,13 +1,13 @@
-"""One replica on this broker with its role, and who waits for it.
+"""One replica on this broker with its role, and the operations that wait for it.
 
-A partition leads, follows, or is offline (its directory failed). As leader it appends what clients
-and coordinators bring, moves the high watermark as followers fetch, and asks for ISR changes. Whoever
-waits is told: produce requests by `wait_for`, fetch sessions by the watcher tables, coordinators by
-`on_high_watermark`.
+A partition leads, follows, or is offline (its directory failed). As leader it appends the batches of
+clients and coordinators, moves the high watermark as followers fetch, and asks for ISR changes. It
+notifies produce requests through `wait_for`, fetch sessions through the watcher tables and coordinators
+through `on_high_watermark`.
 
-Invariants: the high watermark never goes back while this replica leads; what waits for an offset is
-settled exactly once (reached, or the leadership ended); nothing is appended by anybody but the
-present leader's path or the follower path.
+Invariants: the high watermark never goes back while this replica leads; each wait for an offset is
+settled exactly once (reached, or the leadership ended); only the present leader's path and the follower
+path append.
 
 Source: Kafka's Partition; KIP-966 for the high watermark below min.insync.replicas.
 """
@@ -51,7 +51,7 @@ class PartitionHost(ReplicaHost, Protocol):
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
     def wake(self, session: FetchSession[Partition]) -> None: ...
     def on_fault(self, fault: Exception) -> None:
-        """Somebody who was told of a watermark, or that a leadership ended, raised this."""
+        """A listener raised this when notified of a watermark or of the end of a leadership."""
 
 
 class Partition(Replica):
@@ -84,7 +84,7 @@ class Partition(Replica):
         """Consumers' sessions: told when there is more to read."""
         self._waiting = OffsetWaiters(host.on_fault)
         self._unflushed: OffsetWaiters | None = None
-        """Who waits for a sync with acks=1; made when there is somebody."""
+        """Produce requests with acks=1 that wait for a sync; made for the first one."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
         self._low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
 
@@ -125,8 +125,8 @@ class Partition(Replica):
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
-        """The metadata say that another replica leads, or nobody. Whether the leader or its epoch
-        is new."""
+        """The metadata say that another replica leads, or none. Returns whether the leader or its
+        epoch is new."""
         moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
         self.note(state)
         if self.leader is not None:
@@ -300,9 +300,9 @@ class Partition(Replica):
         return ErrorCode.NONE
 
     def wait_for(self, offset: int, waiter: Waiter, slot: int, *, replicated: bool = True) -> bool:
-        """Have `waiter` settled when the high watermark reaches `offset` (where not `replicated`: when
-        what stands before it here is as durable as ``flush.messages`` asks), or when this leadership
-        ends. False where it has been reached already (nothing will be settled)."""
+        """Settle `waiter` when the high watermark reaches `offset` (if not `replicated`: when this log is
+        as durable up to `offset` as ``flush.messages`` asks), or when this leadership ends. False if the
+        offset is reached already (nothing will be settled)."""
         if (self.high_watermark if replicated else self.flushed_end_offset) >= offset:
             return False
         if replicated:

@@ -145,8 +145,8 @@ class Replica:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def on_corrupt(self, fault: CorruptLogError) -> KafkaError:
-        """A batch of the log is not what was written: it is reported, and mended from another replica.
-        What to tell the reader: to come again, unless nobody else can have it."""
+        """Report a corrupt batch, which is then repaired from another replica. Returns the reader's error:
+        retriable, unless no other replica exists."""
         self._disk.on_log_corrupt(self.name, fault)
         alone = all(broker == self._disk.node_id for broker in self.replicas)
         code = ErrorCode.CORRUPT_MESSAGE if alone else ErrorCode.KAFKA_STORAGE_ERROR

@@ -4,8 +4,8 @@
 when the leadership that they wait for ends. :class:`LowWatermarkWaiters` are asked again whenever the
 low watermark may have moved.
 
-Invariant: each is told whatever others raise. `on_fault` gets that, and not whoever moved the mark: what
-he did stands.
+Invariant: each waiter is notified even if others raise. Their exceptions go to `on_fault`, not to the caller
+that moved the watermark: its work remains valid.
 
 Source: Kafka's ``DelayedOperationPurgatory``.
 """
@@ -26,7 +26,7 @@ def tell_each(told: Iterable[Callable[[], object]], on_fault: OnFault) -> None:
     for tell in told:
         try:
             tell()
-        except Exception as fault:  # noqa: BLE001 - of whoever is told, and of nobody else's concern
+        except Exception as fault:  # noqa: BLE001 - one listener's fault must not stop the others
             on_fault(fault)
 
 
@@ -58,7 +58,7 @@ class OffsetWaiters:
             waiting.insert(at, (offset, waiter, slot))
 
     def has_reached(self, offset: int) -> bool:
-        """Whether somebody waits for `offset` or less."""
+        """Whether a waiter waits for `offset` or less."""
         return bool(self._waiting) and self._waiting[0][0] <= offset
 
     def settle_to(self, offset: int, code: ErrorCode) -> None:

@@ -128,6 +128,6 @@ class DirectoryAssignments:
             self._schedule(delay_ms)
 
     def _answer(self, key: Key, code: int) -> None:
-        """The controller has spoken of `key`; of what it is told next it has not."""
+        """The controller answered for `key`, unless a newer assignment of `key` is still to be sent."""
         if key not in self._pending and (on_answer := self._waiting.pop(key, None)) is not None:
             on_answer(code)

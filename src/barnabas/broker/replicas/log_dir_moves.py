@@ -1,13 +1,13 @@
-"""Moves replicas between the log directories of this broker while they go on leading and following.
+"""Moves replicas between the log directories of this broker while they keep leading and following.
 
 A move copies the current log into a future one in slices of at most a batch or a mebibyte, one move after
-the other. When the copy has all there is, it is synced; then the controller is told the new directory
-(KIP-858); when it has agreed, and the copy has all there is again, the logs change places in one turn of the
-loop. Copying takes at most half of the broker's time, and at most
+the other. When the copy has caught up, the move syncs it and reports the new directory to the controller
+(KIP-858). When the controller has agreed and the copy has caught up again, the logs change places in one turn
+of the loop. Copying takes at most half of the broker's time, and at most
 ``replica.alter.log.dirs.io.max.bytes.per.second``.
 
-A move ends where either log is gone; the other lives. What the controller was told is then told anew. Moves
-outlive the process: a future log that a start finds is a move that goes on.
+A move ends if either log is gone; the other stays, and the broker reports its directory to the controller
+again. Moves outlive the process: a broker that finds a future log at its start continues the move.
 
 Source: ``ReplicaAlterLogDirsThread``, ``ReplicaManager.alterReplicaLogDirs`` of Apache Kafka 4.3 for
 behaviour; KIP-113, KIP-858. Kafka's ``ReplicaAlterLogDirsManager``.
@@ -141,7 +141,7 @@ class LogDirMoves:
                 move.told = AssignmentState.NOTHING
 
     def resume(self) -> None:
-        """Go on with every move that is to be seen on disk."""
+        """Continue every move that has a future log on disk."""
         for name in sorted(self._logs.futures.logs):
             partition = self._find(name)
             if partition is not None:
@@ -205,7 +205,7 @@ class LogDirMoves:
             move = min(due, key=lambda move: move.due_ms)
             try:
                 copied = self._try_step(move)
-            except Exception as error:  # a fault of this program: told as one, and others go on
+            except Exception as error:  # a bug here: raise it; other moves continue
                 self._retry(move, repr(error))
                 self._arm()
                 raise

@@ -1,15 +1,15 @@
-"""Damaged logs and their mending: a batch that rotted on disk is fetched from another replica.
+"""Repair of damaged logs: a batch that is corrupt on disk is fetched from another replica.
 
-Whoever reads a corrupt batch reports it here, with file and position. It is not served: readers get
-KAFKA_STORAGE_ERROR, which clients and followers try again, while another replica may have what is lost
-here; CORRUPT_MESSAGE where there is no other replica. The bytes come by a Fetch, from the in-sync replicas
-first: what is committed is the same on all of them. A replica that leads is mended like one that follows, and
-neither gives up an offset, so nothing changes in the ISR.
+The code that reads a corrupt batch reports it here, with file and position. The broker does not serve it:
+readers get KAFKA_STORAGE_ERROR, which clients and followers retry, while another replica may have the lost
+batch; CORRUPT_MESSAGE if there is no other replica. A Fetch gets the bytes, from the in-sync replicas first:
+committed records are the same on all of them. Leaders and followers are repaired alike, and neither gives up
+an offset, so the ISR does not change.
 
-The Fetch is that of somebody who debugs a replica (id -2), which our brokers answer up to the log's end: what
-is not committed yet is mended as well, or a leader whose own copy rotted could never commit it. Apache
-Kafka's brokers answer it up to the high watermark. What nobody has is asked for again later; a follower
-whose damage reaches behind the offset where its leader's log goes another way gets what comes before that.
+The Fetch has the debugging consumer's replica id (-2), which our brokers answer up to the log's end: it also
+repairs uncommitted records, which a leader with a corrupt copy could otherwise never commit. Apache Kafka's
+brokers answer it up to the high watermark. If no replica has the batch, the broker asks again later. A
+follower whose damage extends past the offset where its log diverges from its leader's gets the part before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.replica_table import ReplicaTable
 
 RETRY_MS = 1000.0
-"""After nobody could help; doubled with each time, up to `RETRY_MS_MAX`."""
+"""Delay after no replica had the batch; doubled each time, up to `RETRY_MS_MAX`."""
 RETRY_MS_MAX = 60_000.0
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
@@ -71,7 +71,7 @@ class LogRepair:
 
 
 class LogRepairs:
-    """The damaged logs of one broker, by segment: what nobody can mend holds up no other one."""
+    """The damaged logs of one broker, by segment: one that cannot be repaired holds up no other."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class LogRepairs:
         """A batch of this log is not what was written. Told once per damage; the mending begins."""
         replica = self._table.by_name.get(partition)
         if replica is None or replica.log is None or self._closed:
-            self._table.logs.cleaner.on_mended(partition)  # or told anew, when somebody can mend it
+            self._table.logs.cleaner.on_mended(partition)  # a later read reports it again
             return
         known = self._work.get(fault.path)
         if known is not None and known.log is replica.log:
@@ -292,7 +292,7 @@ class LogRepairs:
         return True
 
     def _later(self, work: LogRepair) -> None:
-        """Nobody could help now."""
+        """No replica had the batch: retry after a delay."""
         delay = min(RETRY_MS * 2.0 ** min(work.attempts - 1, 10), RETRY_MS_MAX)
         self._ports.log(
             "warning",

@@ -2,12 +2,12 @@
 
 A log costs half a millisecond of system calls, so the creation of some thousand partitions held the loop
 for seconds: requests went unanswered, and followers did not learn that the creation was committed. A change
-of leadership costs a tenth of that, and a failover, a broker's start or a snapshot bring thousands. Few are
-followed in the turn in which they are told; many wait in line, those that this broker leads first, and
-others are served in between. Until its turn a replica is what it was, as with metadata that come a little
-later; one that is not there answers NOT_LEADER_OR_FOLLOWER, upon which clients ask again.
+of leadership costs a tenth of that, and a failover, a broker's start or a snapshot bring thousands. The
+broker applies a few changes in the turn in which they arrive; many wait in a queue, those of replicas that it
+leads first, and requests are served in between. Until its turn a replica keeps its old state, as if the
+metadata came a little later; a missing replica answers NOT_LEADER_OR_FOLLOWER, and clients ask again.
 
-Invariant: a replica becomes what the image says when its turn comes, not when it was told.
+Invariant: a replica takes the state of the image at its turn, not of the image when it was queued.
 
 Source: Kafka's ``ReplicaManager.applyDelta``.
 """

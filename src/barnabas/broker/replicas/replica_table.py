@@ -5,8 +5,8 @@ their fetching; takes those of a failed directory offline. It is what a partitio
 around it (:class:`~barnabas.broker.partitions.partition.PartitionHost`).
 
 Invariants: a replica leads or follows in exactly the leader epoch that the metadata had when it last had
-its turn (`waiting`), which is at once where few change; one partition has one replica here; the log of a
-topic that was deleted and made anew is never mistaken for the new one's.
+its turn (`waiting`), which is at once if few change; one partition has one replica here; the log of a
+deleted topic is never taken for that of a new topic with the same name.
 
 Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
 """
@@ -99,7 +99,7 @@ class ReplicaTable:
         self.wall_ms = ports.clock.wall_ms
         self._surroundings = surroundings
         self.wake: Callable[[FetchSession[Partition]], None]
-        """Somebody who waits in that session may have something to read."""
+        """The fetch that waits in that session may have something to read."""
         self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
@@ -275,8 +275,8 @@ class ReplicaTable:
         if partition is None:
             partition = self._create(topic, state)
         elif self.image.metadata_version >= DIRECTORIES_SINCE and partition.log is not None:
-            # Taken away and given back before its turn, or of a quorum that was recovered and has lost what
-            # it was told: the metadata do not know any more where its log is. A move says it itself.
+            # The replica was removed and added again before its turn, or a recovered quorum lost its
+            # directory: the metadata no longer say where its log is. A move reports that itself.
             if partition.name not in self.logs.futures.logs:
                 self._check_directory(partition, state)
         if state.leader == self.node_id:
@@ -341,7 +341,7 @@ class ReplicaTable:
         if known is not None:
             if known.topic_id == topic_id:
                 return known
-            # Found at the start, of a former topic of this name or of nobody knows which.
+            # Found at the start; its topic had this name before, or its topic id is unknown.
             self.logs.delete(name, is_stray=known.log_end_offset > 0)
         directory = state.directory_of(self.node_id)
         if directory == DIRECTORY_LOST:
@@ -361,8 +361,8 @@ class ReplicaTable:
             # The move was agreed upon, and what it moved is gone: the copy had all there was.
             return self.logs.futures.replace_missing(name)
         if self.logs.any_offline and self.logs.by_id(directory) is None:
-            # The log may be in a directory that is away, whose id nobody knows where it could not even be
-            # read at the start: an empty one elsewhere would be a lie.
+            # The log may be in an offline directory (one that was unreadable at the start has no known id):
+            # an empty log elsewhere would hide that its records are missing.
             may_be = directory not in DIRECTORIES_UNKNOWN or _may_be_away(self, topic_id, state)
             if may_be or copy is not None:
                 raise KafkaError(
@@ -422,8 +422,8 @@ class ReplicaTable:
     # -- leadership ------------------------------------------------------------------------------
 
     def on_leadership(self, topic: str, callback: OnLeadership) -> None:
-        """Have `callback` called when this broker begins to lead a partition of `topic`, in a new
-        epoch, or ends to. What it leads now is told at once."""
+        """Call `callback` when this broker begins to lead a partition of `topic`, in a new epoch, or
+        ceases to; and at once for the partitions that it leads now."""
         self._listeners.setdefault(topic, []).append(callback)
         for (name, _), partition in sorted(self.by_name.items()):
             if name == topic and partition.leader is not None:
@@ -479,7 +479,7 @@ def tell_directories(table: ReplicaTable) -> None:
 
 
 def tell_lost_directories(table: ReplicaTable) -> None:
-    """Of replicas that are offline: while nobody knew of directories nobody could be told (KIP-858)."""
+    """Report offline replicas' directories, which an older metadata version could not hold (KIP-858)."""
     for partition, directory in table.lost.items():
         topic = table.image.topics_by_id.get(partition.topic_id)
         if topic is not None and topic.has(partition.index):
@@ -494,10 +494,10 @@ def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
 
 
 def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> bool:
-    """Whether a replica of which the metadata do not know the directory may be in one that cannot be read:
-    its broker died before it had said where it had put it. The controller is told then (as of
-    DIRECTORY_LOST, KIP-858), or it would believe in a replica that is not here. One that nobody relies on
-    is made anew."""
+    """Whether a replica without a known directory in the metadata may be in a directory that cannot be read:
+    this broker died before it reported which. The controller learns of it (like DIRECTORY_LOST, KIP-858),
+    or the controller would count on a replica that is not here. A replica that the cluster does not rely on
+    is created again."""
     if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
         return False
     is_unknown = state.directory_of(table.node_id) in DIRECTORIES_UNKNOWN
@@ -506,8 +506,8 @@ def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> 
 
 
 def _may_begin_anew(table: ReplicaTable, state: PartitionState) -> bool:
-    """Whether a lost replica may begin anew, empty: every directory is here and it is in none. Either nobody
-    would take it for what it was; or none has come in place of another, and there never was anything."""
+    """Whether a lost replica may start empty: every directory is online and none has it. Safe if the cluster
+    does not rely on the lost replica, or if no log directory is new, so the replica never had data."""
     if state.directory_of(table.node_id) != DIRECTORY_LOST or table.logs.any_offline:
         return False
     return table._none_is_new or not _is_relied_on(table, state)
@@ -521,8 +521,8 @@ def _is_relied_on(table: ReplicaTable, state: PartitionState) -> bool:
 def _make_log(
     table: ReplicaTable, name: TopicPartition, topic_id: Uuid, directory: Uuid
 ) -> PartitionLog:
-    """A new log. Where nobody says which directory, and the one that was chosen fails in that moment, in
-    another: else the controller, who knows of none, would go on believing in this replica."""
+    """A new log. If the metadata name no directory and the chosen one fails now, create it in another: the
+    controller knows no directory of this replica, so it could not learn that the replica is offline."""
     while True:
         try:
             return table.logs.create(name, topic_id, table._place(name, directory))
@@ -533,7 +533,7 @@ def _make_log(
 
 
 def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
-    """A sync that ``flush.messages`` asked for is over: who waited for it goes on."""
+    """A sync that ``flush.messages`` required is over: the requests that waited for it continue."""
     partition = table.by_name.get(name)
     if partition is not None:
         partition.on_flushed()

@@ -15,7 +15,7 @@ from barnabas.log.config import LogConfig
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 
 PLAIN = ""
-"""Stands for all topics that set nothing themselves."""
+"""The key for all topics that set nothing themselves."""
 
 
 class ReplicaConfig(NamedTuple):

@@ -59,8 +59,8 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
 
 
 def active_controller(connected: Connected) -> int | None:
-    """Who leads the quorum, as the quorum says: DescribeCluster of a broker names any broker that takes
-    requests for the controller. None while nobody does."""
+    """The quorum's leader, as DescribeQuorum says: a broker's DescribeCluster names any broker that takes
+    requests for the controller. None while there is no leader."""
     try:
         described = connected.call(connected.admin.describe_quorum(timeout_ms=QUORUM_MS))
     except (ChannelError, KafkaError):

@@ -47,7 +47,7 @@ def command(
     )
     with cluster(bootstrap, data) as connected:
         consumer = connected.consumer(group, settings)
-        # A group may wait for topics that nobody has created yet.
+        # A group may wait for topics that do not exist yet.
         partitions = chosen(connected, topics, partition) if exit_at_end or not group else []
         ends = ends_of(connected, partitions) if exit_at_end else {}
         if group:
@@ -101,7 +101,7 @@ def pump(
                 break
     except KeyboardInterrupt:
         pass  # the usual way to end it
-    except OSError:  # nobody reads on: the others of a group need not wait for this member
+    except OSError:  # the pipe is closed: leave, so that the group need not wait for this member
         consumer.close()
         raise
     consumer.close()

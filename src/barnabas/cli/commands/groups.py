@@ -182,7 +182,7 @@ def count_of(described: GroupDescription) -> str:
 
 
 def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:
-    """A row per partition that is committed or assigned; one that nobody leads has no end."""
+    """A row per partition that is committed or assigned; one without a leader has no end."""
     committed = connected.committed(described.group_id)
     holders: dict[TopicPartition, tuple[str, str]] = {}
     for member in described.members:
@@ -210,7 +210,7 @@ def progress(connected: Connected, described: GroupDescription) -> list[dict[str
 
 
 def _ends(connected: Connected, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Of those that somebody leads: the others' would be waited for until the time is up."""
+    """The end offsets of partitions with a leader; a request for the others would wait for its time-out."""
     if not partitions:
         return {}
     cluster = connected.client.cluster

@@ -1,4 +1,4 @@
-"""``barnabas log``: what stands in the files of a log directory, and what the metadata log tells; `dirs` asks
+"""``barnabas log``: the content of a log directory's files, and the events of the metadata log; `dirs` asks
 running brokers."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def dump(
         for row in rows_of(file, records):
             typer.echo(json.dumps(row) if as_json else line_of(row))
     except BrokenPipeError:
-        raise  # whoever reads has enough
+        raise  # the reader of the pipe closed it
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:
@@ -112,7 +112,7 @@ def tell(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
 
 
 def snapshots_below(folder: Path, start: int) -> list[Path]:
-    """The newest snapshot that the log goes on from, where the log does not begin at 0."""
+    """The newest snapshot that the log continues, if the log does not begin at 0."""
     found = [(id_of(file.name), file) for file in folder.glob("*.checkpoint")]
     fitting = [(at, file) for at, file in found if at is not None and 0 < at.offset <= start]
     return [max(fitting)[1]] if fitting and start else []

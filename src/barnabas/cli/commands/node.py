@@ -1,7 +1,7 @@
 """``barnabas node start FILE``: one node in the foreground, as ``kafka-server-start`` would.
 
-A node that ``barnabas up`` began and somebody killed is started again this way, by hand or by an init
-system; the cluster's directory learns of it.
+This restarts a node that ``barnabas up`` started and that was killed, by hand or by an init system; the
+command records it in the cluster's directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def group() -> None:
 @app.command()
 def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
     """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
-    # Whoever is told to end before there is anything to shut down just ends.
+    # On a SIGTERM before there is anything to shut down, just exit.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from barnabas.host.main import run_node  # loads the whole node
 

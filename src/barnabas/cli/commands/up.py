@@ -175,7 +175,7 @@ class LocalCluster:
         say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
 
     def _on_change(self) -> None:
-        """With nobody left and nobody to come, there is nothing to run."""
+        """Stop when no node runs and none will start."""
         if not self._supervisor.alive and not self._restart and not self._ready:
             self._loop.stop()
 

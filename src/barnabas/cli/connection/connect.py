@@ -3,7 +3,7 @@
 `--bootstrap` wins; then ``$BARNABAS_BOOTSTRAP``; then ``cluster.json`` in `--data` or in the present
 directory, as ``barnabas up`` keeps it. With `--json` a command prints one JSON value and nothing else.
 
-Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 nobody answered.
+Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 no server answered.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
 """Names the file of the client's properties, as ``--command-config`` does."""
 CONNECT_TIMEOUT_MS = 5_000.0
-"""Somebody must answer within this; a person waits."""
+"""A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 WIDEST = 1_000_000
-"""Columns of a line that nobody folds."""
+"""Columns of a line that must not be wrapped."""
 
 Bootstrap = Annotated[
     str | None,

@@ -1,8 +1,8 @@
-"""A look around before a second quorum is begun for a cluster that has one already.
+"""A check before a quorum is started: the cluster may have one already.
 
-Asks whoever answers at the bootstrap servers for the metadata log under this cluster's id. Who knows a
-leader, or an epoch in which one was elected, belongs to a quorum, also while a majority of it is down; a
-controller that waits to be added knows neither. Whoever does not answer now is not seen: the guard
+Asks each bootstrap server that answers for the metadata log under this cluster's id. A server that knows
+a leader, or an epoch in which one was elected, belongs to a quorum, even while its majority is down; a
+controller that waits to be added knows neither. A server that does not answer now is missed: the check
 prevents mistakes, not malice.
 """
 
@@ -32,7 +32,7 @@ class OtherQuorum(NamedTuple):
     """A quorum of the cluster in question."""
 
     leader_id: int
-    """-1 where nobody leads at present."""
+    """-1 if the quorum has no leader at present."""
     epoch: int
     said_by: Endpoint
 
@@ -42,7 +42,7 @@ class OtherQuorum(NamedTuple):
 
 
 def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | None:
-    """The quorum to which one of `servers` belongs under `cluster_id`; None where none does or nobody
+    """The quorum to which one of `servers` belongs under `cluster_id`; None if none does or none
     answers. Blocks."""
     loop = new_loop()
     ports = HostPorts(loop, StructuredLog(level="error"))

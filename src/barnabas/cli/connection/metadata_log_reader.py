@@ -1,9 +1,9 @@
 """The metadata log of a running cluster, read from the quorum's leader as Kafka's observers read it.
 
 `MetadataLogReader` finds the leader through any broker (DescribeQuorum), then fetches from the leader's
-controller listener as a replica without an id (-1), which counts for nothing in the quorum: first
-the snapshot that the log goes on from, then the log, no further than the high watermark. A leader
-that moved is looked for again. `events_in` turns a stretch of the log into events.
+controller listener as a replica without an id (-1), which the quorum does not count: first the
+snapshot at the log's start, then the log up to the high watermark. When the leader moves, the reader
+finds the new one. `events_in` turns a stretch of the log into events.
 
 Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
 """
@@ -88,7 +88,7 @@ def find_quorum(connected: Connected) -> FoundQuorum:
 
 
 class MetadataLogReader:
-    """Reads on and on; `offset` is where it stands, everything before it was given out."""
+    """Reads the log continuously; `offset` is the next to read, everything before it was returned."""
 
     def __init__(self, connected: Connected) -> None:
         self._connected = connected
@@ -181,8 +181,8 @@ def _unreachable(quorum: FoundQuorum, at: Endpoint | None, error: Exception) -> 
 
 
 class Stretch:
-    """Bytes of the log, to be read from an offset on up to the high watermark. After `events_in`,
-    `offset` is where reading goes on and `epoch` that of the last batch."""
+    """Bytes of the log, to be read from an offset up to the high watermark. After `events_in`,
+    `offset` is the next offset to read and `epoch` that of the last batch."""
 
     def __init__(self, records: Buffer, offset: int = 0, end_offset: int = 2**63 - 1) -> None:
         self.records = memoryview(records)

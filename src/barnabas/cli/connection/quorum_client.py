@@ -74,7 +74,7 @@ class QuorumClient:
         return self.connected.call(client.retry(attempt, timeout_ms=PATIENCE_MS))
 
     def would_describe(self) -> str:
-        """What `describe` asks of whom, in one sentence. Asks nobody."""
+        """One sentence: what `describe` would ask, and which server. Sends no request."""
         asked = ", ".join(map(str, self._controllers or self.connected.client.cluster.candidates()))
         if self._controllers:
             way = f"whichever controller of {asked} answers says who leads, and the leader is asked"
@@ -134,7 +134,7 @@ def _why_not_found(leader: int) -> str:
 def quorum_client(
     bootstrap: str | None, controllers: str | None, data: Path | None, *, dry_run: bool = False
 ) -> Iterator[QuorumClient]:
-    """What is raised becomes one sentence and an exit status. A `dry_run` asks nobody."""
+    """Turns what is raised into one sentence and an exit status. A `dry_run` sends no request."""
     if controllers and bootstrap:
         raise Failure("choose --bootstrap or --bootstrap-controller", USAGE)
     with cluster(controllers or bootstrap, data, refresh=not (controllers or dry_run)) as connected:

@@ -1,4 +1,4 @@
-"""Keys of a properties file that no node reads: what a person is told of them, with the key meant."""
+"""Keys of a properties file that no node reads: the warning for a person, with the key probably meant."""
 
 from __future__ import annotations
 

@@ -153,8 +153,8 @@ class ClusterDirectory:
         return nodes
 
     def _known_nodes(self, present: list[NodeFiles]) -> int:
-        """How many nodes the cluster has, also where somebody removed the directories of some: a
-        quorum must not become smaller because a disk was lost."""
+        """How many nodes the cluster has, including those whose directories were removed: a quorum
+        must not become smaller because a disk was lost."""
         ids = [node.node_id for node in present]
         for node in present:
             voters = parse_properties(node.properties.read_text()).get(VOTERS_KEY, "")
@@ -186,8 +186,8 @@ class ClusterDirectory:
             self._replace(state)
 
     def read_state(self) -> dict[str, Any] | None:
-        """The file's content; None where there is none, or one that a power loss left unfinished
-        (what it says can be found out again: `up` writes it anew)."""
+        """The file's content; None if there is no file, or a power loss left it incomplete (`up`
+        finds out its content again and rewrites it)."""
         try:
             state: dict[str, Any] = json.loads(self.state_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -248,7 +248,7 @@ class ClusterDirectory:
 
     @contextlib.contextmanager
     def _updating(self) -> Iterator[None]:
-        """Nobody else changes cluster.json meanwhile."""
+        """Holds the lock: no other process changes cluster.json meanwhile."""
         descriptor = os.open(self.path / ".cluster.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

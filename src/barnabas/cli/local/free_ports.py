@@ -1,7 +1,7 @@
-"""Loopback ports that nobody has, for nodes that this command starts.
+"""Loopback ports that no process uses, for nodes that this command starts.
 
-They lie below the range from which the system takes the ports of outgoing connections, or one of those
-could take a port while its node is dead.
+They lie below the range from which the system takes the ports of outgoing connections; otherwise such a
+connection could take a port while its node is dead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 _given_before: set[int] = set()
-"""By this process: whoever has one may not have bound it yet."""
+"""Ports that this process gave out: the node that got one may not have bound it yet."""
 
 
 class FreePorts:

@@ -24,8 +24,8 @@ _LAST_DESCRIPTOR = 4096
 
 
 def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) -> int:
-    """A child that goes on as the node; its pid. Call it before the process has threads or
-    sockets. `release` gives back, in the child, what belongs to the parent."""
+    """Fork a child that becomes the node; returns its pid. Call it before the process has threads or
+    sockets. `release` frees, in the child, what belongs to the parent."""
 
     def go_on() -> int:
         from barnabas.host.main import run_node

@@ -1,9 +1,9 @@
 """Node processes of one cluster directory: started, watched, ended together.
 
-Owns the processes and keeps ``cluster.json`` true. A node that dies is told of and left dead, or started
-again where asked; one that was started by hand is watched and ended like the others. Nodes get SIGTERM
-from the kernel when this process dies, however it dies. Does not know whether the cluster is of
-use yet (`readiness`).
+Owns the processes and keeps ``cluster.json`` correct. It reports a node that dies and leaves it dead, or
+restarts it if asked to; it watches and stops a node that was started by hand like the others. Nodes get
+SIGTERM from the kernel when this process dies, however it dies. Does not know whether the cluster is
+usable yet (`readiness`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from barnabas.cli.local.node_processes import execute_node, fork_node, load_node
 from barnabas.host.loop import Loop
 
 STOP_S = 4.5
-"""What a stop may take, more than a node's own bound; whoever is left after it is killed, so that all is
-over within 5 s."""
+"""What a stop may take, longer than a node's own bound; nodes that still run after it are killed, so that
+the stop is over within 5 s."""
 RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
 WRITE_AGAIN_S = 0.5
@@ -49,7 +49,7 @@ class SupervisedNode:
         return self.pid is not None
 
     def send(self, number: signal.Signals) -> None:
-        """Whoever was adopted may be gone already: its end is waited for by who started it."""
+        """An adopted node may be gone already: the process that started it reaps it."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, number)
 
@@ -104,7 +104,7 @@ class Supervisor:
         )
 
     def stop(self) -> None:
-        """SIGTERM to all; SIGKILL to whoever is there after `STOP_S`."""
+        """SIGTERM to all; SIGKILL to the nodes that still run after `STOP_S`."""
         if self._stopping:
             return
         self._stopping = True
@@ -182,7 +182,7 @@ class Supervisor:
         self._update(self._directory.clear_pid, node, pid)
 
     def _update(self, change: Callable[[int, int], None], node: SupervisedNode, pid: int) -> None:
-        """Change cluster.json. The nodes go on where nothing can be written there now."""
+        """Change cluster.json. If it cannot be written now, the nodes keep running."""
         self._unwritten.append((change, node, pid))
         if len(self._unwritten) > 1:
             return  # behind what is tried again soon

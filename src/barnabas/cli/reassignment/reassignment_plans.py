@@ -51,8 +51,8 @@ class Brokers:
         return [broker for broker in self.racks if broker not in self.closed]
 
     def best(self, present: Iterable[int]) -> int | None:
-        """Who takes one more replica of a partition on `present`: a rack without one first, then the
-        least loaded, then the lowest id. None where nobody is left."""
+        """The broker for one more replica of a partition on `present`: one in a rack without a replica
+        first, then the least loaded, then the lowest id. None if no broker is left."""
         held = list(present)
         racks = {self.rack(broker) for broker in held}
         candidates = [broker for broker in self.open() if broker not in held]
@@ -142,7 +142,7 @@ def _even_replicas(target: Assignment, brokers: Brokers) -> None:
 def _give_one(
     giver: int, target: Assignment, held: dict[int, list[TopicPartition]], brokers: Brokers
 ) -> bool:
-    """Move one replica from `giver` to whoever holds at least two fewer and may take it."""
+    """Move one replica from `giver` to a broker that has at least two fewer and may take it."""
     takers = sorted(brokers.open(), key=lambda b: (brokers.load[b], b))
     for taker in takers:
         if brokers.load[giver] - brokers.load[taker] < 2:
@@ -169,8 +169,8 @@ def _keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Broke
 
 
 def _even_leaders(target: Assignment, brokers: Brokers) -> None:
-    """Reorder replicas so that nobody is preferred twice more often than a fellow replica; never one that is
-    on no broker there is."""
+    """Reorder replicas so that no broker is preferred leader two or more times more often than another
+    replica's broker. Never prefers a broker that does not exist."""
     leads = brokers.leads
     moved = True
     while moved:

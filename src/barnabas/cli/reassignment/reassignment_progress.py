@@ -261,9 +261,9 @@ class Estimate(NamedTuple):
 def estimate(
     connected: Connected, topics: list[str], before: list[Ongoing], throttles: Mapping[int, int]
 ) -> Estimate:
-    """From what is lacking now and a moment later; also of each row, which is brought up to date.
-    `throttles`: the bytes per second that brokers are held to. Where none of it came in several looks
-    although nobody is missing, the throttle says how long it takes."""
+    """The estimate from the bytes missing now and a moment later; also updates each row's own.
+    `throttles`: the brokers' limits in bytes per second. If no bytes arrived in several looks although
+    no broker is offline, the estimate follows from the throttle."""
     if not any(row.bytes_left for row in before):
         return Estimate(0, 0.0, None if any(row.waits_for for row in before) else 0.0)
     first = {row.partition: row.bytes_left for row in before}

@@ -100,7 +100,7 @@ def batch_row(batch: BatchView) -> Row:
 
 
 def codec_name(codec: int) -> str:
-    """Of one that nobody knows, its number."""
+    """The codec's name; the number of an unknown one."""
     try:
         return Codec(codec).name.lower()
     except ValueError:

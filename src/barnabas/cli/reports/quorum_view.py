@@ -97,7 +97,7 @@ def view_of(response: Any, cluster_id: str) -> QuorumView:
     }
     by_id = {voter.replica_id: voter for voter in part.current_voters}
     leader = by_id.get(part.leader_id)
-    # A leader that removed itself leads on without being a voter; the high watermark stands in for its end.
+    # A leader that removed itself still leads but is no voter: use the high watermark as its log end.
     end = leader.log_end_offset if leader is not None else part.high_watermark
 
     def row(replica: Any, status: str) -> ReplicaRow:

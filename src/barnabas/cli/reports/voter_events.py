@@ -1,7 +1,7 @@
 """Voters that joined and left the quorum, as events: read off the metadata log's control records.
 
-A ``VotersRecord`` has the whole set, so what changed is told against the set before it: that of the snapshot
-with which reading began, or of the log. Source: KIP-853.
+A ``VotersRecord`` has the whole set, so a change is its difference from the set before it: that of the
+snapshot with which reading began, or of the log. Source: KIP-853.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Consumer:
         self._member.start()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset`; what was fetched is dropped. Negative as in `assign`."""
+        """Continue at `offset` and drop what was fetched. Negative as in `assign`."""
         reading = self._reading[partition]
         self.buffered_bytes -= sum(len(run.data) for run in reading.runs)
         if offset < 0:
@@ -225,7 +225,7 @@ class Consumer:
     # -- committing ------------------------------------------------------------------------------
 
     async def commit(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit `positions`, or where every partition stands now. Raises `KafkaError`."""
+        """Commit `positions`, or every partition's current position. Raises `KafkaError`."""
         who = self.identity
         if who is None:
             raise ValueError("a consumer without a group has nothing to commit")
@@ -295,7 +295,7 @@ class Consumer:
             self._on_lookup_failed(list(mine.values()), error)
         else:
             for tp, reading in mine.items():
-                if reading.start == wanted[tp]:  # else somebody sought meanwhile
+                if reading.start == wanted[tp]:  # else the application called `seek` meanwhile
                     reading.seek(found[tp].offset)
         finally:
             for reading in mine.values():
@@ -338,7 +338,7 @@ class Consumer:
                 reading.start = self._reset_to(tp)
             missing.setdefault(self._client.cluster.leader(tp), {})[tp] = reading.start
         if self.failure is None:
-            for some in missing.values():  # one without a leader holds up nobody else
+            for some in missing.values():  # a partition without a leader must not hold up others
                 self._client.tasks.start(self._find_position(some))
 
     def _reset_to(self, tp: TopicPartition) -> int:
@@ -497,8 +497,8 @@ class Consumer:
 
 
 def _missing(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, None]:
-    """Those whose topic is not there, where that of others is: a coordinator answers for nobody while one
-    of them stands in the request."""
+    """The partitions whose topic is missing while other topics exist: a coordinator answers for none of the
+    partitions while the request names a missing one."""
     topics = client.cluster.topics
     missing = dict.fromkeys(
         tp for tp in partitions if tp.topic not in topics or topics[tp.topic].error

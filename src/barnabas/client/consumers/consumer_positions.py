@@ -1,9 +1,9 @@
-"""Where a consumer stands in a partition, and whether the log still is what it has read. Sans-IO.
+"""A consumer's position in a partition, and whether the log still holds what it has read. Sans-IO.
 
-A position remembers the leader epoch of the record before it. When somebody else leads, `check_positions`
-asks where that epoch ends (KIP-320). Where it ends before the position the log was cut (by an unclean
-election, say): the position goes back to there. What stands behind it now was never read, and offsets
-alone would not tell.
+A position remembers the leader epoch of the record before it. After a leader change `check_positions` asks
+where that epoch ends (KIP-320). If it ends before the position, the log was truncated (by an unclean
+election, say), and the position goes back to that end: the consumer has never read the records now after
+it, which offsets alone would not show.
 
 Source: ``SubscriptionState`` and ``OffsetsForLeaderEpochUtils`` of Apache Kafka 4.3.
 """
@@ -102,7 +102,7 @@ class ConsumerPosition:
         return True
 
     def has_doubts(self, cluster: ClusterMetadata, tp: TopicPartition) -> bool:
-        """Whether somebody else leads since `position` was found in the log; else it counts as found."""
+        """Whether the leader changed since `position` was found in the log; else it counts as found."""
         topic = cluster.topics.get(tp.topic)
         view = None if topic is None else topic.partitions.get(tp.partition)
         if topic is None or view is None:
@@ -134,7 +134,7 @@ async def check_positions(
         if error.kind != "unsupported":
             raise
         ends = {}
-        for tp, reading in readings.items():  # nobody can say
+        for tp, reading in readings.items():  # the brokers do not support the lookup
             reading.checked_in = epochs[tp]
     gone: list[TopicPartition] = []
     refused: dict[TopicPartition, KafkaError] = {}
@@ -147,7 +147,7 @@ async def check_positions(
             if end.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
                 client.cluster.doubt_epoch(tp)
         elif position is None or (position, reading.epoch) != asked[tp]:
-            continue  # somebody sought meanwhile
+            continue  # the application called `seek` meanwhile
         elif end.end_offset < 0 or end.leader_epoch < 0:
             gone.append(tp)
         elif end.end_offset >= position:

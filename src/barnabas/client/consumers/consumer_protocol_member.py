@@ -1,9 +1,9 @@
 """Membership in a consumer group whose coordinator assigns: heartbeats only (KIP-848). Sans-IO.
 
-The member says what it subscribes to and owns, and is told what it has. What it is to give up it gives up
-(`on_revoked`) and says so at once; what it receives comes by `on_assigned`, beside what it keeps. A member
-that was fenced gives everything up and joins again with the id that it made itself (KIP-1082); a moved or
-dead coordinator is looked for, and the member keeps its partitions.
+The member sends its subscription and the partitions it owns, and receives its assignment. It gives up
+revoked partitions (`on_revoked`) and reports that at once; `on_assigned` brings the new ones, in addition to
+those it keeps. A fenced member gives up all partitions and joins again with the id that it made itself
+(KIP-1082). If the coordinator moved or died, the member looks for it and keeps its partitions.
 
 Invariant: `owned` is within what the coordinator has for the member, as far as this one can know. Source:
 KIP-848; ``ConsumerMembershipManager`` of Apache Kafka's clients 4.3.
@@ -74,7 +74,7 @@ class ConsumerProtocolMember:
         self._assigned: dict[Uuid, list[int]] = {}
         self._names: dict[Uuid, str] = {}
         self._told: list[TopicPartition] | None = None
-        """What the coordinator was told that it owns."""
+        """The owned partitions that the member last reported to the coordinator."""
         self._interval_ms = settings.heartbeat_interval_ms
         self._left = False
         self._task: Task[None] | None = None

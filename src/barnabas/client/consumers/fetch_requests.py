@@ -96,7 +96,7 @@ class FetchedRun:
         if last is not None:
             self.next_offset = last.next_offset
             self.epochs = (HEADER.unpack_from(records)[2], last.leader_epoch)
-        elif fault is not None:  # else what stands before it comes first
+        elif fault is not None:  # else the whole batches before the fault come first
             self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(fault))
         self.data = records[:size]
 
@@ -202,10 +202,10 @@ async def fetch(
     *,
     timeout_ms: float = API_TIMEOUT_MS,
 ) -> dict[TopicPartition, FetchedRun]:
-    """What the leaders of these partitions have from these offsets on, all asked at once.
+    """Fetch these partitions from these offsets, from all leaders at once.
 
-    A leader that moved or died is looked for anew until `timeout_ms` has passed. An answer may be
-    empty (nothing came within `wait_ms_max`) or carry an error that stays (an offset out of range).
+    If a leader moved or died, the client looks for the new one until `timeout_ms` has passed. An answer may
+    be empty (nothing came within `wait_ms_max`) or carry a permanent error (an offset out of range).
     """
     got: dict[TopicPartition, FetchedRun] = {}
 

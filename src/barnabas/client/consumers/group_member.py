@@ -1,10 +1,10 @@
 """Membership in a classic consumer group: join, sync, heartbeat, again. Sans-IO.
 
-Eager rebalancing: before a new join the partitions are given up (`on_revoked`), after it the new
-ones are told (`on_assigned`). The group's leader assigns by the protocol the coordinator chose, and has
+Eager rebalancing: before a new join the member gives up its partitions (`on_revoked`); after it the member
+gets the new ones (`on_assigned`). The group's leader assigns by the protocol the coordinator chose, and has
 the group rebalance when its topics have other partitions than it assigned. A member that was fenced or
-forgotten begins anew without its id, one of another generation with it; a moved or dead coordinator is
-looked for, and the member it finds again keeps its partitions.
+forgotten joins again without its id; after a generation error it joins again with its id. If the coordinator
+moved or died, the member looks for it, and keeps its partitions if the coordinator still knows it.
 
 Invariants: `on_assigned` and `on_revoked` alternate; while partitions are held `identity` is that of the
 generation that gave them. Source: Kafka protocol guide, group membership API; KIP-394.
@@ -86,8 +86,8 @@ class GroupMember:
         on_failed: Callable[[KafkaError], None] = lambda error: None,
         purpose: str = "",
     ) -> None:
-        """`on_failed`: the group refused it for good, and it is no member any more. `purpose` names its
-        connection, which is nobody else's: a JoinGroup that waits holds up all answers behind it."""
+        """`on_failed`: the group refused it for good, and it is no member any more. `purpose` names a
+        connection of its own: a JoinGroup that waits holds up all responses behind it."""
         self.identity = GroupIdentity(group_id, instance_id=settings.instance_id)
         self.is_stable = False
         """Whether it has its partitions and no rebalance is known of."""

@@ -1,8 +1,8 @@
 """Requests to other nodes: one connection per (endpoint, purpose), opened when it is needed.
 
 Owns connections, negotiated versions, request time-outs, and the news that a process died. It
-retries nothing and backs off from nothing: whoever asked gets one answer or one `ChannelError`
-and decides. A new request after a failure opens a new connection.
+does not retry or back off: the caller gets one response or one `ChannelError` and decides. A new
+request after a failure opens a new connection.
 
 Invariants: `on_done` is called exactly once per `send` and never from within it; requests of
 one (endpoint, purpose) go out in the order given. Used by the node (Raft, follower fetches,
@@ -118,7 +118,7 @@ class Channels:
         on_refused: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
         """Learn of deaths: `on_closed` when an open connection to `target` ends by its side or
-        the network, `on_refused` when a connection attempt finds nobody there. Returns what ends
+        the network, `on_refused` when a connection attempt is refused. Returns a function that ends
         the watch. Called before the `on_done` of the requests concerned."""
         watch = _Watch(target, on_closed, on_refused)
         self._watches.setdefault(target, []).append(watch)
@@ -229,7 +229,7 @@ class Channels:
 
 
 class _Probe:
-    """A receiver that only wants to know whether somebody listens."""
+    """A receiver that only finds out whether a process listens."""
 
     def __init__(self, on_done: Callable[[bool], None]) -> None:
         self._on_done: Callable[[bool], None] | None = on_done

@@ -148,7 +148,7 @@ class ClusterMetadata:
     async def refresh(
         self, names: Iterable[str] = (), *, every: bool = False, timeout_ms: float = 30_000.0
     ) -> None:
-        """Ask for these topics (`every`: all there are). Raises `ChannelError` where nobody
+        """Ask for these topics (`every`: all there are). Raises `ChannelError` if no broker
         answered in time."""
         asked = list(names)
         names = [name for name in asked if self._may_be_there(name)]
@@ -190,7 +190,7 @@ class ClusterMetadata:
         try:
             response = await self.ask_any(request, deadline_ms, in_turn=not every)
         except (ChannelError, Cancelled):
-            # Whoever waited behind this one asks for himself.
+            # The tasks that waited for this request send their own.
             self._wanted.update(wanted)
             self._wants_all = self._wants_all or every
             raise

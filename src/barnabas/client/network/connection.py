@@ -49,7 +49,7 @@ class ChannelError(Exception):
     """A request that got no response. `kind` says why: refused, closed, timeout, unsupported,
     malformed or authentication.
 
-    refused: nobody listens there, so the process is gone and the request was never sent.
+    refused: no process listens there, so the peer is gone and the request was never sent.
     authentication: the two sides did not agree who they are (TLS or SASL); never sent.
     unsupported: the peer does not serve a version that can carry the request, or none can; never sent.
     The others leave open whether the peer acted on it.
@@ -95,8 +95,8 @@ def response_class(key: int) -> type[Message]:
 
 @lru_cache(maxsize=64)
 def _read_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """Every connection begins with such an answer, and those of nodes that run the same program are the
-    same. Whoever gets one must not change it."""
+    """Cached: every connection begins with this response, and nodes that run the same program send equal
+    ones. The caller must not change it."""
     return decode(ApiVersionsResponse, version, body)
 
 

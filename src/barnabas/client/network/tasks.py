@@ -5,7 +5,7 @@ client's one thread fills. No thread, no asyncio: in the simulator the same coro
 simulated answers. Steps run in the turn in which the outcome came.
 
 Invariants: an outcome is filled once; a task ends once, with its coroutine's value or exception;
-a failed task that nobody watches is logged.
+a failed task without a watcher is logged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TaskOutcome(Generic[T]):
         return f"{type(self).__name__}({state})"
 
     def resolve(self, value: T) -> None:
-        """Fill; ignored where it is filled already (whoever waited may have been cancelled)."""
+        """Fill; ignored if it is filled already (the waiting task may have been cancelled)."""
         if not self.done:
             self._value = value
             self._finish()
@@ -142,7 +142,7 @@ class Task(TaskOutcome[T]):
             self.resolve(stop.value)
         except Cancelled as cancelled:
             self.reject(cancelled)
-        except Exception as failure:  # noqa: BLE001 - it is handed to whoever watches
+        except Exception as failure:  # noqa: BLE001 - it is passed to the watchers
             if not self.watched:
                 self._on_lost(failure)
             self.reject(failure)
@@ -228,5 +228,5 @@ class Tasks:
         return [task.result() for task in tasks]
 
     def on_lost(self, error: BaseException) -> None:
-        """Nobody waits for it, and somebody should know."""
+        """No task waits for this failure, so log it."""
         self._ports.log("error", "client.task_failed", error=repr(error))

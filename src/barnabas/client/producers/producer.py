@@ -84,7 +84,7 @@ class Producer:
         self._wakeup: Wakeup | None = None
         self._pump_due = False
         self._closed = False
-        """Nothing more is taken; what was goes on."""
+        """No more records are accepted; those accepted are still sent."""
 
     def __repr__(self) -> str:
         waiting = sum(len(lane.batches) for lane in self._lanes.values())
@@ -229,7 +229,7 @@ class Producer:
             self._wakeup = self._client.ports.wakeups.call_at(min(times), self.wake)
 
     def _expire(self, now_ms: float) -> None:
-        # Whoever learns of it may send at once, to other partitions too.
+        # A callback that learns of it may send at once, to other partitions too.
         while late := [
             lane
             for lane in self._lanes.values()
@@ -378,7 +378,7 @@ class Producer:
             stamp = log_append_time if log_append_time >= 0 else record[3] or -1
             try:
                 outcome.resolve(new_tuple(Delivery, (topic, partition, offset, stamp)))
-            except Exception as error:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+            except Exception as error:  # noqa: BLE001 - a watcher's fault must not stop the others
                 self._client.tasks.on_lost(error)
             if base_offset >= 0:
                 offset += 1
@@ -431,7 +431,7 @@ class Producer:
         if self._transaction is not None:
             self._transaction.on_failed(error, sent=batch.attempts > 0)
         elif self._idempotent and batch.attempts and (lost or batch.sequence >= 0):
-            # Its sequence numbers are now a gap: go on under another identity.
+            # Its sequence numbers are now a gap: continue with a new producer id.
             self._producer_id = -1
         for outcome in batch.outcomes:
             try:

@@ -154,7 +154,7 @@ class RecordAccumulator:
     def _reject(self, outcome: TaskOutcome[Delivery], error: Exception) -> None:
         try:
             outcome.reject(error)
-        except Exception as fault:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+        except Exception as fault:  # noqa: BLE001 - a watcher's fault must not stop the others
             self._client.tasks.on_lost(fault)
 
     def waiting_deadlines(self) -> list[float]:
@@ -172,7 +172,7 @@ class RecordAccumulator:
             for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
                 partition = self._route(record)
                 if partition is None and now_ms < deadline_ms:
-                    # Whoever was told that his time is up may have sent again.
+                    # A callback that learned of its time-out may have sent a record again.
                     self._unrouted[topic] = waiting[index:] + self._unrouted.get(topic, [])
                     break
                 self._settle(record, partition, stamp, outcome, now_ms)
