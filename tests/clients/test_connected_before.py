@@ -1,7 +1,7 @@
 """Clients that stay connected: a group's members that start together, and clients whose nodes die one by one.
 
 Producers, members and admin clients that were connected before a node died act again within 2 s of the death.
-``BARNABAS_DEATHS=20`` plays twenty deaths of each kind and holds them to that; the table of seconds is printed.
+``BARNABAS_DEATHS=20`` plays twenty deaths of each kind and holds them to that; it prints the seconds.
 One death of each kind, as every run plays it on a machine that does other things besides, is held to 5 s: a
 client that is led to a dead node waits for 7 s and more.
 """
@@ -75,8 +75,8 @@ class StaticMember:
 def test_static_members_that_subscribe_back_to_back_share_the_first_generation(
     cluster: Cluster,
 ) -> None:
-    """Without a delay of the first rebalance. Some of five pairs may be held up by the machine for longer than
-    the 10 ms that the group waits; that the group waits is held by tests/scripts/group."""
+    """Without a delay of the first rebalance. The machine may hold up some of five pairs for longer than the
+    10 ms that the group waits; that the group waits is held by tests/scripts/group."""
     topic, shared = new_topic(cluster), 0
     for _ in range(5):
         group = fresh("group")
