@@ -113,6 +113,8 @@ class History:
         self.expired: set[str] = set()
         """Groups that were forgotten once. What a member was given before that it may learn when the next one
         of the name is in the same generation; coordinators are judged by themselves all along."""
+        self.offsets_expired: dict[str, int] = defaultdict(int)
+        """How often offsets of a group expired, or were about to."""
         self.generations: dict[str, int] = defaultdict(lambda: -1)
         """The newest one of each group that a member learned of."""
 

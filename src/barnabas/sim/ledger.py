@@ -44,6 +44,10 @@ class Ledger:
         """By partition and offset: what readers of committed records saw while it went on."""
         self.offsets_last = True
         """Whether committed offsets stay for as long as the run."""
+        self.expired: Mapping[str, int] = {}
+        """How often the offsets of a group expired: so often its transactions may begin anew."""
+        self.forgets_deletions = False
+        """Whether an offset that expired may be there again (:mod:`~barnabas.sim.offset_commits`)."""
         self.is_lost = False
         """Committed metadata were given up: nothing is promised any more."""
 
@@ -134,23 +138,35 @@ class Ledger:
         self, final: Mapping[int, Mapping[int, bytes]], committed: Mapping[str, int]
     ) -> None:
         """The transactions that are seen stand for the source's records from the first to the committed
-        offset, each once."""
+        offset, each once; from the first one again where the offset expired."""
         there = {value for records in final.values() for value in records.values()}
         moved: dict[str, list[Attempt]] = {}
         for attempt in self.attempts.values():
             if attempt.with_offsets and any(value in there for value in attempt.records):
                 moved.setdefault(attempt.transactional_id, []).append(attempt)
         for name in sorted({*moved, *committed}):
+            renewals = self.expired.get(name, 0)
+            if renewals and self.forgets_deletions:
+                continue
             at = 0
-            for attempt in sorted(moved.get(name, []), key=lambda one: one.first):
-                if attempt.first != at:
+            for attempt in _in_order(moved.get(name, []), by_number=renewals > 0):
+                if attempt.first != at and attempt.first == 0 and renewals > 0:
+                    renewals -= 1
+                elif attempt.first != at:
                     raise Violation(
                         f"{LEDGER}: offsets do not fit: {name}'s transactions stand for the records before"
                         f" {at}, the next one for those from {attempt.first}"
                     )
                 at = attempt.behind
-            if committed.get(name, 0) != at:
+            found = committed.get(name, 0)
+            if found != at and not (found == 0 and renewals > 0):
                 raise Violation(
                     f"{LEDGER}: offsets do not fit: {name}'s group has committed"
-                    f" {committed.get(name, 0)}, its transactions stand for {at}"
+                    f" {found}, its transactions stand for {at}"
                 )
+
+
+def _in_order(attempts: list[Attempt], *, by_number: bool) -> list[Attempt]:
+    """By the records of the source; `by_number` in the order of their beginning, where the records come
+    again."""
+    return sorted(attempts, key=lambda one: one.number if by_number else one.first)

@@ -309,6 +309,8 @@ class Run:
         client.tasks.start(ask())
         self._until(lambda: len(offsets) == len(names), "offsets of transactions to be stable")
         workload.ledger.offsets_last = not self.history.groups_are_gone
+        workload.ledger.expired = self.history.offsets_expired
+        workload.ledger.forgets_deletions = self.history.commits.forgets_deletions
         workload.ledger.check_final(final.found, offsets)
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:

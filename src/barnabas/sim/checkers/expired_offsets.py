@@ -73,12 +73,16 @@ def _judged(
         def take_due(self, at: Instant) -> Outcome | None:
             outcome = super().take_due(at)
             made: list[CommitAttempt] = []
+            groups: set[str] = set()
             for record in outcome.records if outcome is not None else ():
                 if isinstance(record.key, OffsetCommitKey) and record.value is None:
                     place = (record.key.topic, record.key.partition)
                     _check(self, record.key.group, place, at.wall_ms)
                     made += commits.begin(record.key.group, {place: GONE})
                     world.totals["offsets expired"] += 1
+                    groups.add(record.key.group)
+            for group_id in groups:
+                history.offsets_expired[group_id] += 1
             for group_id in _gone(outcome):
                 on_group_expired(group_id)
                 world.totals["groups expired"] += 1

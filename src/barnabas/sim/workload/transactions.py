@@ -131,7 +131,8 @@ class Processor:
         """The stable offset is this one, or what another producer committed later."""
         found = await stable_offset(self.client, self.plan.transactional_id)
         history = self.workload.history
-        if found < position and not (history.is_lost or history.groups_are_gone):
+        gone = history.groups_are_gone or self.plan.transactional_id in history.offsets_expired
+        if found < position and not (history.is_lost or gone):
             raise Violation(
                 f"{self.plan.transactional_id} has committed offset {position}, and {found} is told as stable"
             )
