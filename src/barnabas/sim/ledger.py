@@ -45,7 +45,7 @@ class Ledger:
         self.offsets_last = True
         """Whether committed offsets stay for as long as the run."""
         self.expired: Mapping[str, int] = {}
-        """How often the offsets of a group expired: so often its transactions may begin anew."""
+        """How often the offsets of a group expired: so often its transactions may begin again."""
         self.forgets_deletions = False
         """Whether an offset that expired may be there again (:mod:`~barnabas.sim.offset_commits`)."""
         self.is_lost = False
