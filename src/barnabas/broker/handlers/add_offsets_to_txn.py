@@ -3,7 +3,7 @@
 Behaviour: the partition of ``__consumer_offsets`` that holds a group's offsets joins a producer's
 transaction, as any partition does; the offsets themselves go to the group's coordinator (TxnOffsetCommit).
 
-Version notes: before 2 a fenced producer is told INVALID_PRODUCER_EPOCH (KIP-588). Clients of
+Version notes: before 2 a fenced producer gets INVALID_PRODUCER_EPOCH (KIP-588). Clients of
 ``transaction.version`` 2 do not send it.
 """
 

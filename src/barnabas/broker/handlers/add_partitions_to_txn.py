@@ -6,7 +6,7 @@ one of them does not exist it gets UNKNOWN_TOPIC_OR_PARTITION and the others OPE
 While the markers of the transaction before are on their way, the answer waits for them, for
 ``add.partitions.to.txn.retry.backoff.max.ms`` at most; CONCURRENT_TRANSACTIONS then.
 
-Version notes: up to 3 clients send one transaction, before 2 a fenced producer is told INVALID_PRODUCER_EPOCH
+Version notes: up to 3 clients send one transaction, before 2 a fenced producer gets INVALID_PRODUCER_EPOCH
 (KIP-588). From 4 on brokers send many, and may only ask whether the partitions are in (VerifyOnly, KIP-890).
 5 knows TRANSACTION_ABORTABLE, which brokers hide from older clients themselves.
 """

@@ -4,7 +4,7 @@ Behaviour: the coordinator decides commit or abort of a producer's transaction, 
 is committed to ``__transaction_state``. The markers follow; until they are written the producer is told
 CONCURRENT_TRANSACTIONS where it begins the next transaction.
 
-Version notes: before 2 a fenced producer is told INVALID_PRODUCER_EPOCH (KIP-588). A client that speaks 5 is
+Version notes: before 2 a fenced producer gets INVALID_PRODUCER_EPOCH (KIP-588). A client that speaks 5 is
 one of ``transaction.version`` 2: the answer has the producer's next epoch, and its next id where there was no
 epoch left (KIP-890).
 """
