@@ -6,10 +6,15 @@ KIP-841 (controlled shutdown), KIP-858 (log directories), KIP-919 (controllers).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from barnabas.types import DIRECTORIES_UNKNOWN, DIRECTORY_LOST, Endpoint, Uuid
+
+DATES_END_MS = 253_402_300_800_000
+"""The year 10000: what a record of another system says may be any number."""
 
 
 class ListenerEndpoint(NamedTuple):
@@ -49,6 +54,8 @@ class BrokerRegistration:
     directories: tuple[Uuid, ...] = ()
     cordoned: tuple[Uuid, ...] = ()
     """Directories that take no new replicas (KIP-1066)."""
+    registered_ms: int = -1
+    """When this incarnation was registered; -1 where another system wrote the record."""
 
     @property
     def active(self) -> bool:
@@ -81,15 +88,31 @@ class ControllerRegistration:
     zk_migration_ready: bool = False
     listeners: dict[str, ListenerEndpoint] = field(default_factory=dict)
     features: dict[str, VersionRange] = field(default_factory=dict)
+    registered_ms: int = -1
+    """As a broker's."""
 
 
-def whereabouts(known: BrokerRegistration | None) -> str:
-    """For people: where the process with this broker's id is, and since which record; empty where none is."""
+def holder_of_broker_id(known: BrokerRegistration | None) -> str:
+    """For people: which process has this broker's id, where and since when; empty where none has."""
     if known is None:
         return ""
-    at = ", ".join(f"{name}://{x.host}:{x.port}" for name, x in sorted(known.listeners.items()))
     rack = f" in rack {known.rack}" if known.rack else ""
-    return (
-        f"the broker at {at}{rack}, registered at offset {known.epoch} of the metadata log"
-        " (barnabas cluster events --kind broker has the date)"
-    )
+    since = _since(known.registered_ms) or f" since offset {known.epoch} of the metadata log"
+    return f"the broker at {_places(known.listeners)}{rack}, registered{since}"
+
+
+def holder_of_controller_id(known: ControllerRegistration) -> str:
+    """For people: which process has this controller's id, where and since when."""
+    return f"the controller at {_places(known.listeners)}, registered{_since(known.registered_ms)}"
+
+
+def _places(listeners: Mapping[str, ListenerEndpoint]) -> str:
+    return ", ".join(f"{name}://{x.host}:{x.port}" for name, x in sorted(listeners.items()))
+
+
+def _since(ms: int) -> str:
+    """In UTC; empty where it is not known, or no date."""
+    if not 0 <= ms < DATES_END_MS:
+        return ""
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    return at.strftime(" since %Y-%m-%d %H:%M:%S UTC")
