@@ -18,7 +18,8 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 def register_controller(
     cluster: ControllerContext, request: ControllerRegistrationRequest, wall_ms: int
 ) -> Decision[ControllerRegistrationResponse]:
-    """Record a controller's incarnation, endpoints and features, and when (`wall_ms`). Raises UNSUPPORTED_VERSION."""
+    """Record a controller's incarnation, endpoints and features. `wall_ms` is the date. Raises
+    UNSUPPORTED_VERSION."""
     image = cluster.image
     if image.metadata_version < levels.CONTROLLER_REGISTRATION_SINCE:
         raise KafkaError(
