@@ -116,10 +116,10 @@ def _check_never_ran(config: NodeConfig, cluster_id: str, first: FirstVoters) ->
         return
     raise Failure(
         f"{config.metadata_log_dir} is empty, though node {config.node_id} has run as a voter of"
-        f" cluster {cluster_id}: the voter at {former.said_by} knows it at {former.at}. A voter that forgets its votes"
-        " and its log can undo what was decided. Bring the directory back; or, where it is lost for good and"
-        f" most of the other {len(others)} voters have theirs, say --replace-lost: it copies everything from"
-        " them"
+        f" cluster {cluster_id}: the voter at {former.said_by} knows it at {former.at}. A voter that forgets"
+        " its votes and its log can undo what was decided. Bring the directory back; or, where it is lost for"
+        f" good and most of the other {len(others)} voters have theirs, say --replace-lost: it copies"
+        " everything from them"
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from barnabas.types import DIRECTORIES_UNKNOWN, DIRECTORY_LOST, Endpoint, Uuid
 
+DAYS_OF_400_YEARS, DAYS_TO_1970 = 146_097, 719_468
+"""The second one counts from the first of March of the year 0."""
 DATES_END_MS = 253_402_300_800_000
 """The year 10000: what a record of another system says may be any number."""
 
@@ -114,5 +115,22 @@ def _since(ms: int) -> str:
     """In UTC; empty where it is not known, or no date."""
     if not 0 <= ms < DATES_END_MS:
         return ""
-    at = datetime.fromtimestamp(ms / 1000, UTC)
-    return at.strftime(" since %Y-%m-%d %H:%M:%S UTC")
+    days, rest = divmod(ms // 1000, 86_400)
+    year, month, day = _date(days)
+    minutes, second = divmod(rest, 60)
+    hour, minute = divmod(minutes, 60)
+    return f" since {year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC"
+
+
+def _date(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days after 1970-01-01; a year begins in March, so that the leap day
+    is its last."""
+    century, in_centuries = divmod(days + DAYS_TO_1970, DAYS_OF_400_YEARS)
+    year = (
+        in_centuries - in_centuries // 1_460 + in_centuries // 36_524 - in_centuries // 146_096
+    ) // 365
+    in_year = in_centuries - (365 * year + year // 4 - year // 100)
+    since_march = (5 * in_year + 2) // 153
+    month = since_march + 3 if since_march < 10 else since_march - 9
+    day = in_year - (153 * since_march + 2) // 5 + 1
+    return 400 * century + year + (month <= 2), month, day
