@@ -1,6 +1,6 @@
 """What a session is asked: one frozen class per request, each with the type of its result.
 
-`Create`, `SetData`, `Delete` and `Check` may be operations of a `Multi`; :data:`Operation` is their union,
+`Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their union,
 and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches each.
 Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
 """
@@ -28,7 +28,7 @@ class Perms(IntFlag):
     ALL = 31
 
 
-class Acl(NamedTuple):
+class AclEntry(NamedTuple):
     """Who may do what with one znode."""
 
     perms: int
@@ -36,9 +36,9 @@ class Acl(NamedTuple):
     id: str
 
 
-OPEN_ACL = (Acl(Perms.ALL, "world", "anyone"),)
-READ_ACL = (Acl(Perms.READ, "world", "anyone"),)
-CREATOR_ALL_ACL = (Acl(Perms.ALL, "auth", ""),)
+OPEN_ACL = (AclEntry(Perms.ALL, "world", "anyone"),)
+READ_ACL = (AclEntry(Perms.READ, "world", "anyone"),)
+CREATOR_ALL_ACL = (AclEntry(Perms.ALL, "auth", ""),)
 
 
 class Stat(NamedTuple):
@@ -84,7 +84,7 @@ class ChildNames(NamedTuple):
 
 
 class NodeAcl(NamedTuple):
-    acl: tuple[Acl, ...]
+    acl: tuple[AclEntry, ...]
     stat: Stat
 
 
@@ -104,7 +104,7 @@ class Create(Request[Created]):
 
     path: str
     data: bytes = b""
-    acl: tuple[Acl, ...] = OPEN_ACL
+    acl: tuple[AclEntry, ...] = OPEN_ACL
     ephemeral: bool = False
     sequential: bool = False
 
@@ -127,14 +127,14 @@ class Delete(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Request[None]):
+class CheckVersion(Request[None]):
     """Only in a `Multi`: the znode exists and has this version. Errors: `NoNode`, `BadVersion`."""
 
     path: str
     version: int = ANY_VERSION
 
 
-Operation = Create | SetData | Delete | Check
+Operation = Create | SetData | Delete | CheckVersion
 OperationResult = Created | Stat | None
 
 
@@ -182,12 +182,12 @@ class SetAcl(Request[Stat]):
     """Replace the ACL where `aversion` holds."""
 
     path: str
-    acl: tuple[Acl, ...]
+    acl: tuple[AclEntry, ...]
     aversion: int = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Sync(Request[None]):
+class SyncPath(Request[None]):
     """Answered when this session's server has everything that was committed before the ensemble's leader
     took the request up: reads after it see that."""
 

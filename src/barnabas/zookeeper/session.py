@@ -1,6 +1,6 @@
 """The port to a ZooKeeper ensemble: sessions, their requests and their events.
 
-`ZooKeeper.open` gives a `Session`, at once and not yet connected. Requests are values (`operations`); their
+`ZooKeeper.open` gives a `ZooKeeperSession`, at once and not yet connected. Requests are values (`operations`); their
 results and errors (`errors`) come to the request's callback; changes of state and watch events come to the
 session's one `SessionListener`. All calls are made on the node's thread and all callbacks arrive there, never
 inside `open`, `submit` or `close`.
@@ -11,7 +11,7 @@ What holds, on the machine and in the simulator alike (tests/contract/zookeeper)
 2. Answers and watch events come in the order of zxid: the event of a change arrives before any answer that
    shows that change or a later one. So the owner of a watch hears of a change before it reads it.
 3. A read shows a state at least as new as everything this session was shown before, at whichever server.
-   It may lag behind other sessions' changes; `Sync` before it catches up.
+   It may lag behind other sessions' changes; `SyncPath` before it catches up.
 4. The connection may go (`SUSPENDED`): requests under way, and those submitted before it is back, are
    answered `ConnectionLoss`; whether they were done is unknown. Changes of one session are done in the order
    submitted. None that was answered `ConnectionLoss` is done after `CONNECTED` was reported again.
@@ -140,7 +140,7 @@ class SessionListener(Protocol):
         """A watch has fired."""
 
 
-class Session(Protocol):
+class ZooKeeperSession(Protocol):
     """The world's side of a session."""
 
     @property
@@ -165,7 +165,7 @@ class Session(Protocol):
 class ZooKeeper(Protocol):
     """The way to an ensemble."""
 
-    def open(self, settings: SessionSettings, listener: SessionListener) -> Session:
+    def open(self, settings: SessionSettings, listener: SessionListener) -> ZooKeeperSession:
         """Begin a session. It connects, and connects again, by itself until it is over. Raises
         ``ConfigError`` where TLS files cannot be used or the client library is missing."""
 
