@@ -1,7 +1,7 @@
 """What a session is asked: one frozen class per request, each with the type of its result.
 
-`Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their union,
-and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches each.
+`Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their
+union, and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches each.
 Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
 """
 
@@ -28,7 +28,7 @@ class Perms(IntFlag):
     ALL = 31
 
 
-class AclEntry(NamedTuple):
+class ZnodeAcl(NamedTuple):
     """Who may do what with one znode."""
 
     perms: int
@@ -36,9 +36,9 @@ class AclEntry(NamedTuple):
     id: str
 
 
-OPEN_ACL = (AclEntry(Perms.ALL, "world", "anyone"),)
-READ_ACL = (AclEntry(Perms.READ, "world", "anyone"),)
-CREATOR_ALL_ACL = (AclEntry(Perms.ALL, "auth", ""),)
+OPEN_ACL = (ZnodeAcl(Perms.ALL, "world", "anyone"),)
+READ_ACL = (ZnodeAcl(Perms.READ, "world", "anyone"),)
+CREATOR_ALL_ACL = (ZnodeAcl(Perms.ALL, "auth", ""),)
 
 
 class Stat(NamedTuple):
@@ -83,8 +83,8 @@ class ChildNames(NamedTuple):
     stat: Stat
 
 
-class NodeAcl(NamedTuple):
-    acl: tuple[AclEntry, ...]
+class AclAndStat(NamedTuple):
+    acl: tuple[ZnodeAcl, ...]
     stat: Stat
 
 
@@ -104,7 +104,7 @@ class Create(Request[Created]):
 
     path: str
     data: bytes = b""
-    acl: tuple[AclEntry, ...] = OPEN_ACL
+    acl: tuple[ZnodeAcl, ...] = OPEN_ACL
     ephemeral: bool = False
     sequential: bool = False
 
@@ -173,7 +173,7 @@ class GetChildren(Request[ChildNames]):
 
 
 @dataclass(frozen=True, slots=True)
-class GetAcl(Request[NodeAcl]):
+class GetAcl(Request[AclAndStat]):
     path: str
 
 
@@ -182,7 +182,7 @@ class SetAcl(Request[Stat]):
     """Replace the ACL where `aversion` holds."""
 
     path: str
-    acl: tuple[AclEntry, ...]
+    acl: tuple[ZnodeAcl, ...]
     aversion: int = ANY_VERSION
 
 
