@@ -1,7 +1,8 @@
 """What a session is asked: one frozen class per request, each with the type of its result.
 
 `Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their
-union, and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches each.
+union, and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches
+each.
 Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
 """
 

@@ -1,9 +1,9 @@
 """The port to a ZooKeeper ensemble: sessions, their requests and their events.
 
-`ZooKeeper.open` gives a `ZooKeeperSession`, at once and not yet connected. Requests are values (`operations`);
-their results and errors (`errors`) come to the request's callback; changes of state and watch events come to
-the session's one `SessionListener`. All calls are made on the node's thread and all callbacks arrive there,
-never inside `open`, `submit` or `close`.
+`ZooKeeper.open` gives a `ZooKeeperSession`, at once and not yet connected. Requests are values
+(`operations`); their results and errors (`errors`) come to the request's callback; changes of state and
+watch events come to the session's one `SessionListener`. All calls are made on the node's thread and all
+callbacks arrive there, never inside `open`, `submit` or `close`.
 
 What holds, on the machine and in the simulator alike (tests/contract/zookeeper):
 
