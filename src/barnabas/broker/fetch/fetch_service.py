@@ -159,8 +159,8 @@ class DelayedFetch:
 
 
 class FetchAnswer(Parked):
-    """The answer of a fetch that waits for records. It does not wait while it holds up another answer: a client
-    that asks for metadata or its coordinator on the same connection gets it now, not after `wait_ms`."""
+    """The answer of a fetch that waits for records. It does not wait while it holds up another answer: a
+    client that asks for metadata or its coordinator on the same connection gets it at once."""
 
     __slots__ = ("_fetch",)
 
