@@ -20,7 +20,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.pipeline.cluster_client import EARLIEST, LATEST, ClusterClient, Patience
+from barnabas.pipeline.cluster_client import (
+    EARLIEST,
+    LATEST,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
@@ -120,16 +126,14 @@ def read_tokens(
 ) -> dict[str, Token]:
     """The committed token of `key`, or of all, by key. `since` is an offset that the token of `key` is not
     before: that of an earlier one."""
-    bounds = {
-        at: cluster.list_offsets({PARTITION: at})[PARTITION].offset for at in (EARLIEST, LATEST)
-    }
-    if since > bounds[LATEST]:
+    end = _bound(cluster, LATEST)
+    if since > end:
         since = 0  # the topic was made again
-    begin = max(bounds[EARLIEST], since)
+    begin = since or _bound(cluster, EARLIEST)
     found: dict[str, Token] = {}
     open_: dict[int, dict[str, Token]] = {}
     source = SourceOptions(options, fail_on_data_loss=False)
-    what = Range(*PARTITION, begin, bounds[LATEST])
+    what = Range(*PARTITION, begin, end)
     for run in RangeReader(cluster, what, source).runs():
         for batch in iterate(run.records):
             if batch.header.is_control:
@@ -143,6 +147,11 @@ def read_tokens(
             else:
                 found.update(mine)
     return found
+
+
+def _bound(cluster: ClusterClient, at: int) -> int:
+    known = offsets_of_all(cluster, {PARTITION: at}, patience_ms=cluster.patience_ms)
+    return known[PARTITION]
 
 
 def _tokens_of(batch: BatchView, key: str | None) -> dict[str, Token]:
