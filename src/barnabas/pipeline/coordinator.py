@@ -27,14 +27,21 @@ TRANSACTION = 1
 ONE_KEY = 3
 """The last version of FindCoordinator that asks for one key."""
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-AGAIN = TRANSIENT | MOVED | {ErrorCode.CONCURRENT_TRANSACTIONS}
+AGAIN = (
+    TRANSIENT | MOVED | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+"""A topic that was just made may not be known to its coordinator yet."""
 
 
 class Coordinator:
     """Of `key`: a transactional id or a group id, as `key_type` says."""
 
-    def __init__(self, cluster: ClusterClient, key: str, key_type: int) -> None:
+    def __init__(
+        self, cluster: ClusterClient, key: str, key_type: int, *, patience_ms: float | None = None
+    ) -> None:
+        """`patience_ms`: instead of the cluster's."""
         self.key = key
+        self._patience_ms = cluster.patience_ms if patience_ms is None else patience_ms
         self._cluster = cluster
         self._type = key_type
         self._endpoint: Endpoint | None = None
@@ -53,7 +60,7 @@ class Coordinator:
         """Ask until the coordinator has done it. Raises `KafkaError` for what no waiting heals,
         `ChannelError` of kind unsupported, `ClusterUnreachableError`."""
         cluster = self._cluster
-        patience = Patience(cluster.patience_ms)
+        patience = Patience(self._patience_ms)
         while True:
             try:
                 answer = cluster.connection(self._where()).call(

@@ -116,6 +116,8 @@ class SourceOptions:
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
     without_timestamp: Literal["error", "latest"] = "error"
+    group: str | None = None
+    """The consumer group to which a stream commits how far it is."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
 
 
@@ -170,6 +172,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         partitions_min=number(options, "minPartitions", None),
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
+        group=options.get("kafka.group.id"),
         fetch=fetch_options(options),
     )
 
