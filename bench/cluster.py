@@ -69,9 +69,8 @@ def play(name: str, scratch: Path, options: argparse.Namespace, samples: Samples
                 for index in range(2 * options.rounds):
                     try:
                         note(samples, system, kill(system, index), counted=True)
-                    except (KafkaException, TimeoutError, ExceptionGroup) as error:
+                    except (KafkaException, TimeoutError, AssertionError, ExceptionGroup) as error:
                         print(f"{name} {workload} {index}: no figure: {error}", flush=True)
-                        break
     finally:
         system.stop()
 

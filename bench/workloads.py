@@ -319,7 +319,8 @@ def controller_failover(system: System, index: int) -> Figures:
 def connected_before(system: System, index: int) -> Figures:
     """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
     before do next: a producer's record is acknowledged in every partition, a group's member reads it and
-    commits, an admin client creates a topic, and another consumer asks for the group's offsets."""
+    commits, an admin client creates a topic, and another consumer asks for the group's offsets. A client that
+    gives up is named, and its figure is how long it tried: the run goes to its end on any system."""
     wait_whole(system, "first")
     topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
     (group,) = groups_of_one_coordinator(1)
@@ -331,17 +332,20 @@ def connected_before(system: System, index: int) -> Figures:
         ConfluentAdmin(system.bootstrap),
         ConfluentOffsets(system.bootstrap, topic, group),
     ]
+    given_up: list[str] = []
     try:
         act_at_once(clients, 0)
         node = dies_as(system.bootstrap, kind, topic, group)
         system.kill(node)
         try:
-            took = act_at_once(clients, 1)
+            took = act_at_once(clients, 1, given_up)
         finally:
             system.restart(node)
     finally:
         for client in clients:
             client.close()
+    for sentence in given_up:
+        print(f"{system.name}, {kind} killed, {index}: gave up: {sentence}", flush=True)
     wait_whole(system, topic)
     return {
         f"{kind} killed: {name} that stays, worst, s": seconds

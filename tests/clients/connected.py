@@ -96,8 +96,11 @@ def groups_of_one_coordinator(count: int) -> list[str]:
             return names
 
 
-def act_at_once(clients: list[Client], number: int) -> dict[str, float]:
-    """All act at the same moment; the seconds that each took. Raises what one of them raised."""
+def act_at_once(
+    clients: list[Client], number: int, given_up: list[str] | None = None
+) -> dict[str, float]:
+    """All act at the same moment; the seconds that each took. Raises what one of them raised; where
+    `given_up` is a list it gets the names of those instead, with why, and their time is when they raised."""
     began = time.monotonic()
     took: dict[str, float] = {}
     failures: list[Exception] = []
@@ -105,9 +108,12 @@ def act_at_once(clients: list[Client], number: int) -> dict[str, float]:
     def act(client: Client) -> None:
         try:
             client.act(number)
-            took[client.name] = time.monotonic() - began
         except Exception as error:  # noqa: BLE001 - raised in the caller's thread
-            failures.append(error)
+            if given_up is None:
+                failures.append(error)
+                return
+            given_up.append(f"{client.name}: {error}")
+        took[client.name] = time.monotonic() - began
 
     threads = [threading.Thread(target=act, args=(client,)) for client in clients]
     for thread in threads:

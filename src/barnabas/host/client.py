@@ -178,9 +178,10 @@ class Connected:
         partitions: int = -1,
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicOutcome:
         """Whoever asks afterwards finds it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
-        topic = NewTopic(name, partitions, replication_factor, configs or {})
+        topic = NewTopic(name, partitions, replication_factor, configs or {}, assignments or {})
         outcome = self.call(self.admin.create_topics([topic]))[0].check()
         self.call(until_known(self.client, name, outcome.topic_id))
         return outcome

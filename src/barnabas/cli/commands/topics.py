@@ -26,6 +26,11 @@ def create(
     names: list[str] = typer.Argument(..., metavar="NAME..."),
     partitions: int = typer.Option(-1, "--partitions", "-p", help="Default: the cluster's."),
     replication_factor: int = typer.Option(-1, "--replication-factor", "-r"),
+    replica_assignment: str = typer.Option(
+        "",
+        metavar="ID:ID,ID:ID,...",
+        help="Brokers of each partition by hand, in order; the first of each leads.",
+    ),
     config: list[str] = typer.Option([], "--config", "-c", metavar="KEY=VALUE"),
     if_not_exists: bool = typer.Option(False, help="A topic that exists is no failure."),
     bootstrap: Bootstrap = None,
@@ -34,13 +39,18 @@ def create(
 ) -> None:
     """Create topics."""
     configs = parse_configs(config)
+    assignments = parse_assignments(replica_assignment)
+    if assignments and max(partitions, replication_factor) >= 0:
+        raise Failure("--replica-assignment says how many partitions and replicas there are", USAGE)
     created: list[dict[str, Any]] = []
     with cluster(bootstrap, data) as connected:
         known = {view.name for view in connected.topics()} if if_not_exists else set()
         for name in names:
             if name in known:
                 continue
-            outcome = connected.create_topic(name, partitions, replication_factor, configs)
+            outcome = connected.create_topic(
+                name, partitions, replication_factor, configs, assignments
+            )
             created.append(
                 {
                     "name": name,
@@ -53,6 +63,15 @@ def create(
     for row in created:
         table.add_row(*map(str, row.values()))
     show(as_json, created, table)
+
+
+def parse_assignments(text: str) -> dict[int, list[int]]:
+    """``1:2,2:3``, as Kafka's tool takes it: the brokers of each partition. Raises `Failure`."""
+    partitions = text.split(",") if text else []
+    brokers = [[word.strip() for word in partition.split(":")] for partition in partitions]
+    if not all(word.isdecimal() for words in brokers for word in words):
+        raise Failure(f"--replica-assignment takes ID:ID,ID:ID,..., not {text!r}", USAGE)
+    return {index: [int(word) for word in words] for index, words in enumerate(brokers)}
 
 
 @app.command("list")
