@@ -178,10 +178,8 @@ def decode_records(
         if offset < first_offset or offset >= end_offset:
             continue
         offsets[row] = offset
-        timestamp_ms = (
-            append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
-        )
-        timestamps_us[row] = timestamp_ms * 1000
+        timestamp = append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
+        timestamps_us[row] = timestamp * 1000
         key_valid[row] = key_size >= 0
         value_valid[row] = value_size >= 0
         key_size = max(key_size, 0) if wanted & KEYS else 0

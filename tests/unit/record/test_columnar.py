@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.record import columnar
-from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, seal, write_header
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+    seal,
+    write_header,
+)
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.columnar import AbortedTransaction, Run, decode
 from barnabas.record.compression import Codec
@@ -243,7 +250,7 @@ def test_offsets_alone_are_read_without_decompressing(monkeypatch: pytest.Monkey
     unpacked = []
     real = columnar.payload_of
 
-    def counted(batch: columnar.BatchView) -> object:
+    def counted(batch: BatchView) -> object:
         unpacked.append(batch.header.base_offset)
         return real(batch)
 
