@@ -63,6 +63,7 @@ from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.security.authorization.authorizer import authorizer_of
+from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -88,6 +89,7 @@ class Broker:
         self.ports, self.config = ports, config
         self.cluster_id, self.image = cluster_id, image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
+        self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
         self.node_id = int(config.node_id)
         self.listeners = dict(listeners)
         self._controller_endpoint = controller_endpoint
@@ -244,6 +246,7 @@ class Broker:
         """The image moved by committed records."""
         if not self.is_started or (self._stopping and self._stopped is None):
             return
+        self.quotas.follow()
         if not self._admitted:
             self._apply_cordoned()  # the heartbeat upon which the broker is unfenced says so
             self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
@@ -425,6 +428,7 @@ class Broker:
             "waiting": len(self.deadlines),
             "metadata_hold": self.metadata_hold.describe(),
             "throttle": self.throttle.describe(),
+            "quotas": self.quotas.describe(),
             "moves": self.moves.describe(),
             "transactions": self.transactions.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),

@@ -52,11 +52,14 @@ from barnabas.metadata.records.abort_transaction_record import AbortTransactionR
 from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
 from barnabas.security.authorization.authorizer import authorizer_of
+from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
+from barnabas.security.quotas.mutation_quota import MutationQuota
+from barnabas.security.quotas.quota_table import MUTATIONS
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Api, Parked
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -130,6 +133,7 @@ class QuorumController:
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
+        self.quotas = ClientQuotas(self.image, self.now_ms, QuotaWindows.of(config.properties))
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""
         self.leader_id = -1
@@ -285,6 +289,12 @@ class QuorumController:
             raise KafkaError(
                 ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
             )
+
+    def mutation_quota(self, ctx: RequestContext, strict_since: int) -> MutationQuota:
+        """What the sender of a request may create and delete (KIP-599)."""
+        self.quotas.follow()
+        quotas = self.quotas if self.quotas.table.has(MUTATIONS) else None
+        return MutationQuota(quotas, ctx, strict_since)
 
     # -- decisions -------------------------------------------------------------------------------
 
