@@ -163,7 +163,7 @@ def metered(image: MetadataImage, world: World) -> RequestServer:
     table.add_handler(Api(ApiKey.PRODUCE, ProduceRequest, lambda *a: None), produce, None)
     api = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, lambda *a: None)
     table.add_handler(api, find, None)
-    server = RequestServer(world, "P", table)  # type: ignore[arg-type]
+    server = RequestServer(world, "P", table)
     quotas = ClientQuotas(image, world.now_ms)
     quotas.follow()
     server.meter = RequestMeter(quotas)
@@ -201,5 +201,5 @@ def test_request_time_is_charged_and_makes_its_client_wait() -> None:
 
 
 def test_a_listener_without_quotas_has_no_meter() -> None:
-    server = RequestServer(World(), "P", ApiTable())  # type: ignore[arg-type]
+    server = RequestServer(World(), "P", ApiTable())
     assert server.meter is None
