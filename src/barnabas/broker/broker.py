@@ -90,8 +90,7 @@ class Broker:
         self.cluster_id, self.image = cluster_id, image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
-        self.node_id = int(config.node_id)
-        self.listeners = dict(listeners)
+        self.node_id, self.listeners = int(config.node_id), dict(listeners)
         self._controller_endpoint = controller_endpoint
         self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}

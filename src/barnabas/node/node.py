@@ -41,8 +41,8 @@ from barnabas.security.authorization.access_rules import guard
 from barnabas.security.authorization.broker_access import BROKER_RULES
 from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.security.node_security import NodeSecurity
+from barnabas.security.quotas.client_meter import ClientMeter, ToldMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.security.quotas.request_meter import RequestMeter, ToldMeter
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint
@@ -191,7 +191,7 @@ class Node:
 
     def _measure(self, quotas: ClientQuotas) -> None:
         """Charge clients while there are quotas; with none, listeners ask nothing."""
-        meter = RequestMeter(quotas) if quotas.active else None
+        meter = ClientMeter(quotas) if quotas.active else None
         self.listeners.measure(self.config.broker_listeners, meter)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:

@@ -8,10 +8,10 @@ import pytest
 
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.client_quota_record import ClientQuotaRecord, EntityData
+from barnabas.security.quotas.client_meter import ClientMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.security.quotas.quota_table import FETCHED, MUTATIONS, PRODUCED, REQUEST_TIME
-from barnabas.security.quotas.request_meter import RequestMeter
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.dispatch import ApiTable
@@ -166,7 +166,7 @@ def metered(image: MetadataImage, world: World) -> RequestServer:
     server = RequestServer(world, "P", table)
     quotas = ClientQuotas(image, world.now_ms)
     quotas.follow()
-    server.meter = RequestMeter(quotas)
+    server.meter = ClientMeter(quotas)
     return server
 
 

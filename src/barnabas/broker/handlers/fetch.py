@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.security.authorization.topic_reader import TopicReader
-from barnabas.security.quotas.request_meter import is_follower
+from barnabas.security.quotas.client_meter import is_follower
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import (

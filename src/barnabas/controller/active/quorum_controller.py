@@ -50,16 +50,14 @@ from barnabas.metadata.image.partition_states import count_states
 from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.policy import NO_POLICIES, Policies
-from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
+from barnabas.ports import Ports, Wakeup, call_all, raise_soon
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
-from barnabas.security.quotas.mutation_quota import MutationQuota
-from barnabas.security.quotas.quota_table import MUTATIONS
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -111,8 +109,7 @@ class QuorumController:
     ) -> None:
         """`endpoints`: where others reach this controller, by listener. `sender` asks brokers (Channels;
         None makes one of `ports`), `to_controllers` controllers (None: the same)."""
-        self.ports = ports
-        self.config = config
+        self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
         self.cluster_id = cluster_id
@@ -128,8 +125,9 @@ class QuorumController:
             lambda: quorum.kraft_version,
         )
         self.sessions = BrokerSessions(config.controller.session_timeout_ms)
-        self.placement_rng: Rng = ports.rng("controller.placement")
-        self.acl_rng: Rng = ports.rng("controller.acls")
+        self.placement_rng, self.acl_rng = map(
+            ports.rng, ("controller.placement", "controller.acls")
+        )
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
@@ -156,8 +154,7 @@ class QuorumController:
         self.flapping = IsrBackoff(self.cluster, self.now_ms)
         self.fencing = BrokerFencing(self)
         self.liveness = BrokerLiveness(self, self.fencing.fence)
-        self.rebalance = LeaderBalancer(self)
-        self.leader_search = LeaderSearch(self)
+        self.rebalance, self.leader_search = LeaderBalancer(self), LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
@@ -289,12 +286,6 @@ class QuorumController:
             raise KafkaError(
                 ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
             )
-
-    def mutation_quota(self, ctx: RequestContext, strict_since: int) -> MutationQuota:
-        """What the sender of a request may create and delete (KIP-599)."""
-        self.quotas.follow()
-        quotas = self.quotas if self.quotas.table.has(MUTATIONS) else None
-        return MutationQuota(quotas, ctx, strict_since)
 
     # -- decisions -------------------------------------------------------------------------------
 

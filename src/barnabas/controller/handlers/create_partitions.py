@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
 from barnabas.wire.messages.create_partitions_response import (
@@ -37,7 +38,7 @@ API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "to
 def handle(
     request: CreatePartitionsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreatePartitionsResponse | Parked:
-    quota = role.mutation_quota(ctx, STRICT_SINCE)
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
     answer = role.decide(
         API,
         request,

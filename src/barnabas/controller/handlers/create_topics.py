@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
@@ -42,7 +43,7 @@ API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "c
 def handle(
     request: CreateTopicsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreateTopicsResponse | Parked:
-    quota = role.mutation_quota(ctx, STRICT_SINCE)
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
     answer = role.decide(
         API,
         request,

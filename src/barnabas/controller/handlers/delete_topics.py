@@ -14,6 +14,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.topics.delete_topics import delete_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -55,5 +56,5 @@ def handle(
             raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
         return delete_topics(cluster, request, quota)
 
-    quota = role.mutation_quota(ctx, STRICT_SINCE)
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
     return quota.told(role.decide(API, request, decide))

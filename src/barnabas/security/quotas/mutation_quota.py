@@ -1,7 +1,7 @@
 """Partitions that one request creates or deletes, against its client's quota (KIP-599).
 
 A client whose bucket is in debt is refused with THROTTLING_QUOTA_EXCEEDED, topic by topic, where its version
-of the request knows that error; older ones are served. Both are told how long to wait. A topic is counted
+of the request knows that error; older ones are served. Both learn how long to wait. A topic is counted
 once, however often its decision is made.
 
 Source: Kafka's ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
@@ -26,7 +26,9 @@ class MutationQuota:
 
     def __init__(self, quotas: ClientQuotas | None, ctx: RequestContext, strict_since: int) -> None:
         """`quotas` None: nothing is counted."""
-        self._quotas = quotas
+        if quotas is not None:
+            quotas.follow()
+        self._quotas = quotas if quotas is not None and quotas.table.has(MUTATIONS) else None
         self._who = (ctx.principal, ctx.client_id)
         self._strict = ctx.api_version >= strict_since
         self._counted: dict[object, KafkaError | None] = {}

@@ -32,7 +32,7 @@ EXEMPT = frozenset(
 PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 
-class RequestMeter:
+class ClientMeter:
     """Charges what clients of one listener use."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
