@@ -35,7 +35,7 @@ from barnabas.group.consumer.target_assignment import (
     target_records,
 )
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant
+from barnabas.group.outcome import Caller, Instant
 from barnabas.group.record_codec import GroupRecord
 
 REGEX_REFRESH_MIN_MS = 10_000
@@ -85,9 +85,9 @@ class GroupChange:
             self.records.append(member_record(self.group.group_id, new))
         return old.topics != new.topics
 
-    def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember) -> bool:
-        """Follow the member's regular expression, and what topics the group's expressions match by now;
-        whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
+    def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember, caller: Caller) -> bool:
+        """Follow the member's regular expression, and what the group's expressions match by now of the topics
+        that `caller` may describe; whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
         group = self.group
         changed = old.regex != new.regex
         if changed:
@@ -100,10 +100,13 @@ class GroupChange:
             subscribed.append(new.regex)
         stale = self._stale(subscribed)
         if stale:
-            names = self.cluster.names()
+            names, may_describe = self.cluster.names(), caller.may_describe
             for regex in stale:
                 known = group.regexes.get(regex)
-                found = ResolvedRegex(matching(regex, names), self.cluster.version, self.at.wall_ms)
+                topics = matching(regex, names)
+                if may_describe is not None:
+                    topics = tuple(filter(may_describe, topics))
+                found = ResolvedRegex(topics, self.cluster.version, self.at.wall_ms)
                 self.regexes[regex] = found
                 self.records.append(regex_record(group.group_id, regex, found))
                 changed = changed or known is None or known.topics != found.topics
