@@ -41,7 +41,7 @@ def joining(member: str, *topics: str, assignor: str = "uniform") -> ConsumerGro
 
 def beating(answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
-        group_id="g", member_id=answer.member_id, member_epoch=answer.member_epoch
+        group_id="g", member_id=answer.member_id or "", member_epoch=answer.member_epoch
     )
 
 
