@@ -60,7 +60,7 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.metadata.image.registrations import whereabouts
+from barnabas.metadata.image.registrations import holder_of_broker_id
 from barnabas.ports import Ports, Wakeup
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
@@ -199,7 +199,7 @@ class Broker:
             heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
             metadata_offset=lambda: self.image.offset,
-            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
+            id_holder=lambda: holder_of_broker_id(self.image.brokers.get(self.node_id)),
         )
         replication = self.config.replication
         self._every(

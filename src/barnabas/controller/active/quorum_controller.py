@@ -202,6 +202,7 @@ class QuorumController:
             self.committed_offset = max(self.committed_offset, last_offset)
         if self.finalized.on_commit(image, self.committed_offset):
             self.introduction.on_levels()
+        self.introduction.on_image()
         self._answer_committed()
 
     def on_snapshot_coming(self) -> None:
@@ -215,6 +216,7 @@ class QuorumController:
         self.committed_offset = self.image.offset
         self.finalized.on_snapshot(self.image)
         self.introduction.on_levels()
+        self.introduction.on_image()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes
@@ -394,6 +396,7 @@ class QuorumController:
             self.cluster_id,
             self.sessions.is_valid(broker, self.now_ms()),
             session is not None and session.connection_open,
+            self.wall_ms(),
         )
 
     def _schedule_recovery(self) -> None:

@@ -452,6 +452,7 @@ def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(sorted(Uuid(d) for d in record.log_dirs)),
         cordoned=tuple(sorted(Uuid(d) for d in record.cordoned_log_dirs or ())),
+        registered_ms=record.registered_ms,
     )
     _set_broker(image, broker.id, broker)
 
@@ -509,6 +510,7 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
         zk_migration_ready=record.zk_migration_ready,
         listeners=_listeners(record.end_points),
         features=_ranges(record.features),
+        registered_ms=record.registered_ms,
     )
     _set(image, image.controllers, controller.id, controller)
     if image.changes is not None:
