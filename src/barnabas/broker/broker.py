@@ -20,7 +20,11 @@ from typing import Any, cast
 from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
-from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from barnabas.broker.controller_client.broker_lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycle,
+    Lifecycle,
+)
 from barnabas.broker.controller_client.controller_channel import (
     ControllerChannel,
     ProbingSender,
@@ -138,7 +142,11 @@ class Broker:
         self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
-        self.lifecycle: BrokerLifecycle
+        self.lifecycle: Lifecycle
+        self.open_lifecycle: Callable[[BrokerIdentity], Lifecycle] = self._quorum_lifecycle
+        """Makes what registers this broker: with the quorum's controller, or elsewhere."""
+        self.names_controller = False
+        """Whether clients learn who the controller is, since they may not be forwarded to it."""
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
@@ -191,15 +199,7 @@ class Broker:
         self.logs.open()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()
-        self.lifecycle = BrokerLifecycle(
-            self.ports,
-            self.controller,
-            self._identity(),
-            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
-            registration_timeout_ms=self.config.broker.registration_timeout_ms,
-            metadata_offset=lambda: self.image.offset,
-            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
-        )
+        self.lifecycle = self.open_lifecycle(self._identity())
         replication = self.config.replication
         self._every(
             "high watermarks",
@@ -209,6 +209,17 @@ class Broker:
         self._every("isr", replication.lag_time_ms_max / 2, self.replicas.check_isrs)
         self.on_controller_change()
         self.lifecycle.start()
+
+    def _quorum_lifecycle(self, identity: BrokerIdentity) -> Lifecycle:
+        return BrokerLifecycle(
+            self.ports,
+            self.controller,
+            identity,
+            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
+            registration_timeout_ms=self.config.broker.registration_timeout_ms,
+            metadata_offset=lambda: self.image.offset,
+            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
+        )
 
     def _identity(self) -> BrokerIdentity:
         protocols = {spec.name: PROTOCOLS.index(spec.protocol) for spec in self.config.listeners}

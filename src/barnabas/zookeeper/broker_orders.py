@@ -73,6 +73,14 @@ class OrderSender(Protocol):
 
     def disconnect(self, target: Endpoint, purpose: str | None = None) -> None: ...
 
+    def watch(
+        self,
+        target: Endpoint,
+        *,
+        on_closed: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
+    ) -> Callable[[], None]: ...
+
 
 class _Removed(NamedTuple):
     """A topic that is being deleted, as brokers learn of it."""
@@ -99,6 +107,7 @@ class _BrokerQueue:
         """Whether it has had its first UpdateMetadata."""
         self.under_way = False
         self.retry: Wakeup | None = None
+        self.unwatch: Callable[[], None] = lambda: None
 
 
 class BrokerOrders:
@@ -136,6 +145,7 @@ class BrokerOrders:
 
     def end(self) -> None:
         for queue in self._queues.values():
+            queue.unwatch()
             if queue.retry is not None:
                 queue.retry.cancel()
         self._queues = {}
@@ -156,13 +166,22 @@ class BrokerOrders:
             if present is not None:
                 self._drop(present)
             queue = self._queues[broker] = _BrokerQueue(broker, known.epoch, endpoint)
+            if broker != self._node_id:
+                ended = partial(self._on_ended, queue)
+                queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
             for topic in self._image.topics_by_id.values():
                 for index, replicas in enumerate(topic.replicas):
                     queue.metadata[topic.id, index] = None
                     if broker in replicas:
                         queue.leader_and_isr[topic.id, index] = None
 
+    def _on_ended(self, queue: _BrokerQueue) -> None:
+        """A connection to the broker, of whatever purpose, has ended from its side."""
+        if self._queues.get(queue.broker) is queue:
+            self.on_unreachable(queue.broker)
+
     def _drop(self, queue: _BrokerQueue) -> None:
+        queue.unwatch()
         if queue.retry is not None:
             queue.retry.cancel()
         self._queues.pop(queue.broker, None)
@@ -433,13 +452,6 @@ class BrokerOrders:
         queue.retry = None
         if self._queues.get(queue.broker) is queue:
             self._pump_one(queue)
-
-    def broker_at(self, endpoint: Endpoint) -> int | None:
-        """The live broker that takes its orders at `endpoint`."""
-        for queue in self._queues.values():
-            if queue.endpoint == endpoint:
-                return queue.broker
-        return None
 
     def describe(self) -> dict[str, object]:
         return {

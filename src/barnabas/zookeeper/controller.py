@@ -30,9 +30,9 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.ports import Ports, Wakeup
-from barnabas.types import ZERO_UUID, Endpoint, Uuid
+from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.broker_orders import BrokerOrders
-from barnabas.zookeeper.election import ControllerElection, Leadership
+from barnabas.zookeeper.election import ControllerElection, Leadership, ProbeNetwork
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.journal import Committed, ZookeeperJournal
 from barnabas.zookeeper.metadata_reader import (
@@ -71,7 +71,9 @@ class ZookeeperController:
         journal: ZookeeperJournal,
         orders: BrokerOrders,
         controller: QuorumController,
+        network: ProbeNetwork,
     ) -> None:
+        self._network = network
         self._ports = ports
         self._sessions = sessions
         self._election = election
@@ -91,7 +93,9 @@ class ZookeeperController:
         journal.on_lost = election.resign
         orders.on_stopped = self.deletions.on_stopped
         orders.on_unreachable = self._on_unreachable
-        orders.on_stale = lambda epoch: election.resign(f"a broker obeys a newer epoch than {epoch}")
+        orders.on_stale = lambda epoch: election.resign(
+            f"a broker obeys a newer epoch than {epoch}"
+        )
         election.on_elected = self._on_elected
         election.on_lost = self._on_lost
 
@@ -260,16 +264,10 @@ class ZookeeperController:
             self._leaving[broker] = self._registered[broker]
 
     def _on_unreachable(self, broker: int) -> None:
-        """An order could not be delivered: is the process gone?"""
+        """A connection to the broker ended: is the process gone?"""
         known = self.decider.image.brokers.get(broker)
         if self._in_office and known is not None and not known.fenced:
             self.decider.liveness.probe(known)
-
-    def on_connection_ended(self, endpoint: Endpoint) -> None:
-        """A connection to `endpoint` ended from the other side, or was refused."""
-        broker = self._orders.broker_at(endpoint)
-        if broker is not None:
-            self._on_unreachable(broker)
 
     def _arm_look(self) -> None:
         at_ms = self._ports.clock.now_ms() + LOOK_AGAIN_MS
@@ -284,7 +282,7 @@ class ZookeeperController:
                 continue
             endpoint = controller.liveness.probe_endpoint(known)
             if self._leaving.get(broker) != czxid and endpoint is not None:
-                controller.recovery_probe(endpoint, partial(self._on_answers, broker, czxid))
+                self._network.probe(endpoint, partial(self._on_answers, broker, czxid))
         if self._in_office:
             self._arm_look()
 

@@ -24,7 +24,7 @@ from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.operations import (
-    Check,
+    CheckVersion,
     Create,
     Delete,
     Exists,
@@ -59,11 +59,11 @@ class Leadership(NamedTuple):
     version: int
 
     @property
-    def check(self) -> Check:
-        return Check(CONTROLLER_EPOCH, self.version)
+    def check(self) -> CheckVersion:
+        return CheckVersion(CONTROLLER_EPOCH, self.version)
 
 
-class Network(Protocol):
+class ProbeNetwork(Protocol):
     """The part of :class:`barnabas.client.network.channels.Channels` that finds out who is gone."""
 
     def send(
@@ -78,6 +78,14 @@ class Network(Protocol):
 
     def probe(self, target: Endpoint, on_done: Callable[[bool], None]) -> None: ...
 
+    def watch(
+        self,
+        target: Endpoint,
+        *,
+        on_closed: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
+    ) -> Callable[[], None]: ...
+
 
 class ControllerElection:
     """This broker's part in the elections."""
@@ -87,7 +95,7 @@ class ControllerElection:
         ports: Ports,
         sessions: SessionKeeper,
         node_id: int,
-        network: Network,
+        network: ProbeNetwork,
         listener: str,
         own_endpoint: Callable[[], Endpoint],
     ) -> None:
@@ -106,6 +114,7 @@ class ControllerElection:
         """Counts the controllers that were seen, so that a late answer about a former one is left alone."""
         self._reading = False
         self._read_again = False
+        self._unwatch: Callable[[], None] = lambda: None
         self.may_stand = False
         """A broker takes part once it is registered."""
         self.on_change: Callable[[], None] = lambda: None
@@ -178,7 +187,9 @@ class ControllerElection:
         if node.stat.ephemeral_owner == self._sessions.id and controller == self._node_id:
             self._set_controller(controller, self._own_endpoint())
             if self.leadership is None:
-                self._win(found)  # the answer to its election was lost, or it resigned and stands again
+                self._win(
+                    found
+                )  # the answer to its election was lost, or it resigned and stands again
             elif self.leadership != found:
                 self._lose(f"epoch {found.epoch} has begun")
                 self._win(found)
@@ -217,9 +228,13 @@ class ControllerElection:
             return
         self.controller_id, self.controller_endpoint = controller, endpoint
         self._watch += 1
+        self._unwatch()
+        self._unwatch = lambda: None
         self._ports.log("info", "controller.known", controller=controller, at=str(endpoint))
         self.on_change()
         if endpoint is not None and controller != self._node_id:
+            look = partial(self._look, self._watch, endpoint)
+            self._unwatch = self._network.watch(endpoint, on_closed=look, on_refused=look)
             self._keep_connection(self._watch, endpoint)
 
     # -- an election -------------------------------------------------------------------------------
@@ -270,7 +285,10 @@ class ControllerElection:
         self._remove(held.version)
 
     def _remove(self, version: int) -> None:
-        operations: tuple[Operation, ...] = (Check(CONTROLLER_EPOCH, version), Delete(CONTROLLER))
+        operations: tuple[Operation, ...] = (
+            CheckVersion(CONTROLLER_EPOCH, version),
+            Delete(CONTROLLER),
+        )
 
         def on_done(result: object) -> None:
             at_ms = self._ports.clock.now_ms() + RETRY_MS
@@ -293,11 +311,6 @@ class ControllerElection:
             endpoint, ApiVersionsRequest(), on_answer, timeout_ms=5000.0, purpose=PURPOSE
         )
 
-    def on_connection_ended(self, endpoint: Endpoint) -> None:
-        """A connection to `endpoint` ended or was refused."""
-        if endpoint == self.controller_endpoint and self.controller_id != self._node_id:
-            self._look(self._watch, endpoint)
-
     def _look(self, watch: int, endpoint: Endpoint) -> None:
         if watch != self._watch:
             return
@@ -308,9 +321,7 @@ class ControllerElection:
                 return
             if alive:
                 at_ms = self._ports.clock.now_ms() + RETRY_MS
-                self._ports.wakeups.call_at(
-                    at_ms, partial(self._keep_connection, watch, endpoint)
-                )
+                self._ports.wakeups.call_at(at_ms, partial(self._keep_connection, watch, endpoint))
                 return
             self._ports.log(
                 "warning", "controller.gone", controller=self.controller_id, at=str(endpoint)

@@ -14,10 +14,15 @@ from typing import Protocol, TypeVar
 
 from barnabas.config.zookeeper import ZookeeperSettings
 from barnabas.ports import Ports, call_all
-from barnabas.zookeeper.errors import ConnectionLoss, OperationTimeout, SessionExpired, ZooKeeperError
+from barnabas.zookeeper.errors import (
+    ConnectionLoss,
+    OperationTimeout,
+    SessionExpired,
+    ZooKeeperError,
+)
 from barnabas.zookeeper.operations import Request
 from barnabas.zookeeper.session import (
-    Session,
+    ZooKeeperSession,
     SessionSettings,
     SessionState,
     WatchEvent,
@@ -49,7 +54,7 @@ class SessionKeeper:
         self._ports = ports
         self._zookeeper = zookeeper
         self._settings = settings
-        self._session: Session | None = None
+        self._session: ZooKeeperSession | None = None
         self._followers: list[SessionFollower] = []
         self._is_new = True
         self._closed = False

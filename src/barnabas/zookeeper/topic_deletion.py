@@ -20,7 +20,7 @@ from barnabas.zookeeper.broker_orders import BrokerOrders, Stopped
 from barnabas.zookeeper.election import Leadership
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.journal import OPERATIONS_MAX, ZookeeperJournal
-from barnabas.zookeeper.operations import Delete, Multi
+from barnabas.zookeeper.operations import Delete, Multi, Operation
 from barnabas.zookeeper.session_keeper import SessionKeeper
 from barnabas.zookeeper.topic_znodes import partition_path, state_path, topic_path
 from barnabas.zookeeper.znodes import CONFIG, DELETE_TOPICS
@@ -123,7 +123,7 @@ class TopicDeletion:
 
     def _remove(self, deletion: _Deletion, leadership: Leadership, paths: list[str]) -> None:
         now, later = paths[: OPERATIONS_MAX - 1], paths[OPERATIONS_MAX - 1 :]
-        operations = (leadership.check, *(Delete(path) for path in now))
+        operations: tuple[Operation, ...] = (leadership.check, *[Delete(path) for path in now])
         done = partial(self._on_removed, deletion, leadership, now, later)
         self._sessions.submit(Multi(operations), done)
 

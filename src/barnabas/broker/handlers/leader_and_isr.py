@@ -20,9 +20,7 @@ def error_response(request: LeaderAndIsrRequest, code: int, message: str) -> Lea
     return LeaderAndIsrResponse(error_code=code)
 
 
-API = Api(
-    ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, error_response, "cluster", "cluster-action"
-)
+API = Api(ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, error_response, "cluster", "cluster-action")
 
 
 def handle(request: LeaderAndIsrRequest, ctx: RequestContext, orders: ControlRequests) -> Parked:

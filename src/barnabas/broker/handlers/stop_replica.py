@@ -19,9 +19,7 @@ def error_response(request: StopReplicaRequest, code: int, message: str) -> Stop
     return StopReplicaResponse(error_code=code)
 
 
-API = Api(
-    ApiKey.STOP_REPLICA, StopReplicaRequest, error_response, "cluster", "cluster-action"
-)
+API = Api(ApiKey.STOP_REPLICA, StopReplicaRequest, error_response, "cluster", "cluster-action")
 
 
 def handle(request: StopReplicaRequest, ctx: RequestContext, orders: ControlRequests) -> Parked:

@@ -15,7 +15,9 @@ from barnabas.wire.messages.kafka39.update_metadata_response import UpdateMetada
 from barnabas.wire.request import Api, Parked, RequestContext
 
 
-def error_response(request: UpdateMetadataRequest, code: int, message: str) -> UpdateMetadataResponse:
+def error_response(
+    request: UpdateMetadataRequest, code: int, message: str
+) -> UpdateMetadataResponse:
     return UpdateMetadataResponse(error_code=code)
 
 

@@ -193,12 +193,8 @@ def _registration(
 
 
 def _is_registered(known: BrokerRegistration, record: RegisterBrokerRecord) -> bool:
-    listeners = {
-        at.name: (at.host, at.port, at.security_protocol) for at in record.end_points
-    }
-    present = {
-        name: (at.host, at.port, at.protocol) for name, at in known.listeners.items()
-    }
+    listeners = {at.name: (at.host, at.port, at.security_protocol) for at in record.end_points}
+    present = {name: (at.host, at.port, at.protocol) for name, at in known.listeners.items()}
     return (known.epoch, known.incarnation, known.rack, present) == (
         record.broker_epoch,
         record.incarnation_id,
@@ -210,9 +206,7 @@ def _is_registered(known: BrokerRegistration, record: RegisterBrokerRecord) -> b
 # -- topics --------------------------------------------------------------------------------------
 
 
-def _named(
-    image: MetadataImage, name: str, topic_id: Uuid, records: list[Message]
-) -> Topic | None:
+def _named(image: MetadataImage, name: str, topic_id: Uuid, records: list[Message]) -> Topic | None:
     """The topic as the image has it; where it has none with this id, the records that make it."""
     known = image.topics_by_name.get(name)
     if known is not None and known.id == topic_id:

@@ -61,6 +61,7 @@ class ZookeeperRegistration:
         self.phase = LifecyclePhase.STARTING
         self.broker_epoch = -1
         self.cordoned: tuple[Uuid, ...] = ()
+        self.on_registered: Callable[[], None] = lambda: None
         self._sessions = sessions
         self._controller = controller
         self._is_registered = is_registered
@@ -148,6 +149,7 @@ class ZookeeperRegistration:
         if self.phase is LifecyclePhase.STARTING:
             self.phase = LifecyclePhase.FENCED
         self.ports.log("info", "broker.registered", epoch=czxid, path=self._path)
+        self.on_registered()
 
     def _again(self, why: str, holder: bytes = b"") -> None:
         """Try again soon; a first registration that has taken too long ends the process."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
@@ -124,7 +125,9 @@ class QuorumController:
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
         )
-        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
+        # Where ZooKeeper coordinates the cluster its sessions say who is silent.
+        silent_ms = config.controller.session_timeout_ms if config.zookeeper is None else inf
+        self.sessions = BrokerSessions(silent_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
         self.acl_rng: Rng = ports.rng("controller.acls")
         self.authorizer = authorizer_of(
