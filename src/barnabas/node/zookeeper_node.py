@@ -84,7 +84,7 @@ class ZookeeperNode:
         )
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
-        settings = session_settings(config.zookeeper)
+        settings = session_settings(config.zookeeper, config.properties)
         self.sessions = SessionKeeper(ports, ports.zookeeper, settings)
         self.broker: Broker | None = None
         self.controller: ZookeeperController | None = None

@@ -8,12 +8,13 @@ Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient`` (sessions that expire 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
 from barnabas.config.zookeeper import ZookeeperSettings
 from barnabas.ports import Ports, call_all
+from barnabas.security.tls_settings import SecurityKeys, tls_settings
 from barnabas.zookeeper.errors import (
     ConnectionLoss,
     OperationTimeout,
@@ -27,11 +28,11 @@ from barnabas.zookeeper.session import (
     SessionState,
     WatchEvent,
     ZooKeeper,
-    ZooKeeperTls,
 )
 
 T = TypeVar("T")
 RETRY_MS = 100.0
+PREFIX = "zookeeper."
 
 
 class SessionFollower(Protocol):
@@ -133,21 +134,18 @@ class SessionKeeper:
         return f"SessionKeeper({self.id:#x}, {state})"
 
 
-def session_settings(settings: ZookeeperSettings) -> SessionSettings:
-    """As the node's file says."""
+def session_settings(
+    settings: ZookeeperSettings, texts: Mapping[str, str]
+) -> SessionSettings:
+    """As the node's file says; `texts` are its properties. Raises ``ConfigError``."""
     tls = None
     if settings.tls:
-        tls = ZooKeeperTls(
-            settings.keystore_location or "",
-            settings.keystore_password or "",
-            settings.keystore_type or "",
-            settings.truststore_location or "",
-            settings.truststore_password or "",
-            settings.truststore_type or "",
-            settings.tls_identification.upper() == "HTTPS",
-            settings.tls_protocol,
-            tuple(settings.tls_ciphers or ()),
-        )
+        keys = {
+            name.removeprefix(PREFIX): text
+            for name, text in texts.items()
+            if name.startswith(f"{PREFIX}ssl.") and name != "zookeeper.ssl.client.enable"
+        }
+        tls = tls_settings(SecurityKeys(keys), is_server=False)
     return SessionSettings(
         settings.connect,
         settings.session_timeout_ms,
