@@ -150,6 +150,9 @@ class MultiFailed(ZooKeeperError):
         self.index = index
         self.cause = cause
 
+    def __reduce__(self) -> tuple[type[MultiFailed], tuple[int, ZooKeeperError]]:
+        return MultiFailed, (self.index, self.cause)
+
     def __repr__(self) -> str:
         return f"MultiFailed({self.index}, {self.cause!r})"
 
