@@ -30,7 +30,9 @@ JARS = {
     "kafka-transaction-coordinator": "transaction/records",
     "kafka-storage": "wire/messages",
 }
-CLASSICAL = re.compile(r"common/message/(ControlledShutdown|LeaderAndIsr|StopReplica|UpdateMetadata)\w+\.json")
+CLASSICAL = re.compile(
+    r"common/message/(ControlledShutdown|LeaderAndIsr|StopReplica|UpdateMetadata)\w+\.json"
+)
 """What Kafka 3.9 has and Kafka 4 has not: into a package of their own."""
 CLASSICAL_PACKAGE = "kafka39"
 SKIPPED = re.compile(r"Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate")

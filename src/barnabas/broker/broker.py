@@ -72,7 +72,12 @@ from barnabas.wire.messages.produce_response import ProduceResponse
 
 
 class Broker:
-    """One broker. Attributes are the parts that handlers use."""
+    """One broker. Attributes are the parts that handlers use. `open_lifecycle` makes what registers the
+    broker: with the quorum's controller, or elsewhere."""
+
+    lifecycle: Lifecycle
+    names_controller = False
+    """Whether clients learn who the controller is, since they may not be forwarded to it."""
 
     def __init__(
         self,
@@ -142,11 +147,7 @@ class Broker:
         self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
-        self.lifecycle: Lifecycle
-        self.open_lifecycle: Callable[[BrokerIdentity], Lifecycle] = self._quorum_lifecycle
-        """Makes what registers this broker: with the quorum's controller, or elsewhere."""
-        self.names_controller = False
-        """Whether clients learn who the controller is, since they may not be forwarded to it."""
+        self.open_lifecycle = self._quorum_lifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:

@@ -1,7 +1,8 @@
-"""Settings of a broker that ZooKeeper coordinates: its keys, their types, and what the other mode asks for.
+"""Settings of a broker that ZooKeeper coordinates: its keys, their types, and what the other mode asks
+for.
 
-A file with ``zookeeper.connect`` and without ``process.roles`` describes such a broker. Keys of the quorum that
-have no meaning there get harmless values, so that one table of keys serves both modes.
+A file with ``zookeeper.connect`` and without ``process.roles`` describes such a broker. Keys of the
+quorum that have no meaning there get harmless values, so that one table of keys serves both modes.
 Source: ``KafkaConfig`` and ``ZkConfigs`` of Apache Kafka 3.9.
 """
 

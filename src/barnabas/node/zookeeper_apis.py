@@ -1,8 +1,9 @@
 """What a broker's listener serves where ZooKeeper coordinates the cluster.
 
-Every broker may be the controller, so the controller's APIs are on the listeners of brokers, as in Kafka 3.9.
-A broker that is not the controller answers NOT_CONTROLLER where only the controller can answer, and hands on what
-Kafka 3.9's brokers write to ZooKeeper themselves: configurations and access control entries.
+Every broker may be the controller, so the controller's APIs are on the listeners of brokers, as in
+Kafka 3.9. A broker that is not the controller answers NOT_CONTROLLER where only the controller can
+answer, and hands on what Kafka 3.9's brokers write to ZooKeeper themselves: configurations and access
+control entries.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from barnabas.wire.messages.create_topics_response import (
 )
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
-from barnabas.zookeeper import controlled_shutdown
-from barnabas.zookeeper.controller import ZookeeperController
+from barnabas.zookeeper.controller import controlled_shutdown
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 
 CONTROLLER_ONLY = cast(
     "tuple[HandlerModule, ...]",

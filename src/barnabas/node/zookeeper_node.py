@@ -1,8 +1,8 @@
 """A broker that ZooKeeper coordinates, assembled: every one of them may be the controller.
 
-Order of start: listeners bound, a session to the ensemble; then, when it serves, the persistent znodes, the
-cluster's id and this broker's; then the broker, its election, its registration. What comes after the session
-is asynchronous: where it cannot be, the process halts with one sentence.
+Order of start: listeners bound, a session to the ensemble; then, when it serves, the persistent znodes,
+the cluster's id and this broker's; then the broker, its election, its registration. What comes after
+the session is asynchronous: where it cannot be, the process halts with one sentence.
 
 Source: Kafka 3.9's ``KafkaServer``.
 """
@@ -32,9 +32,10 @@ from barnabas.config.node import NodeConfig
 from barnabas.config.zookeeper import GENERATED
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
-from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
@@ -42,27 +43,16 @@ from barnabas.node.zookeeper_apis import add_to
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
-from barnabas.types import Endpoint, NodeId, uuid_text
+from barnabas.types import Endpoint, NodeId
 from barnabas.wire.api_versions import Features
-from barnabas.zookeeper.broker_orders import BrokerOrders
 from barnabas.zookeeper.config_watch import ConfigWatch
-from barnabas.zookeeper.controller import ZookeeperController
-from barnabas.zookeeper.election import ControllerElection
-from barnabas.zookeeper.errors import NodeExists, ZooKeeperError
-from barnabas.zookeeper.journal import ZookeeperJournal
-from barnabas.zookeeper.metadata_reader import LEVEL
-from barnabas.zookeeper.operations import Create, GetData, NodeData, SetData, Stat
-from barnabas.zookeeper.session import HasZooKeeper, WatchEvent
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.election import ControllerElection
+from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.controller.metadata_reader import LEVEL
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
-from barnabas.zookeeper.znodes import (
-    BROKER_SEQUENCE,
-    CLUSTER_ID,
-    PERSISTENT,
-    ZnodeError,
-    decode_cluster_id,
-    encode_cluster_id,
-    parents_first,
-)
 
 SESSION_ENDS_MS_MAX = 1_000.0
 """For closing the session, at the end; without it the ensemble notices by the session's time-out."""
@@ -92,7 +82,6 @@ class ZookeeperNode:
         self._journal: ZookeeperJournal
         self._config_watch: ConfigWatch
         self._orders: ControlRequests
-        self._prepared = False
         self._stopping = False
         self._policies = NO_POLICIES
         self._classical: dict[str, tuple[str, int]] = {}
@@ -107,7 +96,9 @@ class ZookeeperNode:
         try:
             self.listeners.bind()
             self.listeners.hold(self.config.broker_listeners)
-            self.sessions.follow(self)
+            self.sessions.follow(
+                ClusterEntry(self.ports, self.sessions, self.config, self._classical, self._known)
+            )
             self.sessions.open()
         except BaseException:
             self.listeners.close()
@@ -131,64 +122,8 @@ class ZookeeperNode:
                 raise DirectoryError(f"{path} is of another broker or cluster than the others")
             self._classical[path] = known
 
-    def on_connected(self, is_new: bool) -> None:
-        """The ensemble serves: for the first time, make what all need and find out who we are."""
-        if self._prepared:
-            return
-        self._prepared = True
-        for path in parents_first([*PERSISTENT, "/cluster"]):
-            self.sessions.ask(Create(path), self._on_made)
-        cluster_id = uuid_text(random_uuid(self.ports.rng("zookeeper.cluster").randbytes))
-        known = next(iter(self._classical.values()), None)
-        if known is not None:
-            cluster_id = known[0]
-        create = Create(CLUSTER_ID, encode_cluster_id(cluster_id))
-        self.sessions.ask(
-            create, lambda _: self.sessions.ask(GetData(CLUSTER_ID), self._on_cluster_id)
-        )
-
-    def on_expired(self) -> None:
-        return
-
-    def on_watch(self, event: WatchEvent) -> None:
-        return
-
-    def _on_made(self, result: object) -> None:
-        if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
-            self.ports.halt(f"ZooKeeper refuses what every broker needs: {result}")
-
-    def _on_cluster_id(self, result: NodeData | ZooKeeperError) -> None:
-        if isinstance(result, ZooKeeperError):
-            self.ports.halt(f"{CLUSTER_ID} cannot be read: {result}")
-            return
-        try:
-            cluster_id = decode_cluster_id(result.data)
-        except ZnodeError as error:
-            self.ports.halt(str(error))
-            return
-        for path, (known, _) in self._classical.items():
-            if known != cluster_id:
-                self.ports.halt(
-                    f"{path} is of cluster {known}, but the ZooKeeper ensemble of {cluster_id}"
-                )
-        if self.config.node_id != GENERATED:
-            self._assemble(cluster_id)
-            return
-        known_id = next((broker for _, broker in self._classical.values()), None)
-        if known_id is not None:
-            self._assemble_as(cluster_id, known_id)
-            return
-        self.sessions.ask(SetData(BROKER_SEQUENCE, b""), partial(self._on_sequence, cluster_id))
-
-    def _on_sequence(self, cluster_id: str, result: Stat | ZooKeeperError) -> None:
-        if isinstance(result, ZooKeeperError):
-            self.ports.halt(f"{BROKER_SEQUENCE} gives no broker id: {result}")
-            return
-        assert self.config.zookeeper is not None
-        self._assemble_as(cluster_id, self.config.zookeeper.reserved_id_max + result.version)
-
-    def _assemble_as(self, cluster_id: str, broker_id: int) -> None:
-        self.ports.log("info", "broker.id_generated", broker=broker_id)
+    def _known(self, cluster_id: str, broker_id: int) -> None:
+        """The ensemble has said of which cluster this is, and which broker."""
         self.config = dataclasses.replace(self.config, node_id=NodeId(broker_id))
         self._assemble(cluster_id)
 

@@ -1,8 +1,9 @@
-"""Dynamic configuration as brokers learn of it: notifications below ``/config/changes``, then the znode itself.
+"""Dynamic configuration as brokers learn of it: notifications below ``/config/changes``, then the znode
+itself.
 
-Every broker watches the notifications and reads what each names. In a new session, in which some may have been
-missed, everything that is in use is read again. What is read goes to `on_config`, which compares it with what
-it has.
+Every broker watches the notifications and reads what each names. In a new session, in which some may
+have been missed, everything that is in use is read again. What is read goes to `on_config`, which
+compares it with what it has.
 
 Source: Kafka's ``ZkConfigManager`` and ``ZkNodeChangeNotificationListener``.
 """

@@ -1,7 +1,8 @@
 """One session to the ensemble for a whole node, opened again whenever it has expired.
 
-`SessionKeeper` owns the session and hands its events to those who follow it. Watches are one-shot and end with
-their session: a follower reads again, and watches again, when `on_connected` says that the session is new.
+`SessionKeeper` owns the session and hands its events to those who follow it. Watches are one-shot and
+end with their session: a follower reads again, and watches again, when `on_connected` says that the
+session is new.
 
 Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient`` (sessions that expire are replaced).
 """
@@ -23,11 +24,11 @@ from barnabas.zookeeper.errors import (
 )
 from barnabas.zookeeper.operations import Request
 from barnabas.zookeeper.session import (
-    ZooKeeperSession,
     SessionSettings,
     SessionState,
     WatchEvent,
     ZooKeeper,
+    ZooKeeperSession,
 )
 
 T = TypeVar("T")
@@ -134,9 +135,7 @@ class SessionKeeper:
         return f"SessionKeeper({self.id:#x}, {state})"
 
 
-def session_settings(
-    settings: ZookeeperSettings, texts: Mapping[str, str]
-) -> SessionSettings:
+def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> SessionSettings:
     """As the node's file says; `texts` are its properties. Raises ``ConfigError``."""
     tls = None
     if settings.tls:

@@ -1,7 +1,7 @@
 """Topics, partitions, configurations and producer ids as the controller's journal writes and reads them.
 
-Source: ``TopicZNode``, ``TopicPartitionStateZNode``, ``ConfigEntityZNode``, ``ProducerIdBlockZNode`` of Apache
-Kafka 3.9.
+Source: ``TopicZNode``, ``TopicPartitionStateZNode``, ``ConfigEntityZNode``, ``ProducerIdBlockZNode`` of
+Apache Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_ENTITY = "<default>"
 _ENTITY_TYPES = {TOPIC: "topics", BROKER: "brokers"}
 
 
-class Assignment(NamedTuple):
+class TopicAssignment(NamedTuple):
     """Replicas by partition, and those that a reassignment adds and removes."""
 
     topic_id: Uuid
@@ -28,7 +28,7 @@ class Assignment(NamedTuple):
     removing: Mapping[int, tuple[int, ...]]
 
 
-class LeaderState(NamedTuple):
+class PartitionLeaderState(NamedTuple):
     """The state znode of a partition."""
 
     leader: int
@@ -75,12 +75,12 @@ def encode_topic(topic: Topic) -> bytes:
     )
 
 
-def decode_topic(name: str, data: bytes) -> Assignment:
+def decode_topic(name: str, data: bytes) -> TopicAssignment:
     """Every version. Raises :class:`ZnodeError`."""
     fields = decode(data, topic_path(name))
     try:
         text = fields.get("topic_id")
-        return Assignment(
+        return TopicAssignment(
             Uuid(uuid_from_text(text)) if text else ZERO_UUID,
             _lists(fields.get("partitions")),
             _lists(fields.get("adding_replicas")),
@@ -95,7 +95,7 @@ def _lists(found: Any) -> dict[int, tuple[int, ...]]:
 
 
 def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
-    """Version 1; a leader that recovers is told of by a field that only then is there."""
+    """Version 1; a leader that recovers adds a field."""
     fields: dict[str, object] = {
         "controller_epoch": controller_epoch,
         "leader": state.leader,
@@ -108,12 +108,12 @@ def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
     return encode(fields)
 
 
-def decode_state(topic: str, index: int, data: bytes) -> LeaderState:
+def decode_state(topic: str, index: int, data: bytes) -> PartitionLeaderState:
     """Raises :class:`ZnodeError`."""
     path = state_path(topic, index)
     fields = decode(data, path)
     try:
-        return LeaderState(
+        return PartitionLeaderState(
             int(fields["leader"]),
             int(fields["leader_epoch"]),
             tuple(map(int, fields["isr"])),

@@ -1,8 +1,8 @@
 """Znodes of Kafka 3.9 that hold no metadata record: paths, and their contents as values.
 
-Who is controller, who is registered, what has changed (notifications), what an administrator asks for. JSON is
-written as Kafka writes it: compact, with its field names and versions. What metadata records become is in
-`layout`. Source: ``kafka.zk.ZkData`` of Apache Kafka 3.9.
+Who is controller, who is registered, what has changed (notifications), what an administrator asks for.
+JSON is written as Kafka writes it: compact, with its field names and versions. What metadata records
+become is in `layout`. Source: ``kafka.zk.ZkData`` of Apache Kafka 3.9.
 """
 
 from __future__ import annotations

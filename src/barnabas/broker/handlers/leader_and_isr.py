@@ -1,10 +1,11 @@
 """LeaderAndIsr (Kafka 3.9; only where ZooKeeper coordinates the cluster).
 
-Behaviour: the controller says which partitions this broker leads and follows, in which epoch. Offline replicas are
-answered with KAFKA_STORAGE_ERROR.
-Orders of an older controller, and those for an earlier registration of this broker, are refused.
+Behaviour: the controller says which partitions this broker leads and follows, in which epoch. Offline
+replicas are answered with KAFKA_STORAGE_ERROR. Orders of an older controller, and those for an earlier
+registration of this broker, are refused.
 
-Version notes: versions below 2 have no broker epoch, below 5 no topic ids: they are read, and refused for want of an id.
+Version notes: versions below 2 have no broker epoch, below 5 no topic ids: they are read, and refused
+for want of an id.
 """
 
 from __future__ import annotations

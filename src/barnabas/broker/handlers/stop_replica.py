@@ -1,7 +1,7 @@
 """StopReplica (Kafka 3.9; only where ZooKeeper coordinates the cluster).
 
-Behaviour: the controller says which replicas this broker has no longer. The answer waits until they are gone.
-Orders of an older controller, and those for an earlier registration of this broker, are refused.
+Behaviour: the controller says which replicas this broker has no longer. The answer waits until they are
+gone. Orders of an older controller, and those for an earlier registration of this broker, are refused.
 
 Version notes: version 3 has a leader epoch per partition (KIP-570).
 """

@@ -155,8 +155,8 @@ class ReplicaTable:
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
-        directory of its replica works (else the high watermark would wait for it). An epoch of -1 is not known
-        here: then the controller compares."""
+        directory of its replica works (else the high watermark would wait for it). An epoch of -1 is
+        not known here: then the controller compares."""
         known = self.image.brokers.get(broker)
         if known is None or not known.active:
             return False

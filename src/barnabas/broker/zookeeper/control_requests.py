@@ -1,11 +1,12 @@
 """The controller's orders in their sequence: refused where they are of an older controller, then replayed.
 
-A broker obeys the newest controller it has heard of: an order with a lower controller epoch, or for another
-incarnation of this broker, is refused. Orders are followed one after the other; one that names topics which the
-image does not have yet waits until their configurations have been read, so that a replica never begins
-with another `min.insync.replicas` than its topic's.
+A broker obeys the newest controller it has heard of: an order with a lower controller epoch, or for
+another incarnation of this broker, is refused. Orders are followed one after the other; one that names
+topics which the image does not have yet waits until their configurations have been read, so that a
+replica never begins with another `min.insync.replicas` than its topic's.
 
-Source: Kafka's ``ZkSupport``, ``ReplicaManager`` (controllerEpoch) and ``KafkaApis.handleLeaderAndIsrRequest``.
+Source: Kafka's ``ZkSupport``, ``ReplicaManager`` (controllerEpoch) and
+``KafkaApis.handleLeaderAndIsrRequest``.
 """
 
 from __future__ import annotations

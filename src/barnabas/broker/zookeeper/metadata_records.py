@@ -1,9 +1,11 @@
-"""What a controller orders by LeaderAndIsr, UpdateMetadata and StopReplica, as records for the broker's image.
+"""What a controller orders by LeaderAndIsr, UpdateMetadata and StopReplica, as records for the broker's
+image.
 
-Only what differs from the image becomes a record, so that an order which comes twice changes nothing, and
-one that is older than the image (a lower leader epoch, or the same with a lower partition epoch) neither. The
-partition epoch is the version of the partition's state znode. Other brokers' epochs are not in these requests:
-their registrations have epoch `EPOCH_UNKNOWN`, which any fetch may claim; the controller compares.
+Only what differs from the image becomes a record, so that an order which comes twice changes nothing,
+and one that is older than the image (a lower leader epoch, or the same with a lower partition epoch)
+neither. The partition epoch is the version of the partition's state znode. Other brokers' epochs are
+not in these requests: their registrations have epoch `EPOCH_UNKNOWN`, which any fetch may claim; the
+controller compares.
 
 Source: Kafka's ``ZkMetadataCache.updateMetadata`` and ``ReplicaManager.becomeLeaderOrFollower``.
 """

@@ -1,11 +1,12 @@
 """The broker's own life where ZooKeeper coordinates the cluster: an ephemeral znode, and its end.
 
-STARTING → (znode made) FENCED → (the controller's UpdateMetadata names this registration) RUNNING → LEAVING →
-STOPPED. The broker epoch is the znode's creation zxid. When the session expires the broker registers again in
-the next one, with a new epoch; until the controller knows of that it is FENCED.
+STARTING → (znode made) FENCED → (the controller's UpdateMetadata names this registration) RUNNING →
+LEAVING → STOPPED. The broker epoch is the znode's creation zxid. When the session expires the broker
+registers again in the next one, with a new epoch; until the controller knows of that it is FENCED.
 
-The znode of a predecessor that died lives until its session ends. Where it names this process's own endpoints,
-which this process has bound, its owner is certainly gone, and the znode is removed; else it is waited for.
+The znode of a predecessor that died lives until its session ends. Where it names this process's own
+endpoints, which this process has bound, its owner is certainly gone, and the znode is removed; else it
+is waited for.
 
 Source: Kafka's ``KafkaServer`` and ``KafkaZkClient.registerBroker`` (KIP-380, KIP-279).
 """

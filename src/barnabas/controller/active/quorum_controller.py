@@ -91,6 +91,11 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
+def _session_timeout_ms(config: NodeConfig) -> float:
+    """Where ZooKeeper coordinates the cluster its sessions say who is silent."""
+    return inf if config.zookeeper is not None else config.controller.session_timeout_ms
+
+
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
@@ -125,9 +130,7 @@ class QuorumController:
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
         )
-        # Where ZooKeeper coordinates the cluster its sessions say who is silent.
-        silent_ms = config.controller.session_timeout_ms if config.zookeeper is None else inf
-        self.sessions = BrokerSessions(silent_ms)
+        self.sessions = BrokerSessions(_session_timeout_ms(config))
         self.placement_rng: Rng = ports.rng("controller.placement")
         self.acl_rng: Rng = ports.rng("controller.acls")
         self.authorizer = authorizer_of(

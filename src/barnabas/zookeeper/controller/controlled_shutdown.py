@@ -1,7 +1,8 @@
 """ControlledShutdown (Kafka 3.9; only where ZooKeeper coordinates the cluster).
 
-Behaviour: the broker hands over its leaderships before it ends. The answer names the partitions that it leads
-still; the broker asks again until there is none. The election strategy is that of brokers that leave.
+Behaviour: the broker hands over its leaderships before it ends. The answer names the partitions that it
+leads still; the broker asks again until there is none. The election strategy is that of brokers that
+leave.
 
 Version notes: version 2 has the broker epoch.
 
@@ -23,7 +24,7 @@ from barnabas.wire.messages.kafka39.controlled_shutdown_response import (
     RemainingPartition,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
-from barnabas.zookeeper.controller import ZookeeperController
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 
 
 def error_response(

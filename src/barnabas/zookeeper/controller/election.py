@@ -1,14 +1,17 @@
 """Who is controller: an ephemeral znode, and an epoch that is raised in the same transaction.
 
-Every broker watches ``/controller``. Where it is missing a broker makes it and raises ``/controller_epoch`` in one
-multi-operation, conditional on the epoch's version: one of them wins. All that a controller writes is
-conditional on that version, so that one which has been replaced, and does not know it yet, changes nothing.
+Every broker watches ``/controller``. Where it is missing a broker makes it and raises
+``/controller_epoch`` in one multi-operation, conditional on the epoch's version: one of them wins. All
+that a controller writes is conditional on that version, so that one which has been replaced, and does
+not know it yet, changes nothing.
 
-A controller whose process has died keeps its znode until its session expires. A broker whose connection to the
-controller ends and is then refused knows that the process is gone; it removes the znode, conditional on the
-epoch's version. Had the controller lived it would have lost an election, not a write.
+A controller whose process has died keeps its znode until its session expires. A broker whose connection
+to the controller ends and is then refused knows that the process is gone; it removes the znode,
+conditional on the epoch's version. Had the controller lived it would have lost an election, not a
+write.
 
-Source: Kafka's ``KafkaController.elect`` and ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``.
+Source: Kafka's ``KafkaController.elect`` and
+``KafkaZkClient.registerControllerAndIncrementControllerEpoch``.
 """
 
 from __future__ import annotations
@@ -174,7 +177,7 @@ class ControllerElection:
         else:
             self._on_present(found, result)
 
-    def _on_absent(self, result: Stat | None | ZooKeeperError) -> None:
+    def _on_absent(self, result: Stat | ZooKeeperError | None) -> None:
         self._done(again=isinstance(result, Stat))
 
     def _on_present(self, found: Leadership, node: NodeData) -> None:
@@ -187,9 +190,7 @@ class ControllerElection:
         if node.stat.ephemeral_owner == self._sessions.id and controller == self._node_id:
             self._set_controller(controller, self._own_endpoint())
             if self.leadership is None:
-                self._win(
-                    found
-                )  # the answer to its election was lost, or it resigned and stands again
+                self._win(found)  # the answer to its election was lost
             elif self.leadership != found:
                 self._lose(f"epoch {found.epoch} has begun")
                 self._win(found)
@@ -275,8 +276,8 @@ class ControllerElection:
             self.on_lost(reason)
 
     def resign(self, reason: str) -> None:
-        """After a write that failed, or of which it is unknown whether it was done: give up the office, so that
-        the next controller, which may be this one, begins with what is written."""
+        """After a write that failed, or of which it is unknown whether it was done: give up the office, so
+        that the next controller, which may be this one, begins with what is written."""
         held = self.leadership
         if held is None:
             return

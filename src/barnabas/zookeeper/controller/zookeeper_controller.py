@@ -1,13 +1,13 @@
 """The controller of a cluster that ZooKeeper coordinates: the same decisions, another journal.
 
-`ZookeeperController` joins the parts: the election says when this broker is controller; a reader loads what is
-written; the `QuorumController` decides; the journal writes; orders tell brokers; watches say what others
-changed. Failover reads everything, then completes what the predecessor left: partitions without a state znode,
-deletions that are asked for, brokers that died meanwhile.
+`ZookeeperController` joins the parts: the election says when this broker is controller; a reader loads
+what is written; the `QuorumController` decides; the journal writes; orders tell brokers; watches say
+what others changed. Failover reads everything, then completes what the predecessor left: partitions
+without a state znode, deletions that are asked for, brokers that died meanwhile.
 
-Who lives is what ``/brokers/ids`` holds, with one addition: where the connection to a broker ends and its listener
-refuses connections, its process is gone, and it is fenced before its session expires. Should that be wrong the
-broker answers again while its znode is there, and is taken back.
+Who lives is what ``/brokers/ids`` holds, with one addition: where the connection to a broker ends and
+its listener refuses connections, its process is gone, and it is fenced before its session expires.
+Should that be wrong the broker answers again while its znode is there, and is taken back.
 
 Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's ancestors.
 """
@@ -24,30 +24,24 @@ from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
     partitions_leaders_first,
 )
-from barnabas.metadata.image.topic import NO_LEADER
-from barnabas.metadata.records.config_record import ConfigRecord
-from barnabas.metadata.records.partition_record import PartitionRecord
-from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
-from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.ports import Ports, Wakeup
-from barnabas.types import ZERO_UUID, Uuid
-from barnabas.zookeeper.broker_orders import BrokerOrders
-from barnabas.zookeeper.election import ControllerElection, Leadership, ProbeNetwork
-from barnabas.zookeeper.errors import NoNode, ZooKeeperError
-from barnabas.zookeeper.journal import Committed, ZookeeperJournal
-from barnabas.zookeeper.metadata_reader import (
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
+from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
+from barnabas.zookeeper.controller.metadata_reader import (
     ClusterZnodes,
     MetadataReader,
     registration_record,
 )
+from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
+from barnabas.zookeeper.controller.topic_requests import TopicRequests
+from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_deletion import DeletedTopic, TopicDeletion
-from barnabas.zookeeper.topic_znodes import Assignment, decode_config, decode_topic, topic_path
+from barnabas.zookeeper.topic_znodes import TopicAssignment
 from barnabas.zookeeper.znodes import (
     BROKER_IDS,
-    CONFIG,
     DELETE_TOPICS,
     TOPICS,
     BrokerInfo,
@@ -81,6 +75,9 @@ class ZookeeperController:
         self._orders = orders
         self.decider = controller
         self.deletions = TopicDeletion(ports, sessions, journal, orders)
+        self._requests = TopicRequests(
+            ports, sessions, journal, controller, self.deletions, self._ask
+        )
         self._reader: MetadataReader | None = None
         self._registered: dict[int, int] = {}
         """Creation zxid of the registrations that are there."""
@@ -88,7 +85,7 @@ class ZookeeperController:
         """Brokers that have asked to leave, under that epoch."""
         self._look: Wakeup | None = None
         journal.written = controller.image
-        journal.on_commit = lambda batches: controller.on_commit(batches)
+        journal.on_commit = controller.on_commit
         journal.on_written = self._on_written
         journal.on_lost = election.resign
         orders.on_stopped = self.deletions.on_stopped
@@ -139,7 +136,7 @@ class ZookeeperController:
         for name in unasked:
             self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
         for name in sorted(incomplete):
-            self._complete(name, found.topics[name][0])
+            self._requests.complete(name, found.topics[name][0])
         self._arm_look()
 
     def _on_lost(self, reason: str) -> None:
@@ -161,7 +158,7 @@ class ZookeeperController:
     def _in_office(self) -> bool:
         return self.decider.may_decide
 
-    def _on_written(self, committed: Committed) -> None:
+    def _on_written(self, committed: WrittenChanges) -> None:
         self._orders.on_written(committed.changes, committed.deleted)
         for topic in committed.deleted:
             replicas = {index: ids for index, ids in enumerate(topic.replicas) if ids}
@@ -184,9 +181,9 @@ class ZookeeperController:
         if event.path == BROKER_IDS:
             self._ask(GetChildren(BROKER_IDS, watch=True), self._on_broker_ids)
         elif event.path == TOPICS:
-            self._ask(GetChildren(TOPICS, watch=True), self._on_topics)
+            self._ask(GetChildren(TOPICS, watch=True), self._requests.on_topics)
         elif event.path == DELETE_TOPICS:
-            self._ask(GetChildren(DELETE_TOPICS, watch=True), self._on_delete_topics)
+            self._ask(GetChildren(DELETE_TOPICS, watch=True), self._requests.on_delete_topics)
 
     def _ask(self, request: Any, then: Any) -> None:
         """Read, for as long as this office lasts."""
@@ -292,100 +289,7 @@ class ZookeeperController:
             if self._registered.get(broker) == czxid == known.epoch:
                 self._take_back(broker, f"broker {broker} answers again")
 
-    # -- topics ------------------------------------------------------------------------------------
-
-    def _on_topics(self, children: ChildNames | ZooKeeperError) -> None:
-        if isinstance(children, ZooKeeperError):
-            return
-        for name in children.names:
-            unknown = not self._journal.has_topic(name) and name not in self.deletions
-            if unknown and name not in self.decider.image.topics_by_name:
-                self._ask(GetData(topic_path(name)), partial(self._on_topic, name))
-
-    def _on_topic(self, name: str, node: NodeData | ZooKeeperError) -> None:
-        """A topic that another tool made."""
-        if isinstance(node, ZooKeeperError) or self._journal.has_topic(name):
-            return
-        self._journal.knows_topic(name, node.stat.version)
-        self._complete(name, decode_topic(name, node.data))
-
-    def _complete(self, name: str, assignment: Assignment) -> None:
-        """Make the state znodes that are missing, once it is known which znodes above them are there."""
-        folder = f"{topic_path(name)}/partitions"
-
-        def on_folder(result: ChildNames | ZooKeeperError) -> None:
-            if isinstance(result, ChildNames):
-                self._journal.folders[folder] = None
-                self._journal.folders.update((f"{folder}/{child}", None) for child in result.names)
-            self._ask(
-                GetData(f"{CONFIG}/topics/{name}"),
-                partial(self._decide_topic, name, assignment),
-            )
-
-        self._ask(GetChildren(folder), on_folder)
-
-    def _decide_topic(
-        self, name: str, assignment: Assignment, config: NodeData | ZooKeeperError
-    ) -> None:
-        controller = self.decider
-        topic = controller.image.topics_by_name.get(name)
-        records: list[Record] = []
-        topic_id = topic.id if topic is not None else assignment.topic_id
-        if topic is None:
-            if topic_id == ZERO_UUID:
-                topic_id = Uuid(self._ports.rng("zookeeper.topics").randbytes(16))
-            records.append(TopicRecord(name=name, topic_id=topic_id))
-            if isinstance(config, NodeData):
-                self._observe_config(name, config)
-        for index, replicas in sorted(assignment.replicas.items()):
-            if topic is not None and topic.has(index):
-                continue
-            live = [broker for broker in replicas if controller.cluster.is_active(broker)]
-            records.append(
-                PartitionRecord(
-                    partition_id=index,
-                    topic_id=topic_id,
-                    replicas=replicas,
-                    isr=live or replicas,
-                    leader=live[0] if live else NO_LEADER,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    reason=f"topic {name} is in ZooKeeper and partition {index} has no state yet",
-                )
-            )
-        has_partitions = any(isinstance(record, PartitionRecord) for record in records)
-        if has_partitions:
-            controller.commit(Decision(None, records, f"topic {name} is completed"))
-
-    def _observe_config(self, name: str, node: NodeData) -> None:
-        values = decode_config(f"{CONFIG}/topics/{name}", node.data)
-        records = [
-            ConfigRecord(resource_type=2, resource_name=name, name=key, value=value)
-            for key, value in sorted(values.items())
-        ]
-        if records:
-            self._journal.knows_config(f"topics/{name}")
-            self._journal.observe(
-                lambda: self.decider.commit(Decision(None, records, f"configuration of {name}"))
-            )
-
-    def _on_delete_topics(self, children: ChildNames | ZooKeeperError) -> None:
-        if isinstance(children, ZooKeeperError):
-            return
-        controller = self.decider
-        for name in children.names:
-            if self._journal.is_deleting(name):
-                continue
-            topic = controller.image.topics_by_name.get(name)
-            if topic is None or not controller.config.controller.delete_topics:
-                self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
-                continue
-            self._journal.knows_deletion(name)
-            reason = f"the deletion of {name} is asked for in ZooKeeper"
-            record = RemoveTopicRecord(topic_id=topic.id, reason=reason)
-            controller.commit(Decision(None, [record], reason))
-
-    def _delete(self, name: str, assignment: Assignment) -> None:
+    def _delete(self, name: str, assignment: TopicAssignment) -> None:
         """A deletion that a predecessor began."""
         topic = DeletedTopic(name, assignment.topic_id, assignment.replicas)
         self._orders.on_removed(name, assignment.topic_id, len(assignment.replicas))

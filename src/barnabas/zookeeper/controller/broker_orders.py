@@ -1,9 +1,10 @@
 """What the controller orders its brokers: LeaderAndIsr, UpdateMetadata, StopReplica, to each in order.
 
-Every live broker has a queue of what it has to learn, by partition, so that what changes twice before it is sent
-goes once. One request per broker is under way; it is sent again until it is answered or the broker is gone. A
-request is made of the committed image when it is sent, in the order LeaderAndIsr, UpdateMetadata, StopReplica, and
-a broker that has just registered learns everything, UpdateMetadata first.
+Every live broker has a queue of what it has to learn, by partition, so that what changes twice before
+it is sent goes once. One request per broker is under way; it is sent again until it is answered or the
+broker is gone. A request is made of the committed image when it is sent, in the order LeaderAndIsr,
+UpdateMetadata, StopReplica, and a broker that has just registered learns everything, UpdateMetadata
+first.
 
 The connection over which a broker gets its orders says by its end that the process may be gone.
 

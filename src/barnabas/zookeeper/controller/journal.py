@@ -1,14 +1,17 @@
-"""The controller's journal where it is znodes: decided records become multi-operations, one after the other.
+"""The controller's journal where it is znodes: decided records become multi-operations, one after the
+other.
 
-`ZookeeperJournal` is the `Quorum` that the controller appends to. What was appended while a transaction was under
-way goes with the next one. Every transaction is conditional on the controller epoch's version; a lost condition
-is a lost leadership, and so is an answer that did not come: the office is given up, and the next controller begins
-with what is written. One transaction holds at most `OPERATIONS_MAX` operations; more are cut, parents first, and what a
-controller leaves between two cuts its successor completes: a partition without a state znode.
+`ZookeeperJournal` is the `Quorum` that the controller appends to. What was appended while a transaction
+was under way goes with the next one. Every transaction is conditional on the controller epoch's
+version; a lost condition is a lost leadership, and so is an answer that did not come: the office is
+given up, and the next controller begins with what is written. One transaction holds at most
+`OPERATIONS_MAX` operations; more are cut, parents first, and what a controller leaves between two cuts
+its successor completes: a partition without a state znode.
 
 The partition epoch of a partition's image is the version of its state znode: one write per record.
 
-Source: Kafka's ``KafkaZkClient`` (every write of a controller carries the epoch's version), KIP-455, KIP-516.
+Source: Kafka's ``KafkaZkClient`` (every write of a controller carries the epoch's version), KIP-455,
+KIP-516.
 """
 
 from __future__ import annotations
@@ -33,9 +36,9 @@ from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.election import Leadership
+from barnabas.zookeeper.controller.election import Leadership
+from barnabas.zookeeper.controller.metadata_reader import ClusterZnodes
 from barnabas.zookeeper.errors import ZooKeeperError
-from barnabas.zookeeper.metadata_reader import ClusterZnodes
 from barnabas.zookeeper.operations import Create, Multi, Operation, SetData, Stat
 from barnabas.zookeeper.session_keeper import SessionKeeper
 from barnabas.zookeeper.topic_znodes import (
@@ -61,7 +64,7 @@ BYTES_MAX = 600_000
 """Of one transaction: below the ensemble's jute.maxbuffer of a megabyte."""
 
 
-class CommittedBatch(NamedTuple):
+class JournalBatch(NamedTuple):
     """One decision's records, as the controller learns that they are written."""
 
     last_offset: int
@@ -72,12 +75,12 @@ class CommittedBatch(NamedTuple):
 
 class _Batch(NamedTuple):
     records: list[Message]
-    committed: CommittedBatch
+    committed: JournalBatch
     observed: bool
     """Whether the records say what the znodes say already."""
 
 
-class Committed(NamedTuple):
+class WrittenChanges(NamedTuple):
     """What moved by records that are written now; `deleted` are topics as they were."""
 
     changes: ImageChanges
@@ -113,8 +116,8 @@ class ZookeeperJournal:
         self._deleting: dict[str, None] = {}
         self.log_end_offset = 0
         self.kraft_version = 0
-        self.on_commit: Callable[[list[CommittedBatch]], None] = lambda batches: None
-        self.on_written: Callable[[Committed], None] = lambda committed: None
+        self.on_commit: Callable[[Sequence[JournalBatch]], None] = lambda batches: None
+        self.on_written: Callable[[WrittenChanges], None] = lambda committed: None
         self.on_lost: Callable[[str], None] = lambda reason: None
 
     # -- the proposer's side (Quorum) ---------------------------------------------------------------
@@ -133,7 +136,7 @@ class ZookeeperJournal:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
         records = [decode_record(value) for value in values]
         self.log_end_offset += len(records)
-        batch = CommittedBatch(
+        batch = JournalBatch(
             self.log_end_offset - 1,
             self.leadership.epoch,
             self._ports.clock.wall_ms(),
@@ -290,7 +293,7 @@ class ZookeeperJournal:
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
-        committed = Committed(self.committed.take_changes(), deleted)
+        committed = WrittenChanges(self.committed.take_changes(), deleted)
         self.on_commit([batch.committed for batch in batches])
         self.on_written(committed)
 
@@ -380,9 +383,8 @@ class _Operations:
             return
         state = topic.partition(record.partition_id)
         before = self._journal.committed.partition(*key)
-        if record.replicas is not None or record.adding_replicas is not None:
-            self._assignment(topic)
-        elif record.removing_replicas is not None:
+        moves = (record.replicas, record.adding_replicas, record.removing_replicas)
+        if any(ids is not None for ids in moves):
             self._assignment(topic)
         written = self._writes.get(key, 0)
         self._writes[key] = written + 1

@@ -1,8 +1,9 @@
 """Everything that znodes say of the cluster, read once by a new controller, as records that make an image.
 
-Reads are asked again until the ensemble answers; a reader that is stopped, because its controller has lost
-the election meanwhile, calls back no more. The read is no snapshot of one zxid: what others change meanwhile
-fires the watches that are set with the reads, and what controllers write is conditional on the epoch.
+Reads are asked again until the ensemble answers; a reader that is stopped, because its controller has
+lost the election meanwhile, calls back no more. The read is no snapshot of one zxid: what others change
+meanwhile fires the watches that are set with the reads, and what controllers write is conditional on
+the epoch.
 
 Source: Kafka's ``KafkaController.initializeControllerContext``.
 """
@@ -29,8 +30,8 @@ from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.operations import ChildNames, Exists, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
 from barnabas.zookeeper.topic_znodes import (
-    Assignment,
-    LeaderState,
+    PartitionLeaderState,
+    TopicAssignment,
     decode_config,
     decode_producer_ids,
     decode_state,
@@ -63,17 +64,17 @@ class ClusterZnodes:
     def __init__(self) -> None:
         self.brokers: dict[int, tuple[BrokerInfo, int]] = {}
         """With the creation zxid of the registration."""
-        self.topics: dict[str, tuple[Assignment, int]] = {}
+        self.topics: dict[str, tuple[TopicAssignment, int]] = {}
         """With the version of the znode."""
-        self.states: dict[tuple[str, int], tuple[LeaderState, int]] = {}
+        self.states: dict[tuple[str, int], tuple[PartitionLeaderState, int]] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.producer_ids = (0, 0)
         """The next id, and the version of the znode."""
         self.deletions: list[str] = []
 
     def records(self) -> list[Message]:
-        """The image's records. A partition without a state znode is left to the controller (`incomplete`), and a
-        topic without an id with all that it has."""
+        """The image's records. A partition without a state znode is left to the controller (`incomplete`),
+        and a topic without an id with all that it has."""
         records: list[Message] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL)]
         for broker in sorted(self.brokers):
             info, czxid = self.brokers[broker]
@@ -93,7 +94,7 @@ class ClusterZnodes:
             records.append(ProducerIdsRecord(next_producer_id=next_id))
         return records
 
-    def _partitions(self, name: str, assignment: Assignment) -> list[Message]:
+    def _partitions(self, name: str, assignment: TopicAssignment) -> list[Message]:
         found: list[Message] = []
         for index in sorted(assignment.replicas):
             known = self.states.get((name, index))

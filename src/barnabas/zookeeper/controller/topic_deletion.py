@@ -1,9 +1,10 @@
 """Topics that are being deleted: their replicas first, on every broker, then their znodes.
 
-A topic leaves the controller's image when its deletion is decided, which ``/admin/delete_topics/<name>`` records.
-Each replica is then ReplicaDeletionStarted where its broker lives, ReplicaDeletionIneligible where it does not, and
-ReplicaDeletionSuccessful when the broker has answered StopReplica. When all are, the znodes go. A broker that
-returns is asked again; a new controller finds the names in ``/admin/delete_topics``.
+A topic leaves the controller's image when its deletion is decided, which
+``/admin/delete_topics/<name>`` records. Each replica is then ReplicaDeletionStarted where its broker
+lives, ReplicaDeletionIneligible where it does not, and ReplicaDeletionSuccessful when the broker has
+answered StopReplica. When all are, the znodes go. A broker that returns is asked again; a new
+controller finds the names in ``/admin/delete_topics``.
 
 Source: Kafka's ``TopicDeletionManager`` and ``ReplicaStateMachine``.
 """
@@ -16,10 +17,10 @@ from typing import NamedTuple
 
 from barnabas.ports import Ports
 from barnabas.types import Uuid
-from barnabas.zookeeper.broker_orders import BrokerOrders, Stopped
-from barnabas.zookeeper.election import Leadership
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
+from barnabas.zookeeper.controller.election import Leadership
+from barnabas.zookeeper.controller.journal import OPERATIONS_MAX, ZookeeperJournal
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
-from barnabas.zookeeper.journal import OPERATIONS_MAX, ZookeeperJournal
 from barnabas.zookeeper.operations import Delete, Multi, Operation
 from barnabas.zookeeper.session_keeper import SessionKeeper
 from barnabas.zookeeper.topic_znodes import partition_path, state_path, topic_path
