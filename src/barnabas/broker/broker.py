@@ -77,7 +77,7 @@ class Broker:
 
     lifecycle: Lifecycle
     names_controller = False
-    """Whether clients learn who the controller is, since they may not be forwarded to it."""
+    """Whether clients learn which broker is the controller."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Broker:
         self.node_id = int(config.node_id)
         self.listeners = dict(listeners)
         self._controller_endpoint = controller_endpoint
-        self._dynamic_version = self._last_epoch = self._last_controller = -1
+        self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
         self._admitted = self._stopping = self._ready = False
         self._stopped: Callable[[], None] | None = None
@@ -308,7 +308,6 @@ class Broker:
             self.controller.on_controller_change(-1, at)
         else:
             self.controller.on_controller_change(*at)
-            self._last_controller = at[0]
         if at is not None and self.is_started:
             self.lifecycle.on_controller_change()
 
@@ -353,10 +352,12 @@ class Broker:
 
     def controller_for_clients(self, view: ClusterView) -> int:
         """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
-        one, which is certainly alive; another one where this one is fenced or about to leave. Where clients
-        are not forwarded it is the controller, and during an election the last one, as in Kafka 3.9."""
+        one, which is certainly alive; another one where this one is fenced or about to leave. Where a
+        broker is the controller it is named, as in Kafka 3.9."""
         if self.names_controller:
-            return self._last_controller
+            known = self.controller.controller_id
+            lost = self.metadata_hold.is_lost(known) or self.controller.endpoint is None
+            return -1 if lost or view.endpoint(known) is None else known
         if view.endpoint(self.node_id) is not None and not self._stopping:
             return self.node_id
         for broker in view.live_brokers():

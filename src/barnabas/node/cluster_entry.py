@@ -1,7 +1,8 @@
 """A broker's first questions to the ZooKeeper ensemble: of which cluster it is, and which broker.
 
 Makes the persistent znodes that every broker needs, and the cluster's id where there is none; has an id
-given to a broker whose file has none. What ``meta.properties`` says of an earlier start must agree. Once per process.
+given to a broker whose file has none. What ``meta.properties`` says of an earlier start must agree. Once
+per process.
 
 Source: Kafka 3.9's ``KafkaServer.startup`` (getOrGenerateClusterId, getOrGenerateBrokerId).
 """

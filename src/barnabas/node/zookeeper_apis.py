@@ -1,9 +1,9 @@
 """What a broker's listener serves where ZooKeeper coordinates the cluster.
 
 Every broker may be the controller, so the controller's APIs are on the listeners of brokers, as in
-Kafka 3.9. A broker that is not the controller answers NOT_CONTROLLER where only the controller can
-answer, and hands on what Kafka 3.9's brokers write to ZooKeeper themselves: configurations and access
-control entries.
+Kafka 3.9. A broker that is not the controller hands on to it what clients ask (KIP-590), so that a client
+which has missed an election need not find the controller first. Brokers' own requests to it are answered
+NOT_CONTROLLER elsewhere.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 
-CONTROLLER_ONLY = cast(
+FORWARDED = cast(
     "tuple[HandlerModule, ...]",
     (
         create_topics,
@@ -51,11 +51,11 @@ CONTROLLER_ONLY = cast(
         elect_leaders,
         alter_partition_reassignments,
         list_partition_reassignments,
+        incremental_alter_configs,
+        alter_configs,
     ),
 )
-"""Other brokers answer NOT_CONTROLLER."""
-HANDED_ON = cast("tuple[HandlerModule, ...]", (incremental_alter_configs, alter_configs))
-"""Other brokers hand them on."""
+"""The controller answers them; other brokers hand them on."""
 OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
 
@@ -67,10 +67,8 @@ def add_to(
     decider = controller.decider
     for module in broker_handlers.MODULES:
         table.add(module, broker)
-    for module in CONTROLLER_ONLY:
-        table.add(_only_here(module, controller), decider)
-    for module in HANDED_ON:
-        handler = _with_known_resources(module)
+    for module in FORWARDED:
+        handler = _restricted(module, controller)
         table.add(_here_or_there(handler, broker, controller), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
@@ -79,16 +77,6 @@ def add_to(
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
         table.add(module, orders)
-
-
-def _only_here(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
-    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
-        role.require_active()
-        if isinstance(request, CreateTopicsRequest):
-            return _create_topics(request, ctx, controller)
-        return module.handle(request, ctx, role)
-
-    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
 def _create_topics(
@@ -128,6 +116,18 @@ def _here_or_there(
         return forward(broker.controller, module.API, request, ctx, timeout_ms)
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _restricted(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
+    if module.API.key is create_topics.API.key:
+
+        def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+            return _create_topics(request, ctx, controller)
+
+        return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+    if module.API.key in (alter_configs.API.key, incremental_alter_configs.API.key):
+        return _with_known_resources(module)
+    return module
 
 
 def _with_known_resources(module: HandlerModule) -> HandlerModule:
