@@ -137,6 +137,8 @@ class ZookeeperController:
             self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
         for name in sorted(incomplete):
             self._requests.complete(name, found.topics[name][0])
+        for path in (BROKER_IDS, TOPICS, DELETE_TOPICS):  # their watches may have fired meanwhile
+            self._look_at(path)
         self._arm_look()
 
     def _on_lost(self, reason: str) -> None:
@@ -176,14 +178,18 @@ class ZookeeperController:
         return
 
     def on_watch(self, event: WatchEvent) -> None:
-        if not self._in_office:
-            return
-        if event.path == BROKER_IDS:
-            self._ask(GetChildren(BROKER_IDS, watch=True), self._on_broker_ids)
-        elif event.path == TOPICS:
-            self._ask(GetChildren(TOPICS, watch=True), self._requests.on_topics)
-        elif event.path == DELETE_TOPICS:
-            self._ask(GetChildren(DELETE_TOPICS, watch=True), self._requests.on_delete_topics)
+        if self._in_office:
+            self._look_at(event.path)
+
+    def _look_at(self, path: str) -> None:
+        """What is there now, and watch it."""
+        followers = {
+            BROKER_IDS: self._on_broker_ids,
+            TOPICS: self._requests.on_topics,
+            DELETE_TOPICS: self._requests.on_delete_topics,
+        }
+        if path in followers:
+            self._ask(GetChildren(path, watch=True), followers[path])
 
     def _ask(self, request: Any, then: Any) -> None:
         """Read, for as long as this office lasts."""
