@@ -1,8 +1,8 @@
 """What ZooKeeper answers instead of a result, as values.
 
-A request's callback gets its result or one of these; they are exceptions so that a command line may raise
-them. `code` is the number on the wire. `outcome_unknown` is the question that matters to the caller: where it
-holds the request may have been done, may not have been, and may still be done.
+A request's callback gets its result or one of these; they are exceptions so that a command line may
+raise them. `code` is the number on the wire. `outcome_unknown` is the question that matters to the
+caller: where it holds the request may have been done, may not have been, and may still be done.
 
 Source: `org.apache.zookeeper.KeeperException.Code`.
 """

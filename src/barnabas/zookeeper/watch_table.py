@@ -1,8 +1,8 @@
 """One-shot watches on paths, and which of them an event fires.
 
-Pure. `W` is who watches. A data watch is set by `GetData`, and by `Exists` of a znode that is there or not; a
-child watch by `GetChildren`. An event fires each watcher once, though it may watch both the data and the
-children of a znode that is deleted.
+Pure. `W` is who watches. A data watch is set by `GetData`, and by `Exists` of a znode that is there or
+not; a child watch by `GetChildren`. An event fires each watcher once, though it may watch both the data
+and the children of a znode that is deleted.
 
 Source: `org.apache.zookeeper.server.watch.WatchManager`, `DataTree.setWatches`.
 """

@@ -1,9 +1,9 @@
 """The state of an ensemble: a tree of znodes, changed by transactions with ascending zxids.
 
 Pure. A transaction is one request, or the end of a session; it gives its results and the changes that
-watches hear of, or an error, and then it has changed nothing. All servers that apply the same transactions in
-the same order have the same tree. What is not here: sessions' time-outs, watches (`watch_table`), and
-authentication, so an ACL allows what it gives to `world:anyone`.
+watches hear of, or an error, and then it has changed nothing. All servers that apply the same
+transactions in the same order have the same tree. What is not here: sessions' time-outs, watches
+(`watch_table`), and authentication, so an ACL allows what it gives to `world:anyone`.
 
 Source: `org.apache.zookeeper.server.DataTree`, `PrepRequestProcessor` (which error comes first),
 `DataNode.copyStat` (what clients see of `cversion`).
