@@ -272,6 +272,18 @@ class ZookeeperNode:
         endpoint = self.election.controller_endpoint
         return None if endpoint is None else (self.election.controller_id, endpoint)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether this broker's registration is known to it as alive."""
+        broker = self.broker
+        if broker is None or not broker.is_started:
+            return False
+        return self._is_registered(broker.lifecycle.broker_epoch)
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller is not None and self.controller.decider.may_decide
+
     def _on_ready(self) -> None:
         self.ports.log("info", "broker.ready", broker=int(self.config.node_id))
 
