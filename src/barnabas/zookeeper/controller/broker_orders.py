@@ -261,9 +261,16 @@ class BrokerOrders:
             return self._leader_and_isr(queue)
         if not queue.begun or queue.metadata or queue.brokers_changed or queue.removed:
             return self._update_metadata(queue)
+        for one in [one for one in queue.stopped if self._has_replica(queue.broker, one)]:
+            del queue.stopped[one]  # it was given back meanwhile
         if queue.stopped:
             return self._stop_replica(queue)
         return None
+
+    def _has_replica(self, broker: int, partition: Stopped) -> bool:
+        topic = self._image.topics_by_name.get(partition[0])
+        index = partition[1]
+        return topic is not None and topic.has(index) and broker in topic.replicas[index]
 
     def _take(self, keys: dict[Key, None]) -> list[PartitionState]:
         states = []
