@@ -13,7 +13,7 @@ from barnabas.controller.brokers import controlled_shutdown
 from barnabas.controller.decision import Decision
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.partitions.failover_reconcile import reconcile
-from barnabas.controller.slicing import DECIDED_PER_SLICE, SLICES_PER_TURN_MAX
+from barnabas.limits import DecisionBounds
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
@@ -34,6 +34,9 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 from tests.unit.controller.harness import Committed, World, uuid
 from tests.unit.metadata.strategies import holds
+
+DECIDED_PER_SLICE = DecisionBounds().slice_max
+SLICES_PER_TURN_MAX = DecisionBounds().slices_per_turn
 
 CREATE = CreateTopicsRequest(
     topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]

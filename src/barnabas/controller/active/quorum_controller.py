@@ -39,7 +39,6 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
-from barnabas.controller.slicing import SLICES_PER_TURN_MAX
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -123,6 +122,7 @@ class QuorumController:
             policies,
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
+            ports.bounds.decisions,
         )
         self.sessions = BrokerSessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
@@ -422,7 +422,7 @@ class QuorumController:
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:
-            for _ in range(SLICES_PER_TURN_MAX):
+            for _ in range(self.cluster.bounds.slices_per_turn):
                 if not self._work or not self.may_decide:
                     break
                 self._take_step(self._work[0])
