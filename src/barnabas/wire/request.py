@@ -62,6 +62,10 @@ class Parked:
         else:
             self._reply = reply
 
+    def hurry(self) -> None:
+        """By the connection: the answer to a later request is ready, and has to wait for this one. What may
+        be answered early is answered now."""
+
     def abandon(self) -> None:
         """The connection is gone: no client waits any more."""
         self.done = True

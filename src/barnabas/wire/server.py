@@ -2,7 +2,8 @@
 
 `RequestServer` owns a listener's table, limits and connections; `ServerConnection` is the
 `ports.Receiver` of one of them. It reads frames, calls handlers, keeps responses in the order of
-their requests (a `Parked` may be completed in any order), and bounds what a peer can make this
+their requests (a `Parked` may be completed in any order; a fetch that waits for records waits no longer
+once a later answer is ready), and bounds what a peer can make this
 node hold: frame size, requests in flight, bytes sent but not taken, and silence.
 
 Faults: bytes that are no request, an unknown API or version, end the connection with one log
@@ -619,6 +620,8 @@ class ServerConnection:
             parts = turns.popleft().parts
             if parts is not None:
                 self._queue(parts)
+        if turns and turns[0] is self._fetch and turns[0].parked is not None:
+            turns[0].parked.hurry()
         if self._corked:
             return
         if self._out:
