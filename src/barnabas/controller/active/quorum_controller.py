@@ -143,8 +143,7 @@ class QuorumController:
         self._appending = False
         self._deferred: list[DecidedBatch] = []
         self._wakeup: Wakeup | None = None
-        self._wakeup_ms = 0.0
-        self.committed_offset = -1
+        self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
