@@ -43,6 +43,10 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
                  "UnfenceBrokerRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord")
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
+REGISTERED = {"name": "RegisteredMs", "type": "int64", "versions": "0+", "taggedVersions": "0+",
+              "tag": 10001, "default": "-1", "ignorable": True}  # fmt: skip
+for name in ("RegisterBrokerRecord", "RegisterControllerRecord"):
+    EXTRA[name] = [*EXTRA.get(name, []), REGISTERED]
 
 # On DescribeCluster, to those who ask for it: what a controller refused and what it counts; what clients
 # pushed to a broker (KIP-714).

@@ -60,9 +60,10 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.metadata.image.registrations import whereabouts
+from barnabas.metadata.image.registrations import holder_of_broker_id
 from barnabas.ports import Ports, Wakeup
 from barnabas.security.authorization.authorizer import authorizer_of
+from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -88,8 +89,8 @@ class Broker:
         self.ports, self.config = ports, config
         self.cluster_id, self.image = cluster_id, image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
-        self.node_id = int(config.node_id)
-        self.listeners = dict(listeners)
+        self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
+        self.node_id, self.listeners = int(config.node_id), dict(listeners)
         self._controller_endpoint = controller_endpoint
         self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
@@ -198,7 +199,7 @@ class Broker:
             heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
             metadata_offset=lambda: self.image.offset,
-            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
+            id_holder=lambda: holder_of_broker_id(self.image.brokers.get(self.node_id)),
         )
         replication = self.config.replication
         self._every(
@@ -244,6 +245,7 @@ class Broker:
         """The image moved by committed records."""
         if not self.is_started or (self._stopping and self._stopped is None):
             return
+        self.quotas.follow()
         if not self._admitted:
             self._apply_cordoned()  # the heartbeat upon which the broker is unfenced says so
             self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
@@ -425,6 +427,7 @@ class Broker:
             "waiting": len(self.deadlines),
             "metadata_hold": self.metadata_hold.describe(),
             "throttle": self.throttle.describe(),
+            "quotas": self.quotas.describe(),
             "moves": self.moves.describe(),
             "transactions": self.transactions.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),

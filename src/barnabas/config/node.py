@@ -151,7 +151,7 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 
 _ABSENT = {
-    "client.quota.callback.class": "there are no client quotas",
+    "client.quota.callback.class": "there are no plug-ins that decide client quotas",
     "config.providers": "there are no plug-ins that resolve variables in values",
     "delegation.token.secret.key": "there are no delegation tokens",
 }
