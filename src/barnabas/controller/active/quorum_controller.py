@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
@@ -90,6 +91,11 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
+def _session_timeout_ms(config: NodeConfig) -> float:
+    """Where ZooKeeper coordinates the cluster its sessions say who is silent."""
+    return inf if config.zookeeper is not None else config.controller.session_timeout_ms
+
+
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
@@ -124,7 +130,7 @@ class QuorumController:
             lambda: quorum.kraft_version,
             ports.bounds.decisions,
         )
-        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
+        self.sessions = BrokerSessions(_session_timeout_ms(config))
         self.placement_rng, self.acl_rng = map(
             ports.rng, ("controller.placement", "controller.acls")
         )
