@@ -107,6 +107,7 @@ class HostPorts:
         journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
+        self.bounds = limits.NodeBounds()
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)

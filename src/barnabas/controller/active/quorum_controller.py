@@ -40,7 +40,6 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
-from barnabas.controller.slicing import SLICES_PER_TURN_MAX
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -129,6 +128,7 @@ class QuorumController:
             policies,
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
+            ports.bounds.decisions,
         )
         self.sessions = BrokerSessions(_session_timeout_ms(config))
         self.placement_rng, self.acl_rng = map(
@@ -151,8 +151,7 @@ class QuorumController:
         self._appending = False
         self._deferred: list[DecidedBatch] = []
         self._wakeup: Wakeup | None = None
-        self._wakeup_ms = 0.0
-        self.committed_offset = -1
+        self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
@@ -432,7 +431,7 @@ class QuorumController:
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:
-            for _ in range(SLICES_PER_TURN_MAX):
+            for _ in range(self.cluster.bounds.slices_per_turn):
                 if not self._work or not self.may_decide:
                     break
                 self._take_step(self._work[0])

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from barnabas.limits import NodeBounds
 from barnabas.ports import Helper, Listener, Receiver, Rng
 from barnabas.sim.world.background import SYNC_MS_MAX, SimBackground
 from barnabas.sim.world.disk import SimDisk
@@ -110,6 +111,7 @@ class SimProcess:
 
     def __init__(self, machine: SimMachine) -> None:
         self.machine = machine
+        self.bounds = NodeBounds()
         self.host = machine.host
         self.world = machine.world
         self.alive = True

@@ -328,6 +328,9 @@ class ControllerElection:
                 "warning", "controller.gone", controller=self.controller_id, at=str(endpoint)
             )
             self._remove(version)
+            # What is read then may be a later version of the epoch: it is looked at once more.
+            at_ms = self._ports.clock.now_ms() + 2 * RETRY_MS
+            self._ports.wakeups.call_at(at_ms, partial(self._look, watch, endpoint))
 
         self._network.probe(endpoint, on_probed)
 
