@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 
 LISTENER_NOT_FOUND_SINCE = 6
 IDS_SINCE = 12
-DESCRIBED_INLINE_MAX = 500
-"""Partitions of one answer that is made in one turn of the loop."""
-DESCRIBED_PER_SLICE = 50
-"""Of a larger one, those between two looks at the clock."""
 
 
 def error_response(request: MetadataRequest, code: int, message: str) -> MetadataResponse:
@@ -68,7 +64,7 @@ def handle(
     if 10 <= ctx.api_version < IDS_SINCE:
         _check_names(request)
     topics = list(_known_topics(request, ctx, broker.image))
-    many = sum(map(len, topics)) > DESCRIBED_INLINE_MAX
+    many = sum(map(len, topics)) > broker.ports.bounds.handlers.described_inline_max
     answer = _answer_in_slices if many else _answer
     waiting = broker.metadata_hold.park(
         map(Led, topics), ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
@@ -204,7 +200,7 @@ class _Answering:
 
     def _topic(self, topic: Topic) -> Iterator[None]:
         new = self._ctx.api_version >= LISTENER_NOT_FOUND_SINCE
-        view = self._view
+        view, per_slice = self._view, self._broker.ports.bounds.handlers.described_per_slice
         partitions: list[MetadataResponsePartition] = []
         for index in range(len(topic)):
             if not topic.has(index):
@@ -221,7 +217,7 @@ class _Answering:
                     offline_replicas=found.offline,
                 )
             )
-            if not index % DESCRIBED_PER_SLICE:
+            if not index % per_slice:
                 yield
         self._topics.append(
             MetadataResponseTopic(
