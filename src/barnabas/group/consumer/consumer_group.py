@@ -95,6 +95,24 @@ class ConsumerGroup:
             "members": {m.member_id: (m.epoch, m.state.name) for _, m in self.members.items()},
         }
 
+    def validate(self) -> None:
+        """Invariant 11 for the consumer protocol. Raises AssertionError."""
+        assert self.assignment_epoch <= self.epoch, repr(self)
+        owned: dict[tuple[Uuid, int], str] = {}
+        for member_id, member in self.members.items():
+            assert member.epoch <= self.epoch, f"{member_id} is ahead of {self!r}"
+            for places in (member.assigned, member.revoking):
+                for topic_id, partitions in places.items():
+                    for partition in partitions:
+                        other = owned.setdefault((topic_id, partition), member_id)
+                        assert other == member_id, f"{other} and {member_id} own {partition}"
+        assert owned.keys() == {place for place, _ in self.owners.items()}, repr(self)
+        for instance_id, member_id in self.static_members.items():
+            known = self.members.get(member_id)
+            assert known is not None and known.instance_id == instance_id, (
+                f"{instance_id}: {self!r}"
+            )
+
     # Numbers
 
     @property

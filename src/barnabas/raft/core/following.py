@@ -241,6 +241,7 @@ def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     if offset < m.high_watermark:
         _halt(m, "asks to cut at", offset)
         return
+    assert offset >= m.high_watermark, "what is committed stays"
     m.log.truncate_to(offset)
     m.history.truncate_to(offset)
     m.out.append(do.Truncate(offset))

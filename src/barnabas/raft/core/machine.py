@@ -105,6 +105,22 @@ class Machine:
         self.epoch = self.state.epoch
         """Of `state`."""
 
+    def validate(self) -> None:
+        """Invariants 1 to 3, as far as one replica can see. Raises AssertionError."""
+        state, log = self.state, self.log
+        log.validate()
+        assert self.epoch == state.epoch == self.saved.epoch, f"{state} is not {self.saved}"
+        assert state.election == self.saved, f"{state} is not what is saved: {self.saved}"
+        assert self.told[1] <= self.epoch, f"{self.told} was announced before {state}"
+        assert log.last_epoch <= self.epoch, f"{log!r} has records of later epochs than {state}"
+        assert self.high_watermark <= log.end_offset, f"{self.high_watermark} is behind {log!r}"
+        if isinstance(state, Leader):
+            assert state.me.id == self.me.id, f"{self.me} leads as {state.me}"
+            assert state.start_offset < log.end_offset, f"a leader without a record: {state}"
+            assert log.last_epoch == state.epoch, f"{log!r} is not of {state}"
+        elif isinstance(state, (Follower, Observer)):
+            assert state.leader_id != self.me.id, f"{state} follows itself"
+
     # -- the seam --------------------------------------------------------------------------------
 
     def step(self, event: on.Event, now_ms: float) -> tuple[do.Effect, ...]:
@@ -224,7 +240,9 @@ class Machine:
 
     def become(self, state: State) -> None:
         """Move. Persists what changed, forgets requests under way, tells who leads."""
-        before, self.state, self.epoch = self.state, state, state.epoch
+        before = self.state
+        assert state.epoch >= before.epoch, f"{before} cannot become {state}"
+        self.state, self.epoch = state, state.epoch
         self.outbox.reset()
         self.unreachable.clear()
         self._save(state.election)
@@ -279,6 +297,7 @@ class Machine:
 
     def commit(self, offset: int) -> None:
         if offset > self.high_watermark:
+            assert offset <= self.log.end_offset, f"{offset} is behind {self.log!r}"
             self.high_watermark = offset
             self.out.append(do.Commit(offset))
 

@@ -324,6 +324,12 @@ class Store:
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         return self.tree.snapshot()
 
+    def validate(self) -> None:
+        """Raises AssertionError where the tree or what waits is not as it should be."""
+        self.tree.validate()
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
+
     def describe(self) -> dict[str, Any]:
         """State for tools and tests."""
         return {

@@ -97,6 +97,16 @@ class Tree:
         """The keys that begin with `prefix`, sorted."""
         return sorted(item for item in self.entries.items() if item[0].startswith(prefix))
 
+    def validate(self) -> None:
+        """A key of a session goes with it. Raises AssertionError."""
+        owned: dict[int, set[str]] = {}
+        for key, entry in self.entries.items():
+            assert entry.created <= entry.version, f"{key}: {entry}"
+            if entry.owner != NOBODY:
+                assert entry.owner in self.sessions, f"{key} outlives session {entry.owner}"
+                owned.setdefault(entry.owner, set()).add(key)
+        assert owned == {owner: keys for owner, keys in self._owned.items() if keys}, owned
+
     # -- commands --------------------------------------------------------------------------------
 
     def apply(self, command: Mapping[str, Any], offset: int) -> Applied:
