@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 
 pytestmark = pytest.mark.process
+HELD = re.compile(
+    r'held_by="the broker at PLAINTEXT://\S+, registered since 20\d\d-\d\d-\d\d \S+ UTC"'
+)
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +265,7 @@ def test_a_second_broker_of_one_id_says_who_has_it(cluster: Cluster, tmp_path: P
         cluster.wait_for(lambda: "broker.unfenced" in log.read_text(), "the first one")
         processes.append(start("second"))
         log = tmp_path / "second" / "log"
-        cluster.wait_for(lambda: 'held_by="the broker at PLAINTEXT://' in log.read_text(), "why")
+        cluster.wait_for(lambda: bool(HELD.search(log.read_text())), "why")
     finally:
         for process in processes:
             process.kill()

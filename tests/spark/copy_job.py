@@ -1,5 +1,5 @@
 """A Spark program of its own: copies a topic to another, micro-batch by micro-batch, until it is
-through or killed. Arguments: bootstrap, from, to, directory."""
+through or killed. Arguments: bootstrap, from, to, directory, delivery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 
-def main(bootstrap: str, source: str, target: str, directory: str) -> None:
+def main(bootstrap: str, source: str, target: str, directory: str, delivery: str) -> None:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -39,6 +39,7 @@ def main(bootstrap: str, source: str, target: str, directory: str) -> None:
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("kafka.batch.size", "2000")
+        .option("delivery", delivery)
         .option("checkpointLocation", f"{directory}/checkpoint")
         .trigger(availableNow=True)
         .start()

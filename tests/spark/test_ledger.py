@@ -53,7 +53,11 @@ class Copying:
                 "cast(cast(cast(value as string) as int) % 3 as int) partition",
             )
         )
-        options = {"kafka.bootstrap.servers": self._bootstrap, "topic": self.target}
+        options = {
+            "kafka.bootstrap.servers": self._bootstrap,
+            "topic": self.target,
+            "delivery": "manifest",
+        }
         if each_batch:
             place = str(staging or self.here / "barnabas")
             publish = publish_each_batch(options, application="copy", staging=place)

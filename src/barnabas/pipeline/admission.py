@@ -30,6 +30,15 @@ class AdmissionRequest:
     """Empty where the write is part of no stream."""
     new_ledger: int | None = None
     """The batch with which a ledger may begin that is not there (option ``newLedger``)."""
+    bootstrap: str = ""
+    """Where it is kept in a topic what was written: the brokers; the application is the key there."""
+
+    @property
+    def ledger(self) -> str:
+        """Where it is kept what was written, for people."""
+        if self.bootstrap:
+            return f"the token of {self.application} in topic __barnabas_pipelines"
+        return f"the ledger below {self.staging}"
 
     def __str__(self) -> str:
         where = f"batch {self.batch} of application {self.application!r}"
@@ -37,7 +46,10 @@ class AdmissionRequest:
 
     def command(self, verb: str, *more: str) -> str:
         """The command line that changes this ledger."""
-        words = ("barnabas pipeline ledger", verb, "--staging", self.staging, *more)
+        place = ("--bootstrap-server", self.bootstrap)
+        if not self.bootstrap:
+            place = ("--staging", self.staging)
+        words = ("barnabas pipeline ledger", verb, *place, *more)
         return f"`{' '.join((*words, self.application))}`"
 
 
@@ -84,6 +96,12 @@ def _check_new(asked: AdmissionRequest) -> None:
     """A query beyond its first batch has a ledger, unless it wrote elsewhere until now."""
     if asked.batch == 0 or not asked.origin.query or asked.new_ledger == asked.batch:
         return
+    if asked.bootstrap:
+        raise LedgerError(
+            f"no token of {asked} in topic __barnabas_pipelines: which rows were written before is not"
+            " known. If the query wrote elsewhere until now, or by a manifest, or rows of batch"
+            f" {asked.batch} may be in the topic twice, set option newLedger to {asked.batch}"
+        )
     raise LedgerError(
         f"no ledger of {asked}, below {asked.staging}: which rows were written before is not known. If the"
         " ledger is elsewhere, set stagingLocation to its place. If the query begins to write here only"
@@ -96,7 +114,7 @@ def _check_query(asked: AdmissionRequest, owner: Origin) -> None:
     mine = asked.origin.query
     if mine and owner.query and mine != owner.query:
         raise LedgerError(
-            f"{asked}: the ledger below {asked.staging} belongs to query {owner.query}, whose batches have"
+            f"{asked}: {asked.ledger} belongs to query {owner.query}, whose batches have"
             " the same numbers. A query with a checkpoint of its own needs an application (txnAppId) of"
             " its own. If the other query has ended for good and this one takes its place, run"
             f" {asked.command('forget')} first"
@@ -119,10 +137,12 @@ def _twice(asked: AdmissionRequest) -> str:
 
 def _rolled_back(asked: AdmissionRequest, what: str) -> str:
     forget = asked.command("forget", "--from", str(asked.batch))
+    own = "a stagingLocation of its own"
+    if asked.bootstrap:
+        own = f"a kafka.transactional.id of its own and newLedger={asked.batch}"
     return (
-        f"{asked} is not written: the ledger below {asked.staging} {what}. The checkpoint was rolled back"
+        f"{asked} is not written: {asked.ledger} {what}. The checkpoint was rolled back"
         " or begun again, and the ledger was not, or is a copy that shares the ledger with its original."
         f" To write the query's batches from this one on, run {forget} first (what is in the topic stays"
-        " there). Otherwise put back the checkpoint that belongs to the ledger, or give the copy a"
-        " stagingLocation of its own"
+        f" there). Otherwise put back the checkpoint that belongs to the ledger, or give the copy {own}"
     )

@@ -122,12 +122,13 @@ class BlockingConnection:
     def is_over(self) -> bool:
         return self._client.is_over
 
-    def submit(self, request: Message, *, timeout_ms: float) -> Answer:
-        """Send `request`, in the highest version both sides speak; `wait` gives its answer."""
+    def submit(self, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Answer:
+        """Send `request`, in the highest version both sides speak that is not above `at_most`; `wait`
+        gives its answer."""
         answer = Answer(now_ms() + timeout_ms)
         if not self.is_over:
             self._socket.settimeout(timeout_ms / 1000)
-        self._client.submit(InFlight(request, answer.take, answer.deadline_ms, None))
+        self._client.submit(InFlight(request, answer.take, answer.deadline_ms, None, at_most))
         return answer
 
     def wait(self, answer: Answer) -> Any:
@@ -141,9 +142,16 @@ class BlockingConnection:
             raise answer.result
         return answer.result
 
-    def call(self, request: Message, response: type[M], *, timeout_ms: float) -> M:
+    def call(
+        self,
+        request: Message,
+        response: type[M],
+        *,
+        timeout_ms: float,
+        at_most: int | None = None,
+    ) -> M:
         """Ask and wait."""
-        result = self.wait(self.submit(request, timeout_ms=timeout_ms))
+        result = self.wait(self.submit(request, timeout_ms=timeout_ms, at_most=at_most))
         assert isinstance(result, response)
         return result
 

@@ -166,8 +166,8 @@ class ClusterClient:
             self._connections[endpoint] = found
         return found
 
-    def call_any(self, request: Message, response: type[M]) -> M:
-        """Ask any broker, trying one after the other."""
+    def call_any(self, request: Message, response: type[M], *, at_most: int | None = None) -> M:
+        """Ask any broker, trying one after the other, in no version above `at_most`."""
         patience = Patience(self.patience_ms)
         while True:
             known = [self._brokers[each] for each in sorted(self._brokers)]
@@ -177,7 +177,10 @@ class ClusterClient:
                 endpoint = candidates[(self._turn + step) % len(candidates)]
                 try:
                     answer = self.connection(endpoint).call(
-                        request, response, timeout_ms=self.request_timeout_ms
+                        request,
+                        response,
+                        timeout_ms=self.request_timeout_ms,
+                        at_most=at_most,
                     )
                 except ChannelError as failure:
                     if failure.kind in ("unsupported", "authentication"):

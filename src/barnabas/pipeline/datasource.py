@@ -51,16 +51,18 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from barnabas.pipeline.write.sink import BatchWriter, check_columns
+        from barnabas.pipeline.write.sink import check_columns
+        from barnabas.pipeline.write.writers import BatchWriter
 
-        options = sink_options(self.options)
+        options = sink_options(self.options, streaming=False)
         check_columns(schema, options, overwrite=overwrite)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from barnabas.pipeline.write.sink import StreamWriter, check_columns
+        from barnabas.pipeline.write.sink import check_columns
+        from barnabas.pipeline.write.writers import StreamWriter
 
-        options = sink_options(self.options)
+        options = sink_options(self.options, streaming=True)
         check_columns(schema, options, overwrite=False)
         return StreamWriter(options)
 

@@ -30,6 +30,7 @@ from barnabas.types import Endpoint, TopicPartition
 
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+DELIVERIES = ("exactly-once", "at-least-once", "transactions", "manifest")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -115,6 +116,8 @@ class SourceOptions:
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
     without_timestamp: Literal["error", "latest"] = "error"
+    group: str | None = None
+    """The consumer group to which a stream commits how far it is."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
 
 
@@ -137,6 +140,10 @@ class SinkOptions:
     """What a task hands to the driver itself: Spark takes 1 GiB of all tasks together, and has 200 of
     them behind a shuffle, where nothing else is configured."""
     produce_timeout_ms: int = 30_000
+    delivery: str = "manifest"
+    """One of `DELIVERIES`."""
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 300_000
 
 
 Options: TypeAlias = Mapping[str, str]
@@ -165,11 +172,12 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         partitions_min=number(options, "minPartitions", None),
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
+        group=options.get("kafka.group.id"),
         fetch=fetch_options(options),
     )
 
 
-def sink_options(options: Options) -> SinkOptions:
+def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
     """Read and check a writer's options. Raises `OptionError`."""
     # Made absolute here, in one process on the driver: each executor has a working directory of its own.
     staging = absolute(options.get("stagingLocation"))
@@ -184,7 +192,8 @@ def sink_options(options: Options) -> SinkOptions:
     application, version = options.get("txnAppId"), number(options, "txnVersion", None, least=0)
     if (application is None) != (version is None):
         raise OptionError("txnAppId and txnVersion are given together or not at all")
-    if application is not None and staging is None:
+    delivery = delivery_of(options, is_named=streaming or application is not None)
+    if application is not None and staging is None and delivery == "manifest":
         raise OptionError("txnAppId needs stagingLocation, where it is kept what was written")
     return SinkOptions(
         cluster=cluster_options(options),
@@ -197,7 +206,20 @@ def sink_options(options: Options) -> SinkOptions:
         codec=CODECS[codec],
         batch_bytes_max=number(options, "kafka.batch.size", 512 << 10),
         produce_timeout_ms=number(options, "kafka.request.timeout.ms", 30_000),
+        delivery=delivery,
+        transactional_id=options.get("kafka.transactional.id"),
+        transaction_timeout_ms=number(options, "kafka.transaction.timeout.ms", 300_000),
     )
+
+
+def delivery_of(options: Options, *, is_named: bool) -> str:
+    """How rows are written: exactly once where a write has a name under which it may be repeated."""
+    delivery = options.get("delivery", "exactly-once" if is_named else "at-least-once").lower()
+    if delivery not in DELIVERIES:
+        raise OptionError(f"delivery is one of {', '.join(DELIVERIES)}, not {delivery!r}")
+    if delivery == "at-least-once" and options.get("txnAppId") is not None:
+        raise OptionError("txnAppId has no use with delivery at-least-once")
+    return delivery
 
 
 def absolute(location: str | None) -> str | None:

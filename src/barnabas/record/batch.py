@@ -222,8 +222,15 @@ def write_header(target: bytearray | memoryview, header: BatchHeader) -> None:
 
 
 def stamp_producer(
-    batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int
+    batch: bytearray | memoryview,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    is_transactional: bool = False,
 ) -> None:
     """Set the producer's fields of a whole batch and compute its CRC again."""
+    if is_transactional:
+        batch[CRC_FROM + 1] |= TRANSACTIONAL
     PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     seal(batch)

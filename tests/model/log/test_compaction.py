@@ -1,7 +1,7 @@
 """Compaction against a dictionary: what a reader from the beginning ends up with never changes.
 
 Keys, tombstones, open, committed and aborted transactions, several rounds, kills and power losses in the
-middle of a swap, with every codec.
+middle of a swap, with every codec, and rot in indexes that have no CRC of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import TXN_INDEX
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
@@ -151,6 +152,17 @@ class Compacted:
         self.open()
         assert self.log.log_end_offset == end
 
+    def rot(self, bits: int) -> None:
+        """While no process has the log, bits of its indexes of aborted transactions flip."""
+        self.sync()
+        self.device.process_died(power_loss=False)
+        indexes = [path for path in sorted(self.device.names) if path.endswith(TXN_INDEX)]
+        for path in indexes:
+            size = len(self.device.content(path))
+            for _ in range(bits if size else 0):
+                self.device.rot(path, self.rng.randrange(size), self.rng.randrange(8))
+        self.open()
+
     def check(self) -> None:
         """Read everything as a consumer of committed records does."""
         log = self.log
@@ -203,6 +215,7 @@ STEPS = st.one_of(
     st.tuples(st.just("end"), st.integers(1, 2), st.booleans()),
     st.tuples(st.just("compact"), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 99])),
     st.tuples(st.just("die"), st.booleans()),
+    st.tuples(st.just("rot"), st.integers(1, 2)),
     st.tuples(st.just("check")),
 )
 

@@ -19,7 +19,7 @@ def partition_given_twice() -> list[Patch]:
     honest = vars(change)["next_assignment"]
 
     def takes_all_for_free(member: Any, on: Any) -> Any:
-        return honest(member, replace(on, is_owned=lambda topic_id, partition: False))
+        return honest(member, replace(on, owned_among=lambda topic_id, partitions: ()))
 
     return [(change, "next_assignment", takes_all_for_free)]
 
@@ -56,8 +56,8 @@ def coordinator_forgets_owners() -> list[Patch]:
     honest = vars(machine)["begin_timers"]
 
     def forgets(table: Any, group: Any, at: Any) -> None:
-        for place, _ in group.owners.items():
-            group.owners.remove(place)
+        for _, member in group.members.items():
+            group.owners.change((member.assigned, member.revoking), ())
         honest(table, group, at)
 
     return [(machine, "begin_timers", forgets)]
@@ -73,7 +73,12 @@ def silent_member_stays() -> list[Patch]:
 
 
 def partition_not_released() -> list[Patch]:
-    return [(ConsumerGroup, "_release", lambda self, member: None)]
+    honest = ConsumerGroup._own
+
+    def keeps(self: Any, old: Any, new: Any) -> None:
+        honest(self, None, new)
+
+    return [(ConsumerGroup, "_own", keeps)]
 
 
 def assignment_ahead() -> list[Patch]:

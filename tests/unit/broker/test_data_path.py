@@ -14,6 +14,7 @@ from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.produce_request import ProduceRequest
 from tests.unit.broker.world import Cluster, code, values_of
 
@@ -178,6 +179,18 @@ class TestFetch:
         empty = shared.ask(shared.fetch_request(1, topic=name, max_wait_ms=400))
         assert 400 <= shared.world.now_ms - began < 450
         assert not empty.responses[0].partitions[0].records
+
+    def test_it_does_not_wait_while_it_holds_up_another_answer(self, shared: Cluster) -> None:
+        """aiokafka asks for metadata and its coordinator on the connection that it fetches by: after a death
+        each of them waited for a fetch of 500 ms, 2.5 s in all."""
+        name = topic(shared, "holds-up")
+        request = shared.fetch_request(0, topic=name, max_wait_ms=5000)
+        fetched = shared.ask_later(request, purpose="one connection")
+        shared.run(200)
+        assert not fetched.is_there
+        told = shared.ask_later(MetadataRequest(topics=[]), purpose="one connection")
+        shared.until(lambda: told.is_there and fetched.is_there, 100)
+        assert not fetched.value.responses[0].partitions[0].records
 
     def test_it_does_not_wait_at_the_end_of_a_full_segment(self, shared: Cluster) -> None:
         name = topic(shared, "segments", internal_segment_bytes="1200")

@@ -628,7 +628,7 @@ def test_controllers_describe_themselves_on_their_listener() -> None:
     world = World()
     answer = world.ask(
         ControllerRegistrationRequest(
-            controller_id=100,
+            controller_id=101,
             incarnation_id=uuid(1),
             listeners=[Listener(name="CONTROLLER", host="c", port=1)],
             features=[Feature(name="metadata.version", min_supported_version=7,
@@ -638,7 +638,10 @@ def test_controllers_describe_themselves_on_their_listener() -> None:
     assert not answer.error_code
     cluster = world.ask(DescribeClusterRequest(endpoint_type=2))
     assert (cluster.controller_id, cluster.cluster_id) == (100, "castle")
-    assert [(b.broker_id, b.host, b.port) for b in cluster.brokers] == [(100, "c", 1)]
+    assert [(b.broker_id, b.host, b.port) for b in cluster.brokers] == [
+        (100, "localhost", 9093),
+        (101, "c", 1),
+    ]
     wrong = world.ask(DescribeClusterRequest(endpoint_type=1))
     assert wrong.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     wrong = world.ask(DescribeClusterRequest(), version=0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import pytest
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.bootstrap_records import bootstrap_records, complete_bootstrap
@@ -158,3 +161,44 @@ def test_a_directory_formatted_by_apache_kafka_gets_what_elr_needs() -> None:
     assert complete_bootstrap([], 1) == bootstrap_records()
     old = bootstrap_records(metadata_version=14)
     assert complete_bootstrap(old, 2) == old
+
+
+def two_of_one_id() -> tuple[World, Sent, QuorumController, QuorumController]:
+    """A controller that is registered, and a second process with its id that has read the log."""
+    sent, world, elder = another_controller()
+    elder.introduction.incarnation = sent.requests[0][1].incarnation_id = uuid(501)
+    deliver(world, sent)
+    newcomer = world.new_controller()
+    newcomer.node_id = 101
+    newcomer.introduction.incarnation = uuid(502)
+    newcomer.on_commit(world.quorum.batches[: world.quorum.committed])
+    newcomer.on_leader_change(100, 1)
+    return world, sent, elder, newcomer
+
+
+def deliver(world: World, sent: Sent) -> None:
+    """Every request under way, and those that follow from them."""
+    world.settle()
+    while sent.requests:
+        _, request, on_done = sent.requests.pop(0)
+        on_done(world.ask(request))
+        world.settle()
+
+
+def test_the_second_controller_with_one_id_ends_and_says_who_holds_it() -> None:
+    world, sent, _, _ = two_of_one_id()
+    with pytest.raises(AssertionError) as halted:
+        deliver(world, sent)
+    assert re.match(
+        r"another process has the controller id 101: the controller at CONTROLLER://localhost:9093,"
+        r" registered since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\.",
+        str(halted.value),
+    )
+    assert world.image.controllers[101].incarnation == uuid(501)
+
+
+def test_a_controller_that_was_started_again_is_left_alone() -> None:
+    world, sent, elder, newcomer = two_of_one_id()
+    world.quorum.listeners.remove(elder)
+    deliver(world, sent)
+    assert newcomer.introduction.done

@@ -112,7 +112,7 @@ class FakeCluster:
 
     # -- what a connection offers ----------------------------------------------------------------
 
-    def submit(self, request: Any, *, timeout_ms: float) -> Any:
+    def submit(self, request: Any, *, timeout_ms: float, at_most: int | None = None) -> Any:
         if isinstance(request, FetchRequest):
             return self._fetch(request)
         assert isinstance(request, ProduceRequest)

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.write import sink
+from barnabas.pipeline.write import sink, writers
 from tests.unit.pipeline.fake_cluster import BROKER
 
 PARTITIONS = 3
@@ -76,7 +76,7 @@ class Query:
                 entry.write_text(json.dumps({"time": next(_clock), "end": end}))
             task = sink.stage(self.options, iter([rows_of(word, begin, self._end_of(batch))]))
             task = replace(task, application=self.application, query=self.id, run=run)
-            sink.publish_once(self.options, [task], batch)
+            writers.publish(self.options, [task], batch)
             (self.checkpoint / "commits" / str(batch)).touch()
             yield batch
 

@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.write import sink
+from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog, Origin
 from barnabas.pipeline.write.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
@@ -211,7 +211,7 @@ def test_an_aborted_batch_keeps_what_a_manifest_names(cluster: FakeCluster, tmp_
     cluster.countdown = Countdown(3)
     with pytest.raises(Crash):
         sink.publish_once(settings, [task], 0)
-    writer = sink.StreamWriter(settings)
+    writer = writers.StreamWriter(settings)
     writer.abort([task], 0)
     sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
     assert values(cluster) == expected(0, 60)
@@ -221,7 +221,7 @@ def test_rows_without_an_application_are_published_plainly(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     settings = options(tmp_path, application=None, version=None, inline_bytes_max=0)
-    writer = sink.BatchWriter(settings)
+    writer = writers.BatchWriter(settings)
     writer.commit([writer.write(iter([rows(0, 30)])), None, writer.write(iter([rows(30, 30)]))])
     assert values(cluster) == expected(0, 60)
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]

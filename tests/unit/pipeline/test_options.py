@@ -91,15 +91,22 @@ def test_each_wrong_source_option_is_one_sentence(
         ({**WRITE, "kafka.compression.type": "rar"}, "one of none"),
         ({**WRITE, "kafka.acks": "1"}, "all"),
         ({**WRITE, "txnAppId": "x"}, "together"),
-        ({**WRITE, "txnAppId": "x", "txnVersion": "3"}, "stagingLocation"),
+        (
+            {**WRITE, "txnAppId": "x", "txnVersion": "3", "delivery": "manifest"},
+            "stagingLocation",
+        ),
+        ({**WRITE, "delivery": "twice"}, "delivery is one of"),
     ],
 )
 def test_each_wrong_sink_option_is_one_sentence(given: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
-        sink_options(options(given))
+        sink_options(options(given), streaming=False)
 
 
 def test_rows_are_staged_beside_the_checkpoint() -> None:
-    assert sink_options(options({**WRITE, "checkpointLocation": "/c/"})).staging == "/c/barnabas"
+    assert (
+        sink_options(options({**WRITE, "checkpointLocation": "/c/"}), streaming=True).staging
+        == "/c/barnabas"
+    )
     given = {**WRITE, "checkpointLocation": "/c", "stagingLocation": "/s"}
-    assert sink_options(options(given)).staging == "/s"
+    assert sink_options(options(given), streaming=False).staging == "/s"

@@ -386,7 +386,9 @@ def test_relative_places_are_made_absolute_once(
     monkeypatch.chdir(tmp_path)
 
     def made(**given: str) -> SinkOptions:
-        return sink_options({"kafka.bootstrap.servers": "fake:1", "topic": "t", **given})
+        return sink_options(
+            {"kafka.bootstrap.servers": "fake:1", "topic": "t", **given}, streaming=True
+        )
 
     assert made(checkpointLocation="ck").staging == str(tmp_path / "ck" / "barnabas")
     assert made(checkpointLocation="ck").checkpoint == str(tmp_path / "ck")

@@ -12,6 +12,7 @@ from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
 from barnabas.pipeline.read import offset_resolution, source
+from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.source import BatchReader, StreamReader, record_schema
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
@@ -78,7 +79,12 @@ def test_a_trigger_takes_what_is_there(cluster: FakeCluster) -> None:
     assert reader.initialOffset() == at(0, 0)
     assert reader.getDefaultReadLimit() == ALL
     assert reader.latestOffset(at(0, 5), ALL) == at(10, 20)
-    assert reader.reportLatestOffset() == at(10, 20)
+    has(cluster, 10, 26)
+    behind = {"offsets": 6, "minOffsetsBehindLatest": 0, "maxOffsetsBehindLatest": 6}
+    assert reader.reportLatestOffset() == {
+        **at(10, 26),
+        BEHIND: {**behind, "avgOffsetsBehindLatest": 3},
+    }
     assert ranges(reader, at(0, 5), at(10, 20)) == ["t-0 [0, 10)", "t-1 [5, 20)"]
     assert ranges(reader, at(10, 5), at(10, 20)) == ["t-1 [5, 20)"]
     assert ranges(reader, at(10, 20), at(10, 20)) == []

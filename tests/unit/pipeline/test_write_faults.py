@@ -17,7 +17,7 @@ from barnabas.pipeline.errors import (
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.write import sink
+from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.pipeline.write.staging import open_store
@@ -39,7 +39,7 @@ def test_an_aborted_batch_write_keeps_what_a_manifest_names(
 ) -> None:
     """Spark aborts a write whose commit failed, and `foreachBatch` asks for it again."""
     settings = options(tmp_path, inline_bytes_max=0)
-    writer = sink.BatchWriter(settings)
+    writer = writers.BatchWriter(settings)
     tasks: list[Any] = [writer.write(iter([rows(0, 60)])), None]
     cluster.countdown = Countdown(3)
     with pytest.raises(Crash):
@@ -52,7 +52,7 @@ def test_an_aborted_batch_write_keeps_what_a_manifest_names(
 def test_an_aborted_batch_write_without_a_manifest_leaves_no_file(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    writer = sink.BatchWriter(options(tmp_path, inline_bytes_max=0))
+    writer = writers.BatchWriter(options(tmp_path, inline_bytes_max=0))
     writer.abort([writer.write(iter([rows(0, 60)])), None])
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
@@ -185,8 +185,8 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
             return {sink.QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
-    batch = sink.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
-    stream = sink.StreamWriter(options(tmp_path, inline_bytes_max=0, version=1005))
+    batch = writers.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
+    stream = writers.StreamWriter(options(tmp_path, inline_bytes_max=0, version=1005))
     tasks = [each.write(iter([rows(0, 10)])) for each in (batch, stream)]
     files = [each.file or "" for each in tasks]
     assert [(each.query, each.run) for each in tasks] == [("query", "")] * 2

@@ -119,7 +119,7 @@ class DelayedFetch:
         self.reader = None if session.is_follower else reader
         """Says which topics the consumer may read; None where it may read all."""
         self.session = session
-        self.parked = Parked()
+        self.parked: Parked = DelayedFetchAnswer(self)
         self.bucket = -1
         self.deadline_ms = 0.0
         self.cold_reads = 0
@@ -150,6 +150,20 @@ class DelayedFetch:
 
     def __repr__(self) -> str:
         return f"ParkedFetch({self.session}, min {self.min_bytes} bytes)"
+
+
+class DelayedFetchAnswer(Parked):
+    """The answer of a fetch that waits for records. It does not wait while it holds up another answer: a
+    client that asks for metadata or its coordinator on the same connection gets it at once."""
+
+    __slots__ = ("_fetch",)
+
+    def __init__(self, fetch: DelayedFetch) -> None:
+        super().__init__()
+        self._fetch = fetch
+
+    def hurry(self) -> None:
+        self._fetch.on_deadline()
 
 
 class FetchService:

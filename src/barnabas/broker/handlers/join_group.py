@@ -64,7 +64,7 @@ def handle(
     if code := _check(request, role.groups.settings):
         parked.complete(join_refused(code, request.member_id))
         return parked
-    request, caller = upgrade(request, ctx.api_version), caller_of(ctx)
+    request, caller = upgrade(request, ctx.api_version), caller_of(ctx, role)
 
     def join(machine: GroupMachine, waiting: Parked, at: Instant) -> Outcome:
         return machine.join_group(request, caller, waiting, at)

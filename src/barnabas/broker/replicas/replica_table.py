@@ -167,9 +167,12 @@ class ReplicaTable:
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
-        directory of its replica works (else the high watermark would wait for it)."""
+        directory of its replica works (else the high watermark would wait for it). An epoch of -1 is
+        not known here: then the controller compares."""
         known = self.image.brokers.get(broker)
-        if known is None or not known.active or broker_epoch not in (-1, known.epoch):
+        if known is None or not known.active:
+            return False
+        if broker_epoch != -1 and known.epoch not in (-1, broker_epoch):
             return False
         topic = self.image.topics_by_id.get(partition.topic_id)
         if topic is None or broker not in topic.replicas[partition.index]:

@@ -4,22 +4,41 @@
 cannot be taken back, so they ask, or want ``--yes`` where standard input is no terminal. Stop the query
 before: a driver that publishes does not look again.
 
+A query that commits in transactions keeps its token in the cluster (``--bootstrap-server``); one that writes
+by a manifest has a ledger beside its checkpoint (``--staging``).
+
 Needs the extra ``[spark]``; the modules that need it are loaded by the command, not by the help.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    command_config,
+    find_bootstrap,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
+from barnabas.client.network.connection import ChannelError
+from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.options import SinkOptions
     from barnabas.pipeline.write.commit_log import CommitLog
+    from barnabas.pipeline.write.token_ledger import TokenLedger
+
+T = TypeVar("T")
+PATIENCE_MS = 20_000
 
 app = typer.Typer(help="Spark queries and what is kept beside them.", no_args_is_help=True)
 ledger_app = typer.Typer(
@@ -29,31 +48,38 @@ ledger_app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 
 Staging = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--staging",
         "-s",
         metavar="PATH|URI",
-        help="The query's stagingLocation: checkpointLocation/barnabas where it has none.",
+        help="The stagingLocation of a query that writes by a manifest: checkpointLocation/barnabas where"
+        " it has none.",
     ),
 ]
 Application = Annotated[
-    str, typer.Argument(help="The query id, or txnAppId where the query has one.")
+    str,
+    typer.Argument(
+        help="The query id, or txnAppId where the query has one; with --bootstrap-server its"
+        " transactional id: `barnabas-` and that, or kafka.transactional.id."
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @ledger_app.command("show")
 def show_ledger(
-    staging: Staging,
+    staging: Staging = None,
+    bootstrap: Bootstrap = None,
     application: Annotated[str | None, typer.Argument(help="One application only.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The last batch that each application has published, and batches that were begun since."""
-    names = [application] if application else _applications(staging)
-    found = [_described(_ledger(staging, each)) for each in names]
+    names = [application] if application else _applications(staging, bootstrap)
+    found = [_described(_ledger(staging, bootstrap, each)) for each in names]
     if application and not found[0]["is_there"] and not found[0]["begun"]:
-        raise Failure(f"there is no ledger of {application} below {staging}")
+        where = f"below {staging}" if staging else "in the cluster"
+        raise Failure(f"there is no ledger of {application} {where}")
     table = table_of(None, "application", "query", "published up to", "begun")
     for each in found:
         begun = ", ".join(f"{one['batch']} ({one['rows']} rows)" for one in each["begun"])
@@ -65,27 +91,29 @@ def show_ledger(
 @ledger_app.command()
 def skip(
     application: Application,
-    staging: Staging,
     batch: Annotated[int, typer.Option("--batch", min=0, help="The batch to leave out.")],
+    staging: Staging = None,
+    bootstrap: Bootstrap = None,
     yes: Yes = False,
 ) -> None:
     """Take a batch for published: what of it is not in its topics is left out for good, and the query
     continues behind it."""
-    ledger = _ledger(staging, application)
+    ledger = _ledger(staging, bootstrap, application)
     known = _described(ledger)
     if batch <= known["batch"]:
         raise Failure(f"batch {batch} of {application} is published already")
     begun = {each["batch"]: each for each in known["begun"]}
     rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
     _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Continue?", yes)
-    ledger.skip(batch)
+    _asked(lambda: ledger.skip(batch))
     typer.echo(f"{application} continues with batch {batch + 1}")
 
 
 @ledger_app.command()
 def forget(
     application: Application,
-    staging: Staging,
+    staging: Staging = None,
+    bootstrap: Bootstrap = None,
     first: Annotated[
         int, typer.Option("--from", min=0, help="The first batch to forget; all without it.")
     ] = 0,
@@ -93,7 +121,7 @@ def forget(
 ) -> None:
     """Take batches for not written: the query, or another one under this name, writes them when it asks
     for them. What is in topics stays, so rows may be there twice."""
-    ledger = _ledger(staging, application)
+    ledger = _ledger(staging, bootstrap, application)
     known = _described(ledger)
     published = (
         f"batches up to {known['batch']} are published" if known["batch"] >= 0 else "none is"
@@ -103,12 +131,19 @@ def forget(
         " again are written again. Continue?"
     )
     _confirm(question, yes)
-    ledger.forget(first)
+    _asked(lambda: ledger.forget(first))
     typer.echo(f"{application} may write batch {first} and those behind it")
 
 
-def _applications(staging: str) -> list[str]:
+def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
     _check_installed()
+    if staging is None:
+        from barnabas.pipeline.write import token_ledger
+
+        found = _asked(lambda: token_ledger.keys(_options(bootstrap)))
+        if not found:
+            raise Failure("no query has committed in a transaction here")
+        return found
     from barnabas.pipeline.write.staging import HALF_WRITTEN, open_store
 
     names = open_store(staging).names("")
@@ -118,13 +153,38 @@ def _applications(staging: str) -> list[str]:
     return found
 
 
-def _ledger(staging: str, application: str) -> CommitLog:
+def _options(bootstrap: str | None) -> SinkOptions:
+    """Of the cluster, its security as ``--command-config`` says."""
+    from barnabas.pipeline.options import ClusterOptions, SinkOptions, endpoints
+    from barnabas.security.client_security import client_security
+
+    where = find_bootstrap(bootstrap, None)
+    try:
+        cluster = ClusterOptions(
+            endpoints(where),
+            client_id="barnabas-cli",
+            patience_ms=PATIENCE_MS,
+            security=client_security(command_config()),
+        )
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    return SinkOptions(cluster)
+
+
+def _ledger(
+    staging: str | None, bootstrap: str | None, application: str
+) -> CommitLog | TokenLedger:
     _check_installed()
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.write.commit_log import CommitLog
     from barnabas.pipeline.write.staging import open_store
+    from barnabas.pipeline.write.token_ledger import TokenLedger
 
+    if staging is not None and bootstrap is not None:
+        raise Failure("say --staging or --bootstrap-server, not both", USAGE)
     try:
+        if staging is None:
+            return TokenLedger(_options(bootstrap), application)
         return CommitLog(open_store(staging), application)
     except PipelineError as error:
         raise Failure(str(error), USAGE) from error
@@ -137,12 +197,17 @@ def _check_installed() -> None:
         raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)
 
 
-def _described(ledger: CommitLog) -> dict[str, Any]:
+def _described(ledger: CommitLog | TokenLedger) -> dict[str, Any]:
+    return _asked(ledger.describe)
+
+
+def _asked(action: Callable[[], T]) -> T:
+    """What `action` gives; what it raises becomes a sentence."""
     from barnabas.pipeline.errors import PipelineError
 
     try:
-        return ledger.describe()
-    except PipelineError as error:
+        return action()
+    except (PipelineError, KafkaError, ChannelError) as error:
         raise Failure(str(error)) from error
 
 

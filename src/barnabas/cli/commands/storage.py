@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 
 from barnabas.cli.connection.first_voters import FirstVoters
+from barnabas.cli.connection.lost_voter_check import find_former_life
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.config.definition import ConfigError
@@ -62,6 +63,11 @@ def format_directories(
     no_initial_controllers: bool = typer.Option(
         False, "--no-initial-controllers", help="This node waits to be added to a quorum."
     ),
+    replace_lost: bool = typer.Option(
+        False,
+        "--replace-lost",
+        help="Let a voter whose directory was lost begin with an empty one.",
+    ),
 ) -> None:
     """Write meta.properties and bootstrap.checkpoint into the node's directories."""
     config = load_node_file(file)
@@ -74,6 +80,8 @@ def format_directories(
         for directory in directories_of(config):
             if not ignore_formatted and read_meta_properties(disk, directory) is not None:
                 raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
+        if not replace_lost and read_meta_properties(disk, config.metadata_log_dir) is None:
+            _check_never_ran(config, cluster_id, first)
         wall_ms = time.time_ns() // 1_000_000
         done = format_node(
             disk,
@@ -91,13 +99,28 @@ def format_directories(
         raise Failure(str(error)) from error
     for directory in done:
         print(f"formatted {directory}")
-    if config.is_voter and config.metadata_log_dir in done:
+    if replace_lost and first.other_voters() and config.metadata_log_dir in done:
         print(
-            f"node {config.node_id} is a static voter: if it has run before, it has forgotten its votes"
-            " and its log now. Start it only while a majority of the other voters runs and has a leader"
+            f"node {config.node_id} votes, and has forgotten its votes and its log if it has run before."
+            " Start it only while a majority of the other voters runs and has a leader"
             " (barnabas quorum describe --status)",
             file=sys.stderr,
         )
+
+
+def _check_never_ran(config: NodeConfig, cluster_id: str, first: FirstVoters) -> None:
+    """Refuse a voter whose directory was lost, where the other voters know it. Raises `Failure`."""
+    others = list(first.other_voters().values())
+    former = find_former_life(config, cluster_id, others)
+    if former is None:
+        return
+    raise Failure(
+        f"{config.metadata_log_dir} is empty, though node {config.node_id} has run as a voter of"
+        f" cluster {cluster_id}: the voter at {former.said_by} knows it at {former.at}. A voter that forgets"
+        " its votes and its log can undo what was decided. Bring the directory back; or, where it is lost for"
+        f" good and most of the other {len(others)} voters have theirs, say --replace-lost: it copies"
+        " everything from them"
+    )
 
 
 @app.command()

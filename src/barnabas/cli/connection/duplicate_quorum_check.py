@@ -9,7 +9,7 @@ prevents mistakes, not malice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.client.network.channels import Channels
 from barnabas.host.loop import new_loop
@@ -19,10 +19,13 @@ from barnabas.raft.core.messages import FetchRequest, FetchResponse
 from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.transport import Transport
 from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
+from barnabas.security.client_security import ClientSecurity
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
+T = TypeVar("T")
+OPEN = ClientSecurity()
 PATIENCE_MS = 1_000.0
 """For one server."""
 ANYBODY = ReplicaKey(-1)
@@ -44,16 +47,27 @@ class OtherQuorum(NamedTuple):
 def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | None:
     """The quorum to which one of `servers` belongs under `cluster_id`; None if none does or none
     answers. Blocks."""
+
+    def look(channels: Channels, on_done: Callable[[OtherQuorum | None], None]) -> None:
+        look_around(channels, cluster_id, servers, on_done)
+
+    return ask_and_wait(look)
+
+
+def ask_and_wait(
+    ask: Callable[[Channels, Callable[[T], None]], None], security: ClientSecurity = OPEN
+) -> T:
+    """What `ask` finds, which gets channels and what to call with it once. Blocks."""
     loop = new_loop()
     ports = HostPorts(loop, StructuredLog(level="error"))
-    channels = Channels(ports, "barnabas-format")
-    found: list[OtherQuorum | None] = []
+    channels = Channels(ports, "barnabas-format", security=security)
+    found: list[T] = []
 
-    def on_done(quorum: OtherQuorum | None) -> None:
-        found.append(quorum)
+    def on_done(answer: T) -> None:
+        found.append(answer)
         loop.stop()
 
-    loop.call_soon(look_around, channels, cluster_id, servers, on_done)
+    loop.call_soon(ask, channels, on_done)
     try:
         loop.run_forever()
     finally:

@@ -61,6 +61,17 @@ class FirstVoters:
                     " --no-initial-controllers and add this controller"
                 )
 
+    def other_voters(self) -> dict[int, Endpoint]:
+        """Where the other voters of the quorum are, where this node is to vote in it from the start."""
+        config = self._config
+        if self._initial is not None:
+            listener = config.controller_listener_names[0]
+            voters = {node: at.endpoints[listener] for node, at in self._initial.nodes.items()}
+        else:
+            voters = {int(voter.node_id): voter.endpoint for voter in config.voters}
+        own = voters.pop(int(config.node_id), None) if config.is_controller else None
+        return voters if own is not None else {}
+
     def prepare(self, disk: Disk, wall_ms: int, directory: str, directory_id: Uuid) -> Uuid:
         """Write them into a new metadata directory; the id that `directory` has then. Raises ``OSError``."""
         if directory != self._config.metadata_log_dir:

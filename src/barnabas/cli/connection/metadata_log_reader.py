@@ -65,7 +65,8 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`."""
+    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`; `Failure` where the
+    cluster has no quorum."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -77,7 +78,12 @@ def find_quorum(connected: Connected) -> FoundQuorum:
             for partition in topic.partitions:
                 raise_for(partition.error_code, partition.error_message)
 
-    told = connected.call(connected.client.ask_any(request, check))
+    try:
+        told = connected.call(connected.client.ask_any(request, check))
+    except ChannelError as error:
+        if error.kind == "unsupported":
+            raise Failure("this cluster has no metadata log: ZooKeeper coordinates it") from error
+        raise
     part = told.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)

@@ -4,6 +4,12 @@ Once per process: an incarnation, the endpoints of the controller listeners, the
 it supports. The active controller writes its own registration; another one asks it to, and asks
 again until the committed log holds it.
 
+The records also show that two processes have one controller id, which no voter may have: the registration
+of this process is replaced while it lives. It registers again, so that the other one sees it too. The
+process that came second, which saw the other registration before its own, ends then and says who holds
+the id. A process that is replaced once may owe that to a request of a dead process that was read late, so it
+ends on the second time. Apache Kafka lets both run.
+
 Source: Kafka's ``ControllerRegistrationManager``.
 """
 
@@ -16,6 +22,7 @@ from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.unclean_recovery import QuerySender
 from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
+from barnabas.metadata.image.registrations import ControllerRegistration, holder_of_controller_id
 from barnabas.ports import Wakeup
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.controller_registration_request import (
@@ -27,6 +34,8 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 
 RETRY_MS = 250.0
 RETRY_MS_MAX = 30_000.0
+CLAIMS_MAX = 2
+"""How often a process registers again against one other process that has its id."""
 
 
 class ControllerRegistrar:
@@ -43,6 +52,13 @@ class ControllerRegistrar:
         self._asked = False
         self._retry_ms = RETRY_MS
         self._retry: Wakeup | None = None
+        self._known: ControllerRegistration | None = None
+        """What the image said last of this controller's id."""
+        self._before: ControllerRegistration | None = None
+        """The registration that this process found: of its former life, or of another process that lives."""
+        self._was_done = False
+        self._replaced: dict[Uuid, int] = {}
+        """How often each other incarnation replaced this one."""
 
     @property
     def done(self) -> bool:
@@ -79,7 +95,8 @@ class ControllerRegistrar:
         """The active controller writes its own registration."""
         runtime = self._runtime
         if not self.done and self._is_known:
-            runtime.commit(register_controller(runtime.cluster, self.request()))
+            now = runtime.ports.clock.wall_ms()
+            runtime.commit(register_controller(runtime.cluster, self.request(), now))
 
     def on_leader(self) -> None:
         """Another controller leads: ask it to register this one, unless that is done or under way. A request
@@ -106,6 +123,45 @@ class ControllerRegistrar:
     def on_levels(self) -> None:
         """Feature levels changed: where this one may ask now what was refused, it does not wait."""
         if self._retry is not None and self._is_known:
+            self.on_leader()
+
+    def on_image(self) -> None:
+        """The image may say something else of this controller's id."""
+        known = self._runtime.image.controllers.get(self._runtime.node_id)
+        if known is self._known:
+            return
+        self._known = known
+        if known is None:
+            return
+        if known.incarnation == self.incarnation:
+            self._was_done = True
+        elif self._was_done:
+            self._on_replaced(known)
+        else:
+            self._before = known
+
+    def _on_replaced(self, other: ControllerRegistration) -> None:
+        runtime = self._runtime
+        times = self._replaced[other.incarnation] = self._replaced.get(other.incarnation, 0) + 1
+        runtime.ports.log(
+            "error",
+            "controller.id_is_taken",
+            controller=runtime.node_id,
+            by=holder_of_controller_id(other),
+        )
+        before = self._before
+        if before is not None and before.incarnation == other.incarnation and times >= CLAIMS_MAX:
+            runtime.ports.halt(
+                f"another process has the controller id {runtime.node_id}: "
+                f"{holder_of_controller_id(before)}. Give one of the two another node.id"
+            )
+        elif times <= CLAIMS_MAX:
+            runtime.ports.wakeups.call_soon(self._claim)
+
+    def _claim(self) -> None:
+        if self._runtime.may_decide:
+            self.on_activation()
+        else:
             self.on_leader()
 
     @property

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
@@ -49,8 +50,9 @@ from barnabas.metadata.image.partition_states import count_states
 from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.policy import NO_POLICIES, Policies
-from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
+from barnabas.ports import Ports, Wakeup, call_all, raise_soon
 from barnabas.security.authorization.authorizer import authorizer_of
+from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -89,6 +91,11 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
+def _session_timeout_ms(config: NodeConfig) -> float:
+    """Where ZooKeeper coordinates the cluster its sessions say who is silent."""
+    return inf if config.zookeeper is not None else config.controller.session_timeout_ms
+
+
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
@@ -107,8 +114,7 @@ class QuorumController:
     ) -> None:
         """`endpoints`: where others reach this controller, by listener. `sender` asks brokers (Channels;
         None makes one of `ports`), `to_controllers` controllers (None: the same)."""
-        self.ports = ports
-        self.config = config
+        self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
         self.cluster_id = cluster_id
@@ -124,12 +130,14 @@ class QuorumController:
             lambda: quorum.kraft_version,
             ports.bounds.decisions,
         )
-        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
-        self.placement_rng: Rng = ports.rng("controller.placement")
-        self.acl_rng: Rng = ports.rng("controller.acls")
+        self.sessions = BrokerSessions(_session_timeout_ms(config))
+        self.placement_rng, self.acl_rng = map(
+            ports.rng, ("controller.placement", "controller.acls")
+        )
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
+        self.quotas = ClientQuotas(self.image, self.now_ms, QuotaWindows.of(config.properties))
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""
         self.leader_id = -1
@@ -143,8 +151,7 @@ class QuorumController:
         self._appending = False
         self._deferred: list[DecidedBatch] = []
         self._wakeup: Wakeup | None = None
-        self._wakeup_ms = 0.0
-        self.committed_offset = -1
+        self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
@@ -152,8 +159,7 @@ class QuorumController:
         self.flapping = IsrBackoff(self.cluster, self.now_ms)
         self.fencing = BrokerFencing(self)
         self.liveness = BrokerLiveness(self, self.fencing.fence)
-        self.rebalance = LeaderBalancer(self)
-        self.leader_search = LeaderSearch(self)
+        self.rebalance, self.leader_search = LeaderBalancer(self), LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
@@ -201,6 +207,7 @@ class QuorumController:
             self.committed_offset = max(self.committed_offset, last_offset)
         if self.finalized.on_commit(image, self.committed_offset):
             self.introduction.on_levels()
+        self.introduction.on_image()
         self._answer_committed()
 
     def on_snapshot_coming(self) -> None:
@@ -214,6 +221,7 @@ class QuorumController:
         self.committed_offset = self.image.offset
         self.finalized.on_snapshot(self.image)
         self.introduction.on_levels()
+        self.introduction.on_image()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes
@@ -393,6 +401,7 @@ class QuorumController:
             self.cluster_id,
             self.sessions.is_valid(broker, self.now_ms()),
             session is not None and session.connection_open,
+            self.wall_ms(),
         )
 
     def _schedule_recovery(self) -> None:

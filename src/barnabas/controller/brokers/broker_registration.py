@@ -24,7 +24,7 @@ from barnabas.controller.partitions.leader_and_isr import (
 )
 from barnabas.controller.slicing import in_steps
 from barnabas.metadata import features as levels
-from barnabas.metadata.image.registrations import BrokerRegistration
+from barnabas.metadata.image.registrations import BrokerRegistration, holder_of_broker_id
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
@@ -51,6 +51,8 @@ class BrokerStanding(NamedTuple):
     """The present incarnation was heard of within its session."""
     connection_open: bool
     """The present incarnation's heartbeat connection is open."""
+    wall_ms: int = -1
+    """The date."""
 
 
 def check_epoch(cluster: ControllerContext, broker: int, epoch: int) -> BrokerRegistration:
@@ -84,10 +86,12 @@ def register(
     known = cluster.image.brokers.get(broker)
     reason = _registration_reason(cluster, known, request)
     record = _registration_record(cluster, request, cluster.next_offset(), reason)
+    record.registered_ms = standing.wall_ms
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     if known is not None and known.incarnation == request.incarnation_id:
         record.broker_epoch = response.broker_epoch = known.epoch
         record.fenced = known.fenced
+        record.registered_ms = known.registered_ms
         record.in_controlled_shutdown = known.in_controlled_shutdown
     elif known is not None or cluster.image.replicas_on(broker):
         return _replace(cluster, known, request, record, reason)
@@ -109,7 +113,8 @@ def _check_registration(
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                 f"Another broker is registered with that broker id: broker {broker} with"
-                f" incarnation {uuid_text(known.incarnation)} is connected and sends heartbeats",
+                f" incarnation {uuid_text(known.incarnation)} is connected and sends heartbeats"
+                f" ({holder_of_broker_id(known)})",
             )
     if request.is_migrating_zk_broker:
         raise KafkaError(
@@ -266,7 +271,9 @@ def _replace(
         _check_features(at, request)
         _check_directories(at, request)
         epoch = response.broker_epoch = at.next_offset()
-        return Decision(response, [_registration_record(at, request, epoch, reason)], reason)
+        later = _registration_record(at, request, epoch, reason)
+        later.registered_ms = record.registered_ms
+        return Decision(response, [later], reason)
 
     return Decision(response, records, reason, work, register_now)
 

@@ -16,9 +16,10 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 
 
 def register_controller(
-    cluster: ControllerContext, request: ControllerRegistrationRequest
+    cluster: ControllerContext, request: ControllerRegistrationRequest, wall_ms: int
 ) -> Decision[ControllerRegistrationResponse]:
-    """Record a controller's incarnation, endpoints and features. Raises UNSUPPORTED_VERSION."""
+    """Record a controller's incarnation, endpoints and features. `wall_ms` is the date. Raises
+    UNSUPPORTED_VERSION."""
     image = cluster.image
     if image.metadata_version < levels.CONTROLLER_REGISTRATION_SINCE:
         raise KafkaError(
@@ -56,6 +57,7 @@ def register_controller(
             )
             for f in sorted(request.features, key=lambda f: f.name)
         ],
+        registered_ms=wall_ms,
     )
     if known is not None and known.incarnation == request.incarnation_id:
         return Decision(response, reason=f"controller {request.controller_id} is registered")

@@ -34,4 +34,6 @@ API = Api(
 def handle(
     request: ControllerRegistrationRequest, ctx: RequestContext, role: QuorumController
 ) -> ControllerRegistrationResponse | Parked:
-    return role.decide(API, request, lambda cluster: register_controller(cluster, request))
+    return role.decide(
+        API, request, lambda cluster: register_controller(cluster, request, role.wall_ms())
+    )

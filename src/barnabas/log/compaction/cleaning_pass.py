@@ -27,8 +27,8 @@ from barnabas.log.compaction.compaction_rules import (
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.file_names import CLEANED, TXN_INDEX, file_name
-from barnabas.log.partition import segment_swap
+from barnabas.log.file_names import CLEANED
+from barnabas.log.partition import aborted_proof, segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import Segment, append_indexed, indexing_of
@@ -60,6 +60,8 @@ class SourceSegment(NamedTuple):
     size: int
     index_bytes: int
     """Of the larger of its two."""
+    aborted_seal: tuple[int, int] | None = None
+    """As the owner's :class:`Segment` has it."""
 
 
 class CleaningPlan(NamedTuple):
@@ -81,8 +83,8 @@ class CleaningPlan(NamedTuple):
     """The earliest with which a dirty segment begins; -1 where none has any."""
     now_ms: int
     last_offsets: Mapping[int, tuple[int, int]]
-    bases: tuple[int, ...]
-    """Of all segments: an aborted transaction is listed where its marker is, perhaps behind `bound`."""
+    segments: tuple[SourceSegment, ...]
+    """All: an aborted transaction is listed where its marker is, perhaps behind `bound`."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -107,6 +109,8 @@ class Cleaned(NamedTuple):
     sources: tuple[int, ...]
     bytes_read: int
     records: int
+    aborted_seal: tuple[int, int]
+    """Of its index of aborted transactions."""
 
 
 def make_plan(
@@ -126,7 +130,8 @@ def make_plan(
         if end > bound or (too_young and end > first_dirty):
             break
         index_bytes = max(segment.index.size(), segment.time_index.size())
-        sources.append(SourceSegment(segment.base_offset, end, segment.size, index_bytes))
+        seal = segment.aborted_seal
+        sources.append(SourceSegment(segment.base_offset, end, segment.size, index_bytes, seal))
         if end > first_dirty:
             dirty += segment.size
             first = _first_timestamp(segment, config, stamp)
@@ -141,8 +146,17 @@ def make_plan(
     end = sources[-1].end_offset if sources else first_dirty
     return CleaningPlan(
         log.disk, log.directory, config, log.cuts, tuple(sources), first_dirty, end,
-        dirty, clean, oldest, now_ms, live, tuple(log.bases),
+        dirty, clean, oldest, now_ms, live, _all_segments(log),
     )  # fmt: skip
+
+
+def _all_segments(log: PartitionLog) -> tuple[SourceSegment, ...]:
+    return tuple(
+        SourceSegment(
+            segment.base_offset, log.end_of_segment(at), segment.size, 0, segment.aborted_seal
+        )
+        for at, segment in enumerate(log.segments)
+    )
 
 
 def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
@@ -307,8 +321,12 @@ def clean_group(
         for source in group:
             segment = _segment(plan, sources, source)
             records += _clean_segment(segment, source.end_offset, target, keys, trail, rules)
-        for entry in trail.kept[known:]:
-            files.get(target.transaction_index_path).append([_index_entry(entry)])
+        aborted = transaction_index.bytes_of(
+            (each.producer_id, each.first_offset, each.last_offset, each.last_stable_offset)
+            for each in trail.kept[known:]
+        )
+        if aborted:
+            files.get(target.transaction_index_path).append([aborted])
         target.finish()
         segment_swap.make_durable(plan.disk, plan.directory, target)
     except Exception:
@@ -320,7 +338,8 @@ def clean_group(
         files.close_all()
         sources.close_all()
     read = sum(source.size for source in group)
-    return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records)
+    seal = transaction_index.seal_of(aborted)
+    return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records, seal)
 
 
 def remove_cleaned(plan: CleaningPlan, base: int) -> None:
@@ -388,19 +407,35 @@ def _segment(plan: CleaningPlan, files: FileCache, source: SourceSegment) -> Seg
 
 
 def trail_of(plan: CleaningPlan) -> TransactionTrail:
-    """For a walk over the log from its first segment. Blocks."""
-    found = []
-    for base in plan.bases:
-        path = f"{plan.directory}/{file_name(base, TXN_INDEX)}"
-        for producer_id, first, last, stable in transaction_index.read_aborted(plan.disk, path):
-            found.append(TrailedTransaction(first, last, producer_id, stable))
+    """For a walk over the log from its first segment. What the owner has not proved of the indexes is proved
+    here: a wrong entry makes committed records void, or void ones the last of their key. Blocks. Raises
+    :class:`CorruptLogError`, ``OSError``."""
+    files, found = FileCache(plan.disk, JOB_FILES, create=False), list[TrailedTransaction]()
+    segments = [_segment(plan, files, source) for source in plan.segments]
+    try:
+        for at, source in enumerate(plan.segments):
+            path = segments[at].transaction_index_path
+            if not plan.disk.exists(path):
+                continue
+            data = plan.disk.read_file(path)
+            if _is_sealed(data, source):
+                entries = transaction_index.entries_of(data)
+            else:
+                entries = aborted_proof.proven(
+                    plan.disk, plan.directory, segments, at, source.end_offset, data
+                )
+            for producer_id, first, last, stable in entries:
+                found.append(TrailedTransaction(first, last, producer_id, stable))
+    finally:
+        files.close_all()
     return TransactionTrail(found)
 
 
-def _index_entry(entry: TrailedTransaction) -> bytes:
-    return transaction_index.ENTRY.pack(
-        0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
-    )
+def _is_sealed(data: bytes, source: SourceSegment) -> bool:
+    """Of the active segment: as the owner knew it when it made the plan. What it added since is not below
+    the plan's bound."""
+    seal = source.aborted_seal
+    return seal is not None and transaction_index.seal_of(data[: seal[0]]) == seal
 
 
 # -- on the owner's thread ---------------------------------------------------------------------------
@@ -415,4 +450,5 @@ def swap(log: PartitionLog, plan: CleaningPlan, cleaned: Cleaned) -> bool:
         segment_swap.remove_leftovers(log.disk, log.directory, cleaned.base_offset, CLEANED)
         return False
     segment_swap.replace_segments(log, old, cleaned.size, CLEANED)
+    log.segments[log.segment_index(cleaned.base_offset)].aborted_seal = cleaned.aborted_seal
     return True

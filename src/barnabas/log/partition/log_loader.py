@@ -515,16 +515,12 @@ def _fit_producers(
             # It may be of batches that were cut, or not be whole.
             log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
     for segment in log.segments[log.segment_index(recovery_point) :]:
-        transaction_index.truncate_aborted(
-            log.files, segment.transaction_index_path, recovery_point
-        )
+        transaction_index.truncate_aborted(log.files, segment, recovery_point)
 
     def on_aborted(segment: Segment, done: CompletedTransaction) -> None:
         if done.last_offset >= recovery_point:
             stable = log.producers.stable_behind(done)
-            transaction_index.append_aborted(
-                log.files, segment.transaction_index_path, done, stable
-            )
+            transaction_index.append_aborted(log.files, segment, done, stable)
 
     none_from = None if seen is None or seen.has_producers else seen.from_offset
     truncation.rebuild_producers(log, on_aborted, none_from)

@@ -344,9 +344,8 @@ class PartitionLog(SegmentedLog):
     def _note_producer(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
         done = self.producers.update(header, marker)
         if done is not None and done.aborted:
-            stable, path = self.producers.stable_behind(done), self.active.transaction_index_path
-            transaction_index.append_aborted(self.files, path, done, stable)
-            self.active.has_no_aborted = False
+            stable = self.producers.stable_behind(done)
+            transaction_index.append_aborted(self.files, self.active, done, stable)
             self.names.happened()  # perhaps the first of its segment
 
     def _is_full(

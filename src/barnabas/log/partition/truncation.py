@@ -56,7 +56,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         if active is segment and position < active.size:
             active.cut(position, end)
         active.finish()
-        transaction_index.truncate_aborted(log.files, active.transaction_index_path, end)
+        transaction_index.truncate_aborted(log.files, active, end)
     log.log_end_offset = end
     log.epochs.truncate_from_end(end)
     log.epochs.write()

@@ -98,7 +98,7 @@ class Segment:
         "_recent_ends",
         "_recent_positions",
         "_since_index",
-        "aborted_checked",
+        "aborted_seal",
         "suffix",
         "base_offset",
         "first_timestamp",
@@ -137,8 +137,8 @@ class Segment:
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
         """Largest timestamp of its first batch: what rolling by time counts from."""
-        self.aborted_checked: set[tuple[int, int, int, int]] = set()
-        """Entries of its index of aborted transactions whose markers were found."""
+        self.aborted_seal: tuple[int, int] | None = None
+        """Length and CRC of its index of aborted transactions where this process wrote or proved it."""
         self.has_no_aborted = False
         """Whether it is known to have no index of aborted transactions."""
         self._recent_ends = array("q")
@@ -182,6 +182,7 @@ class Segment:
         self.index.make()
         self.time_index.make()
         self._max_timestamp = -1
+        self.aborted_seal = (0, 0)
 
     def append(self, parts: Sequence[Buffer], size: int, header: BatchHeader) -> None:
         """Write one batch (in `parts`, together `size` bytes). Raises ``OSError``; the file may then

@@ -9,18 +9,23 @@ Source: Kafka's ``TransactionIndex``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 
+from crc32c import crc32c
+
 from barnabas.log.file_cache import FileCache
+from barnabas.log.segments.segment import Segment
 from barnabas.log.state.producer_state import CompletedTransaction
-from barnabas.ports import Disk
 from barnabas.record.batch import BatchHeader, BatchView
 from barnabas.record.builder import CONTROL_KEY, END_TRANSACTION_VALUE, ControlType
 from barnabas.record.decode import records_of
 from barnabas.types import Buffer
 
 ENTRY = Struct(">hqqqq")
+EMPTY = (0, 0)
+"""`seal_of` no entries."""
 
 
 def marker_of(header: BatchHeader, batch: memoryview) -> tuple[bool, int] | None:
@@ -40,19 +45,24 @@ def marker_of(header: BatchHeader, batch: memoryview) -> tuple[bool, int] | None
 
 
 def append_aborted(
-    files: FileCache, path: str, done: CompletedTransaction, last_stable_offset: int
+    files: FileCache, segment: Segment, done: CompletedTransaction, last_stable_offset: int
 ) -> None:
     entry = ENTRY.pack(0, done.producer_id, done.first_offset, done.last_offset, last_stable_offset)
-    files.get(path).append([entry])
+    files.get(segment.transaction_index_path).append([entry])
+    seal = segment.aborted_seal or (EMPTY if segment.has_no_aborted else None)
+    if seal is not None:
+        segment.aborted_seal = (seal[0] + ENTRY.size, crc32c(entry, seal[1]))
+    segment.has_no_aborted = False
 
 
-def read_aborted(disk: Disk, path: str) -> list[tuple[int, int, int, int]]:
-    """(producer id, first, last, last stable offset) per entry."""
-    return entries_of(disk.read_file(path)) if disk.exists(path) else []
+def seal_of(data: Buffer) -> tuple[int, int]:
+    """Length and CRC of an index's bytes."""
+    return len(data), crc32c(data)
 
 
 def entries_of(data: Buffer) -> list[tuple[int, int, int, int]]:
-    """The whole entries of an index's bytes; those of another version have no offset."""
+    """(Producer id, first, last, last stable offset) of the whole entries of an index's bytes; those of
+    another version have no offset."""
     whole = len(data) - len(data) % ENTRY.size
     return [
         entry[1:] if entry[0] == 0 else (-1, -1, -1, -1)
@@ -60,13 +70,20 @@ def entries_of(data: Buffer) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def truncate_aborted(files: FileCache, path: str, offset: int) -> None:
+def bytes_of(entries: Iterable[tuple[int, int, int, int]]) -> bytes:
+    return b"".join(ENTRY.pack(0, *entry) for entry in entries)
+
+
+def truncate_aborted(files: FileCache, segment: Segment, offset: int) -> None:
     """Drop entries whose marker is at or behind `offset`."""
+    path = segment.transaction_index_path
     if not files.disk.exists(path):
         return
-    count = 0
-    for _, _, last, _ in read_aborted(files.disk, path):
+    data, count = files.disk.read_file(path), 0
+    for _, _, last, _ in entries_of(data):
         if last >= offset:
             break
         count += 1
     files.get(path).truncate(count * ENTRY.size)
+    sealed = seal_of(data) == segment.aborted_seal
+    segment.aborted_seal = seal_of(data[: count * ENTRY.size]) if sealed else None

@@ -113,7 +113,14 @@ class TransactionalWriter(NamedTuple):
 class ProducerStates:
     """All producers of one partition. `end_offset` is the offset behind what it has seen."""
 
-    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated", "verifications")
+    __slots__ = (
+        "end_offset",
+        "entries",
+        "loaded_to",
+        "open_transactions",
+        "unreplicated",
+        "verifications",
+    )
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -124,6 +131,9 @@ class ProducerStates:
         """Completed, but the marker is not below the high watermark yet."""
         self.verifications: dict[int, Verification] = {}
         """By producer id; on a leader only."""
+        self.loaded_to = -1
+        """What completed before this offset counts as replicated: the snapshot that was loaded does not say
+        (nor does Kafka's). The decision is in the coordinator's log, so readers see what they will see."""
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -332,7 +342,7 @@ class ProducerStates:
         self.open_transactions.clear()
         self.unreplicated.clear()
         self.verifications.clear()
-        self.end_offset = end_offset
+        self.end_offset, self.loaded_to = end_offset, -1
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -371,6 +381,7 @@ class ProducerStates:
         except MalformedError as error:
             raise ValueError(str(error)) from error
         self.clear(end_offset)
+        self.loaded_to = end_offset
         for row in snapshot.producer_entries:
             self.entries[row.producer_id] = _entry_of(row)
         starts = [

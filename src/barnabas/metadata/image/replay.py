@@ -452,6 +452,7 @@ def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(sorted(Uuid(d) for d in record.log_dirs)),
         cordoned=tuple(sorted(Uuid(d) for d in record.cordoned_log_dirs or ())),
+        registered_ms=record.registered_ms,
     )
     _set_broker(image, broker.id, broker)
 
@@ -509,6 +510,7 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
         zk_migration_ready=record.zk_migration_ready,
         listeners=_listeners(record.end_points),
         features=_ranges(record.features),
+        registered_ms=record.registered_ms,
     )
     _set(image, image.controllers, controller.id, controller)
     if image.changes is not None:
@@ -582,6 +584,7 @@ def _quota(image: MetadataImage, record: ClientQuotaRecord) -> None:
     else:
         limits[record.key] = record.value
     _access(image, image.client_quotas, entity, limits if limits else ABSENT)
+    image.quota_version += 1
 
 
 def _access(image: MetadataImage, table: dict[Any, Any], key: Any, value: Any) -> None:

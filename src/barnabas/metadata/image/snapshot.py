@@ -182,6 +182,7 @@ def _broker_record(image: Moment, broker: BrokerRegistration) -> RegisterBrokerR
             if broker.cordoned and image.metadata_version >= levels.CORDONED_SINCE
             else None
         ),
+        registered_ms=broker.registered_ms,
     )
 
 
@@ -200,6 +201,7 @@ def _controller_record(controller: ControllerRegistration) -> RegisterController
             )
             for name, of in controller.features.items()
         ],
+        registered_ms=controller.registered_ms,
     )
 
 

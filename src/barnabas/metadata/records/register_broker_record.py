@@ -74,6 +74,7 @@ class RegisterBrokerRecord(Message):
         "log_dirs",
         "cordoned_log_dirs",
         "reason",
+        "registered_ms",
     )
     VALID = (0, 4)
     FLEXIBLE = 0
@@ -107,6 +108,15 @@ class RegisterBrokerRecord(Message):
             tagged=(0, FOREVER),
             ignorable=True,
         ),
+        Field(
+            "registered_ms",
+            "int64",
+            (0, FOREVER),
+            tag=10001,
+            tagged=(0, FOREVER),
+            default=-1,
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -124,6 +134,7 @@ class RegisterBrokerRecord(Message):
         log_dirs: Sequence[Uuid] = (),
         cordoned_log_dirs: Sequence[Uuid] | None = None,
         reason: str | None = None,
+        registered_ms: int = -1,
     ) -> None:
         self.broker_id = broker_id
         self.is_migrating_zk_broker = is_migrating_zk_broker
@@ -137,3 +148,4 @@ class RegisterBrokerRecord(Message):
         self.log_dirs = log_dirs
         self.cordoned_log_dirs = cordoned_log_dirs
         self.reason = reason
+        self.registered_ms = registered_ms

@@ -67,6 +67,7 @@ class RegisterControllerRecord(Message):
         "zk_migration_ready",
         "end_points",
         "features",
+        "registered_ms",
     )
     VALID = (0, 0)
     FLEXIBLE = 0
@@ -79,6 +80,15 @@ class RegisterControllerRecord(Message):
             "end_points", "struct", (0, FOREVER), array=True, struct=ControllerEndpoint, default=()
         ),
         Field("features", "struct", (0, FOREVER), array=True, struct=ControllerFeature, default=()),
+        Field(
+            "registered_ms",
+            "int64",
+            (0, FOREVER),
+            tag=10001,
+            tagged=(0, FOREVER),
+            default=-1,
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -89,9 +99,11 @@ class RegisterControllerRecord(Message):
         zk_migration_ready: bool = False,
         end_points: Sequence[ControllerEndpoint] = (),
         features: Sequence[ControllerFeature] = (),
+        registered_ms: int = -1,
     ) -> None:
         self.controller_id = controller_id
         self.incarnation_id = incarnation_id
         self.zk_migration_ready = zk_migration_ready
         self.end_points = end_points
         self.features = features
+        self.registered_ms = registered_ms

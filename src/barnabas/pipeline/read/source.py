@@ -50,6 +50,8 @@ from barnabas.pipeline.offsets import (
     to_json,
 )
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.read import lag
+from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
     latest,
@@ -135,6 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.schema = schema
         self._final: PartitionOffsets | None = None
         self._triggered_ms: float | None = None
+        self._planned: PartitionOffsets | None = None
+        """Where the last micro-batch ends."""
         self._known_behind: set[TopicPartition] = set()
         """Partitions that are gone, or end before where the query is, and were asked for enough."""
 
@@ -158,7 +162,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._final = self._latest()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return to_json(self._latest())
+        """Goes into the query's progress as it is: offsets, and how far the query is behind them."""
+        end = self._latest()
+        if self._planned is None:
+            return to_json(end)
+        return {**to_json(end), BEHIND: lag.behind(self._planned, end)}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:
         begin = from_json(start)
@@ -176,11 +184,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             first = earliest(self.options.cluster.connect(), fresh, self.options)
             begin = begin | {each: first.get(each, end[each]) for each in fresh}
         if self._holds_back(begin, end, limit):
+            self._planned = from_json(start)
             return to_json(from_json(start))
         if isinstance(limit, ReadMaxRows):
             end = limit_rows(begin, end, limit.max_rows)
         if end != begin:
             self._triggered_ms = now_ms()
+        self._planned = end
         return to_json(end)
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
@@ -270,7 +280,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return read_range(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark's checkpoint alone knows how far the query is."""
+        """Spark's checkpoint alone knows how far the query is; the group is for those who look."""
+        if self.options.group is not None:
+            lag.commit_offsets(self.options.cluster.connect(), self.options.group, from_json(end))
 
     def stop(self) -> None:
         self.options.cluster.connect().close()

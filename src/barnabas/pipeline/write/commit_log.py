@@ -44,6 +44,8 @@ MANIFEST = ".manifest"
 STAGED = "staged"
 VERSION = 2
 """1 has neither query nor run, nor what the batch was planned from."""
+MOVED = 3
+"""Version of ``committed.json`` that says that the query commits in transactions."""
 NOTHING = -1
 """The number before the first batch."""
 _SIZE = Struct(">q")
@@ -187,6 +189,12 @@ class CommitLog:
             return CommitEntry(is_there=False)
         except ValueError as error:
             return self._committed_again(error)
+        if isinstance(raw, dict) and raw.get("version") == MOVED:
+            raise LedgerError(
+                f"{self._name(COMMITTED)} in {self.store!r}: {self.application} commits in transactions, its"
+                f" token is that of {raw.get('token')} in topic __barnabas_pipelines. It continues with"
+                " delivery=exactly-once; `barnabas pipeline ledger` finds it by --bootstrap-server"
+            )
         self._check_version(raw, COMMITTED)
         origin = _origin_from(raw)
         if raw["producer_id"] is None:
@@ -207,6 +215,31 @@ class CommitLog:
     def write(self, committed: CommitEntry) -> None:
         """Put `committed` in the place of what is there, durably."""
         self.store.write(self._name(COMMITTED), [_committed_json(committed)])
+
+    def token_since(self, key: str) -> int | None:
+        """An offset that the token of `key` is not before, for a query that commits in transactions;
+        None for one that does not, or not yet."""
+        try:
+            raw = json.loads(self.store.read(self._name(COMMITTED)))
+            return int(raw["since"]) if raw["version"] == MOVED and raw["token"] == key else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def move_to_token(self, key: str, since: int) -> None:
+        """Say that the query commits in transactions: its token is that of `key`, not before offset
+        `since`. What a ledger had is replaced, so that no later run goes by it."""
+        document = {"version": MOVED, "token": key, "since": since}
+        self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
+
+    def is_in_use(self) -> bool:
+        """Whether a manifest or what follows from one is here."""
+        try:
+            raw = json.loads(self.store.read(self._name(COMMITTED)))
+        except FileNotFoundError:
+            return bool(self.numbers())
+        except ValueError:
+            return True
+        return not (isinstance(raw, dict) and raw.get("version") == MOVED)
 
     def begin(self, query: str) -> None:
         """Say that the ledger of a new application is here, though nothing is published yet."""

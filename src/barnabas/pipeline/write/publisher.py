@@ -46,8 +46,14 @@ IDENTITY_LOST = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.INVALID_TXN_STATE,
     }
 )
+FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+"""In a transaction: another producer has the transactional id, or the coordinator has aborted it."""
+PRODUCE_BEFORE_IMPLICIT = 11
+"""The last version of Produce in which a batch adds no partition to its transaction."""
 
 
 class IdentityLostError(PipelineError):
@@ -58,6 +64,10 @@ class IdentityLostError(PipelineError):
     def __init__(self, why: str, refused: set[tuple[TopicPartition, int]]) -> None:
         super().__init__(why)
         self.refused = refused
+
+
+class FencedError(PipelineError):
+    """Another driver has the transactional id, or the transaction's time was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +107,15 @@ class Publisher:
     """Publishes one lot of batches and is done."""
 
     def __init__(
-        self, cluster: ClusterClient, identity: ProducerIdentity, options: SinkOptions
+        self,
+        cluster: ClusterClient,
+        identity: ProducerIdentity,
+        options: SinkOptions,
+        transactional_id: str | None = None,
     ) -> None:
+        """With `transactional_id` the batches belong to its transaction, which has their partitions."""
         self._cluster = cluster
+        self._transactional_id = transactional_id
         self._identity = identity
         self._timeout_ms = options.produce_timeout_ms
         self._queues: dict[TopicPartition, deque[Outgoing]] = {}
@@ -117,7 +133,8 @@ class Publisher:
         """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
         `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not. With
         `IdentityLostError` and `BatchRefusedTooLargeError` nothing is under way any more: who asks for
-        another identity must not find later what was sent under this one."""
+        another identity must not find later what was sent under this one. In a transaction `FencedError`
+        too."""
         for each in batches:
             self._queues.setdefault(each.partition, deque()).append(each)
         patience = Patience(self._cluster.patience_ms)
@@ -143,7 +160,9 @@ class Publisher:
             try:
                 connection = self._cluster.connection(lot.leader)
                 answer = connection.submit(
-                    self._request(lot), timeout_ms=self._timeout_ms + 10_000.0
+                    self._request(lot),
+                    timeout_ms=self._timeout_ms + 10_000.0,
+                    at_most=PRODUCE_BEFORE_IMPLICIT if self._transactional_id else None,
                 )
                 sent.append((connection, answer, lot))
             except ChannelError as error:
@@ -186,6 +205,7 @@ class Publisher:
                 )
             )
         return produce_request.ProduceRequest(
+            transactional_id=self._transactional_id,
             acks=ACKS_ALL,
             timeout_ms=self._timeout_ms,
             topic_data=[
@@ -201,7 +221,13 @@ class Publisher:
             batch = self._queues[partition][0]
             data = batch.load()
             identity = self._identity
-            stamp_producer(data, identity.producer_id, identity.producer_epoch, batch.sequence)
+            stamp_producer(
+                data,
+                identity.producer_id,
+                identity.producer_epoch,
+                batch.sequence,
+                is_transactional=self._transactional_id is not None,
+            )
             self._stamped[partition] = data
         return self._stamped[partition]
 
@@ -216,6 +242,8 @@ class Publisher:
                     self._done(partition)
                     continue
                 why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
+                if code in FENCED and self._transactional_id is not None:
+                    raise FencedError(why)
                 if code in IDENTITY_LOST:
                     self._lost[partition] = (self._queues[partition][0].sequence, why)
                     self._drop(partition)

@@ -1,14 +1,14 @@
-"""Writing: the batch and the stream writer of ``format("barnabas")``.
+"""Writing by staged tasks: what a task stages, and publishing it by a manifest.
 
 Two phases. A *task* encodes its rows and stages them: small ones travel with its commit message,
 larger ones go to a file below ``stagingLocation``. Nothing is sent, so a task that is retried,
 killed or run twice leaves nothing in a topic. The *driver's* commit gets one message per task,
-from the attempt that Spark chose, and publishes them: a stream through its
+from the attempt that Spark chose, and publishes them: in a transaction
+(:mod:`barnabas.pipeline.write.transactional`), or, for clusters without, through its
 :class:`barnabas.pipeline.write.commit_log.CommitLog` under the batch id, exactly once however often the batch
-is run; a batch write likewise where ``txnAppId`` and ``txnVersion`` say which write it is, and
-otherwise once per job.
+is run.
 
-What is not promised without transactions: that readers see a batch all at once. Decision record:
+What is not promised without transactions: that readers see a batch all at once. Decision records:
 docs/decisions on exactly-once writes of pipelines.
 """
 
@@ -23,11 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -62,6 +58,7 @@ from barnabas.pipeline.write.publisher import (
     ProducerIdentity,
     Publisher,
     landed,
+    next_sequence,
 )
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
@@ -407,9 +404,8 @@ def renew(
     return ledger.replace(fresh, data)
 
 
-def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
-    """Publish a batch write that Spark will never repeat."""
-    cluster = options.cluster.connect()
+def outgoing_of(options: SinkOptions, messages: Sequence[StagedTask]) -> list[Outgoing]:
+    """What tasks have staged, with sequences that begin at 0."""
     store = open_store(options.staging) if options.staging else None
     outgoing: list[Outgoing] = []
     sequences: dict[TopicPartition, int] = {}
@@ -430,9 +426,16 @@ def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int
 
             sequence = sequences.get(chunk.partition, 0)
             outgoing.append(Outgoing(chunk.partition, sequence, chunk.records, chunk.size, load))
-            sequences[chunk.partition] = sequence + chunk.records
+            sequences[chunk.partition] = next_sequence(sequence, chunk.records)
             position = after
+    return outgoing
+
+
+def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
+    """Publish a batch write that Spark will never repeat."""
+    outgoing = outgoing_of(options, messages)
     if outgoing:
+        cluster = options.cluster.connect()
         identity = ProducerIdentity(*cluster.init_producer_id())
         Publisher(cluster, identity, options).publish(outgoing)
     discard(options, messages)
@@ -463,51 +466,3 @@ def discard_unless_named(
 
 def given(messages: Sequence[StagedTask | None]) -> list[StagedTask]:
     return [each for each in messages if each is not None]
-
-
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """``df.write.format("barnabas")``."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self.options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
-        return stage(self.options, iterator)
-
-    def commit(self, messages: list[StagedTask | None]) -> None:
-        tasks = given(messages)
-        if not tasks:
-            return
-        if self.options.version is not None:
-            publish_once(self.options, tasks, self.options.version)
-        else:
-            publish_plainly(self.options, tasks)
-
-    def abort(self, messages: list[StagedTask | None]) -> None:
-        if self.options.version is not None:
-            discard_unless_named(self.options, messages, self.options.version)
-        else:
-            discard(self.options, messages)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """``df.writeStream.format("barnabas")``."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        if options.staging is None:
-            raise OptionError(
-                "a stream needs checkpointLocation (or stagingLocation) as an option of"
-                " writeStream: what was written is kept beside it"
-            )
-        self.options = replace(options, version=None)  # a stream counts its batches itself
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
-        return stage(self.options, iterator)
-
-    def commit(self, messages: list[StagedTask | None], batchId: int) -> None:
-        tasks = given(messages)
-        if tasks:
-            publish_once(self.options, tasks, batchId)
-
-    def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
-        discard_unless_named(self.options, messages, batchId)

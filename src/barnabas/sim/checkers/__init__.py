@@ -42,6 +42,7 @@ from barnabas.sim.checkers.reassignments import ReassignmentsKeepMinIsr
 from barnabas.sim.checkers.replica_logs import ReplicaLogs
 from barnabas.sim.checkers.snapshot_files import SnapshotsSayWhatTheLogSays
 from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
+from barnabas.sim.checkers.transaction_decisions import MarkersFollowDecisions
 from barnabas.sim.checkers.transaction_markers import TransactionMarkers
 from barnabas.sim.checkers.votes import OneVotePerEpoch
 from barnabas.sim.history import History
@@ -96,6 +97,7 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         owners,
         OnlyIdleOffsetsExpire(history, owners),
         CommittedOffsetsStay(history.commits),
+        MarkersFollowDecisions(),
         AcknowledgedTopicsStay(history),
         OnlyThrottledReplicasWait(),
         LogsFollowTheirConfigs(),

@@ -17,7 +17,7 @@ from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.injection import Strike
 
-ROTS = (".log", ".index", ".timeindex", ".snapshot")
+ROTS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 """Which of a replica's files `rot_at_rest` hits. Not its leader epochs: they are digits without a checksum,
 as in Kafka, so that no node can tell a wrong digit from the right one (seed 107236)."""
 
@@ -112,8 +112,9 @@ def _full_segments(s: Strike, node: SimNode) -> list[str]:
         for segment, following in itertools.pairwise(log.segments):
             if following.base_offset <= log.high_watermark:
                 stem = segment.path.removesuffix(".log")
-                paths += [stem + suffix for suffix in (".log", ".log", ".index", ".timeindex")]
-    return [path for path in paths if disk.content(path)]
+                suffixes = (".log", ".log", ".index", ".timeindex", ".txnindex")
+                paths += [stem + suffix for suffix in suffixes]
+    return [path for path in paths if path in disk.names and disk.content(path)]
 
 
 def _bit_of_full(s: Strike, node: SimNode, path: str) -> tuple[int, int]:

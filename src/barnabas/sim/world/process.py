@@ -17,7 +17,9 @@ from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.helper import SimHelper
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.world import START_WALL_MS, Event, World
+from barnabas.sim.zookeeper.client import SimZooKeeper
 from barnabas.types import Endpoint
+from barnabas.zookeeper.session import ZooKeeper
 
 COUNTED = {
     "fetcher.truncating": "truncations",
@@ -120,6 +122,7 @@ class SimProcess:
         self.background = SimBackground(self)
         self.wakeups = SimWakeups(self)
         self.helper: Helper = SimHelper(self)
+        self.zookeeper: ZooKeeper = SimZooKeeper(self)
         self.log_lines: deque[str] = deque(maxlen=400)
         self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
         self.owner: object = None

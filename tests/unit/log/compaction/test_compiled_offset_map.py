@@ -200,7 +200,7 @@ def test_both_stop_at_the_same_broken_byte(
         file.append([run])
         source = cleaning_pass.SourceSegment(0, 1000, len(run), 0)
         plan = cleaning_pass.CleaningPlan(
-            disk, "/data", LogConfig(), 0, (source,), 0, 1000, len(run), 0, 0, NOW, {}, (0,)
+            disk, "/data", LogConfig(), 0, (source,), 0, 1000, len(run), 0, 0, NOW, {}, (source,)
         )
         try:
             known = cleaning_pass.build_map(plan, 1000, make)

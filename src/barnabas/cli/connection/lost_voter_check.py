@@ -1,0 +1,83 @@
+"""A check before a voter's directory is formatted: the voter may have run, and its directory was lost.
+
+A voter that begins with an empty directory has forgotten its votes and its log. It may vote twice in one
+epoch, or let a majority form that lacks what was committed. The other voters know of its former life by the
+registration of a controller with this id in the metadata log (KIP-919): every controller registers once it
+follows a leader.
+
+What this cannot tell: a voter that voted and was lost before it registered; a metadata.version below 15,
+which knows no registrations; voters that do not answer now. The check prevents mistakes. Apache Kafka has
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from barnabas.cli.connection.duplicate_quorum_check import PATIENCE_MS, ask_and_wait
+from barnabas.client.network.channels import Channels
+from barnabas.config.node import NodeConfig
+from barnabas.raft.transport import Transport
+from barnabas.security.listener_security import to_controllers
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
+
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
+
+
+class FormerLife(NamedTuple):
+    """A registration of the voter in question."""
+
+    at: Endpoint
+    """Where it listened."""
+    said_by: Endpoint
+
+
+def find_former_life(
+    config: NodeConfig, cluster_id: str, others: Sequence[Endpoint]
+) -> FormerLife | None:
+    """What one of the `others` knows of this node as a voter of `cluster_id`; None where none knows it, or
+    none answers. Blocks. Raises :class:`ConfigError`."""
+    if not others:
+        return None
+
+    def look(channels: Channels, on_done: Callable[[FormerLife | None], None]) -> None:
+        look_around(channels, int(config.node_id), cluster_id, others, on_done)
+
+    return ask_and_wait(look, to_controllers(config))
+
+
+def look_around(
+    transport: Transport,
+    node: int,
+    cluster_id: str,
+    others: Sequence[Endpoint],
+    on_done: Callable[[FormerLife | None], None],
+) -> None:
+    """Ask one voter after the other; `on_done` is called once."""
+    if not others:
+        on_done(None)
+        return
+    voter, *rest = others
+
+    def on_answer(answer: object) -> None:
+        at = _registered_at(answer, node, cluster_id)
+        if at is not None:
+            on_done(FormerLife(at, voter))
+        else:
+            look_around(transport, node, cluster_id, rest, on_done)
+
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    transport.send(voter, request, on_answer, timeout_ms=PATIENCE_MS)
+
+
+def _registered_at(answer: object, node: int, cluster_id: str) -> Endpoint | None:
+    if not isinstance(answer, DescribeClusterResponse) or answer.cluster_id != cluster_id:
+        return None
+    if answer.error_code != ErrorCode.NONE:
+        return None
+    return next((Endpoint(c.host, c.port) for c in answer.brokers if c.broker_id == node), None)

@@ -1,0 +1,153 @@
+"""One transaction of a driver: begun by fencing every earlier one of its id, then rows, then its end.
+
+Owns the conversation with the coordinator of a transactional id for one transaction. `begin` ends what an
+earlier driver left open and makes its requests fail from then on; nothing it wrote is left undecided when
+`begin` returns. Speaks the protocol of transaction.version 0 and 1 (partitions are added before they are
+written, Produce up to version 11), which every cluster since 0.11 serves.
+
+Source: KIP-98, KIP-360; ``TransactionManager`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.coordinator import TRANSACTION, Coordinator
+from barnabas.pipeline.errors import OptionError, PipelineError
+from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write.publisher import (
+    FENCED,
+    FencedError,
+    Outgoing,
+    ProducerIdentity,
+    Publisher,
+)
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from barnabas.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from barnabas.wire.messages.end_txn_request import EndTxnRequest
+from barnabas.wire.messages.end_txn_response import EndTxnResponse
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
+
+ADD_BY_CLIENTS = 3
+"""The last version of AddPartitionsToTxn that clients speak."""
+END_BEFORE_IMPLICIT = 4
+INIT_BEFORE_TWO_PHASES = 5
+
+
+class DriverTransaction:
+    """`begin`, then `write`, then `commit` or `abort`."""
+
+    def __init__(self, cluster: ClusterClient, options: SinkOptions, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self._cluster = cluster
+        self._options = options
+        self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
+        self._identity = ProducerIdentity(-1, -1)
+        self._has_partitions = False
+
+    def __repr__(self) -> str:
+        return f"DriverTransaction({self.transactional_id} {self._identity})"
+
+    def begin(self) -> None:
+        """Fence, and end what is open. Raises `OptionError`, `KafkaError`, `ChannelError` (unsupported)."""
+        timeout_ms = self._options.transaction_timeout_ms
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        try:
+            answer = self._coordinator.call(
+                request,
+                InitProducerIdResponse,
+                lambda response: [response.error_code],
+                at_most=INIT_BEFORE_TWO_PHASES,
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise OptionError(
+                    f"kafka.transaction.timeout.ms is at most transaction.max.timeout.ms of the brokers:"
+                    f" {timeout_ms} is more"
+                ) from error
+            raise
+        self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._has_partitions = False
+
+    def write(self, batches: Sequence[Outgoing]) -> None:
+        """Return when all are acknowledged. Raises as `Publisher.publish`."""
+        self._add(sorted({each.partition for each in batches}))
+        Publisher(self._cluster, self._identity, self._options, self.transactional_id).publish(
+            batches
+        )
+
+    def _add(self, partitions: Iterable[TopicPartition]) -> None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        topics = [
+            AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic.items()
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self._identity.producer_id,
+            v3_and_below_producer_epoch=self._identity.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+        self._has_partitions = True
+        with self._fencing():
+            self._coordinator.call(
+                request, AddPartitionsToTxnResponse, _codes_of_added, at_most=ADD_BY_CLIENTS
+            )
+
+    def commit(self) -> None:
+        """All of it counts from now on. Raises `FencedError`: then it may count, or not."""
+        self._end(True)
+
+    def abort(self) -> None:
+        """Nothing of it counts. What cannot be said now is said by the next `begin`, or by its time-out."""
+        if self._has_partitions:
+            with suppress(KafkaError, ChannelError, PipelineError):
+                self._end(False)
+
+    def _end(self, committed: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            committed=committed,
+        )
+        with self._fencing():
+            self._coordinator.call(
+                request,
+                EndTxnResponse,
+                lambda response: [response.error_code],
+                at_most=END_BEFORE_IMPLICIT,
+            )
+
+    def _fencing(self) -> _Fencing:
+        return _Fencing()
+
+
+class _Fencing:
+    """Has the coordinator's word for it become a `FencedError`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KafkaError) and error.code in FENCED:
+            raise FencedError(str(error)) from error
+
+
+def _codes_of_added(response: AddPartitionsToTxnResponse) -> Iterator[int]:
+    for topic in response.results_by_topic_v3_and_below:
+        for each in topic.results_by_partition:
+            if each.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
+                yield each.partition_error_code

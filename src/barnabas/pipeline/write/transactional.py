@@ -1,0 +1,218 @@
+"""Exactly once by a transaction of the driver: the rows of a batch and its token, together or not at all.
+
+Owns the commit of one batch: fence (`DriverTransaction.begin`), read the query's token, compare it with what
+is asked for (:mod:`barnabas.pipeline.admission`), write rows and token, end the transaction. Nothing beside
+the cluster is needed to know what was written: a ledger that is lost, restored or copied changes nothing.
+``committed.json`` in the staging location only says that the query commits in this way, and from which
+offset on its token is looked for.
+
+States of a batch: *none* → *open* (rows under way, invisible to read_committed) → *committed* with its token,
+or *aborted*, which leaves nothing binding: the batch may be computed again with other options.
+
+Decision record: docs/decisions on pipelines that write in transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.admission import AdmissionRequest, admit
+from barnabas.pipeline.checkpoint import planned
+from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.pipeline.errors import (
+    ClusterUnreachableError,
+    LedgerError,
+    PipelineError,
+    StagingError,
+    WriteRefusedError,
+)
+from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write import tokens
+from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, CommitLog, Origin
+from barnabas.pipeline.write.publisher import FencedError, IdentityLostError, Outgoing
+from barnabas.pipeline.write.sink import (
+    StagedTask,
+    check_staged,
+    discard,
+    outgoing_of,
+    way_out,
+)
+from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.write.tokens import Token
+from barnabas.pipeline.write.transaction import DriverTransaction
+from barnabas.wire.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+TRANSACTIONS = "transactions"
+PREFIX = "barnabas-"
+LOOK_BACK_MAX = 1_000
+"""Offsets between where a token is looked for from and where it is, before that is kept again."""
+
+
+class NoTransactionsError(PipelineError):
+    """The cluster has no transactions, or the query's ledger was begun without them."""
+
+
+def transactional_id(options: SinkOptions, application: str) -> str:
+    return options.transactional_id or PREFIX + application
+
+
+def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
+    """Publish batch `number` of the application, if that has not been done. Returns how many record
+    batches this run sent. Raises `LedgerError` where the token is of something else,
+    `NoTransactionsError`, `WriteRefusedError`."""
+    application = messages[0].application
+    ledger = CommitLog(open_store(options.staging), application) if options.staging else None
+    if options.delivery != TRANSACTIONS and ledger is not None and ledger.is_in_use():
+        raise NoTransactionsError(f"{application} was begun by a manifest")
+    return BatchCommit(options, messages, number, ledger).run()
+
+
+def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
+    """Publish a write that has no name, as a whole or not at all."""
+    outgoing = outgoing_of(options, messages)
+    if outgoing:
+        cluster = options.cluster.connect()
+        patience = Patience(cluster.patience_ms)
+        transaction = DriverTransaction(cluster, options, PREFIX + uuid.uuid4().hex)
+        while True:
+            begin(transaction)
+            try:
+                transaction.write(outgoing)
+                transaction.commit()
+                break
+            except IdentityLostError as error:
+                transaction.abort()
+                patience.wait(error)
+            except BaseException:
+                transaction.abort()
+                raise
+    discard(options, messages)
+    return len(outgoing)
+
+
+def begin(transaction: DriverTransaction) -> None:
+    """Raises `NoTransactionsError`, and a sentence where the driver may not."""
+    try:
+        transaction.begin()
+    except ChannelError as error:
+        if error.kind != "unsupported":
+            raise
+        raise NoTransactionsError(f"the cluster has no transactions: {error}") from error
+    except (KafkaError, ClusterUnreachableError) as error:
+        raise WriteRefusedError(
+            f"no transaction of {transaction.transactional_id}: {error}. Without transactions the query"
+            " writes with delivery=manifest"
+        ) from error
+
+
+class BatchCommit:
+    """One batch of one application."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        messages: Sequence[StagedTask],
+        number: int,
+        ledger: CommitLog | None,
+    ) -> None:
+        first = messages[0]
+        self._options = options
+        self._messages = messages
+        self._ledger = ledger
+        self._cluster: ClusterClient = options.cluster.connect()
+        self._key = transactional_id(options, first.application)
+        self._origin = Origin(first.query, first.run, planned(options, first.query, number))
+        self._asked = AdmissionRequest(
+            number,
+            self._key,
+            options.staging or "",
+            self._origin,
+            options.new_ledger,
+            bootstrap=",".join(map(str, options.cluster.bootstrap)),
+        )
+
+    def run(self) -> int:
+        patience = Patience(self._cluster.patience_ms)
+        transaction = DriverTransaction(self._cluster, self._options, self._key)
+        while True:
+            begin(transaction)
+            try:
+                return self._attempt(transaction)
+            except IdentityLostError as error:
+                transaction.abort()
+                patience.wait(error)
+            except FencedError as error:
+                raise WriteRefusedError(self._fenced(error)) from error
+            except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
+                transaction.abort()
+                raise type(error)(
+                    f"{self._asked}: {error}. The transaction is aborted. {way_out(self._asked)}"
+                ) from error
+            except BaseException:
+                transaction.abort()
+                raise
+
+    def _attempt(self, transaction: DriverTransaction) -> int:
+        """What is decided is decided: `begin` has fenced all others."""
+        tokens.ensure_topic(self._cluster)
+        since = self._ledger.token_since(self._key) if self._ledger is not None else None
+        found = tokens.read_tokens(
+            self._cluster, self._options.cluster, key=self._key, since=since or 0
+        ).get(self._key)
+        committed = tokens.entry_of(found) if found is not None else self._before_tokens()
+        answer = admit(self._asked, committed, None)
+        if not answer.is_new:
+            if answer.warning:
+                log.warning("pipeline.batch_skipped: %s", answer.warning)
+            self._clear(found, since)
+            return 0
+        if self._ledger is not None:
+            check_staged(self._ledger, self._messages, self._asked)
+        outgoing = outgoing_of(self._options, self._messages)
+        if outgoing or found is None:
+            transaction.write([*outgoing, self._token(outgoing)])
+            transaction.commit()
+        self._clear(found, since)
+        return len(outgoing)
+
+    def _before_tokens(self) -> CommitEntry:
+        """What a ledger has of a query that moves to transactions (``delivery=transactions``)."""
+        if self._ledger is None or not self._ledger.is_in_use():
+            return tokens.entry_of(None)
+        committed = self._ledger.committed()
+        begun = [each for each in self._ledger.numbers() if each > committed.batch]
+        if begun:
+            raise LedgerError(
+                f"batch {begun[0]} of {self._asked.application} was begun by a manifest: run the query once"
+                " with delivery=manifest, which ends it, before it moves to transactions"
+            )
+        return committed
+
+    def _token(self, outgoing: Sequence[Outgoing]) -> Outgoing:
+        rows = sum(each.records for each in outgoing)
+        # An empty first batch leaves a token, so that a later batch finds that this was the first.
+        token = Token(self._asked.batch if outgoing else NOTHING, self._origin, rows)
+        data = token.record_batch(self._key)
+        return Outgoing(tokens.PARTITION, 0, 1, len(data), lambda: bytearray(data))
+
+    def _clear(self, found: Token | None, since: int | None) -> None:
+        """Staged files are of no use any more, whether the batch was sent now or before."""
+        if self._ledger is None:
+            return
+        self._ledger.clear(self._asked.batch)
+        at = found.offset if found is not None else 0
+        if since is None or at > since + LOOK_BACK_MAX:
+            self._ledger.move_to_token(self._key, at)
+
+    def _fenced(self, error: FencedError) -> str:
+        return (
+            f"{self._asked}: {error}. Another driver with transactional id {self._key} has begun, or the"
+            f" transaction took longer than kafka.transaction.timeout.ms"
+            f" ({self._options.transaction_timeout_ms}). The query knows what was written when it is"
+            " started again; a copy that runs beside its original needs a kafka.transactional.id of its own"
+        )

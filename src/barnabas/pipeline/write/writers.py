@@ -1,0 +1,118 @@
+"""The batch and the stream writer of ``format("barnabas")``, as Spark calls them.
+
+Owns which way a write goes, by option ``delivery``:
+
+* ``at-least-once``: tasks send their rows themselves; a task that runs twice writes twice
+  (:mod:`barnabas.pipeline.write.direct`).
+* ``exactly-once``: tasks stage, the driver publishes: in a transaction
+  (:mod:`barnabas.pipeline.write.transactional`) where the cluster has them and the query's ledger was not
+  begun the other way, else by a manifest (:mod:`barnabas.pipeline.write.sink`).
+* ``transactions``, ``manifest``: one of the two ways and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write import transactional
+from barnabas.pipeline.write.direct import write_directly
+from barnabas.pipeline.write.sink import (
+    StagedTask,
+    discard,
+    discard_unless_named,
+    given,
+    publish_once,
+    publish_plainly,
+    stage,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST, AT_LEAST_ONCE = "manifest", "at-least-once"
+
+
+def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
+    if options.delivery == AT_LEAST_ONCE:
+        return write_directly(options, rows)
+    return stage(options, rows)
+
+
+def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
+    """Publish batch `number`, if that has not been done. How many record batches were sent."""
+    if options.delivery != MANIFEST:
+        try:
+            return transactional.publish_once(options, tasks, number)
+        except transactional.NoTransactionsError:
+            if options.delivery == transactional.TRANSACTIONS:
+                raise
+    if options.staging is None:
+        raise OptionError(
+            "txnAppId needs stagingLocation without transactions, where it is kept what was written"
+        )
+    return publish_once(options, tasks, number)
+
+
+def publish_batch_write(options: SinkOptions, tasks: Sequence[StagedTask]) -> int:
+    """Publish a batch write that has no name: Spark never repeats it."""
+    if options.delivery != MANIFEST:
+        try:
+            return transactional.publish_plainly(options, tasks)
+        except transactional.NoTransactionsError:
+            if options.delivery == transactional.TRANSACTIONS:
+                raise
+    return publish_plainly(options, tasks)
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """``df.write.format("barnabas")``."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        return write_task(self.options, iterator)
+
+    def commit(self, messages: list[StagedTask | None]) -> None:
+        tasks = given(messages)
+        if not tasks or self.options.delivery == AT_LEAST_ONCE:
+            return
+        if self.options.version is not None:
+            publish(self.options, tasks, self.options.version)
+        else:
+            publish_batch_write(self.options, tasks)
+
+    def abort(self, messages: list[StagedTask | None]) -> None:
+        if self.options.version is not None:
+            discard_unless_named(self.options, messages, self.options.version)
+        else:
+            discard(self.options, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """``df.writeStream.format("barnabas")``."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        if options.staging is None and options.delivery != AT_LEAST_ONCE:
+            raise OptionError(
+                "a stream needs checkpointLocation (or stagingLocation) as an option of"
+                " writeStream: what was written is kept beside it"
+            )
+        self.options = replace(options, version=None)  # a stream counts its batches itself
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        return write_task(self.options, iterator)
+
+    def commit(self, messages: list[StagedTask | None], batchId: int) -> None:
+        tasks = given(messages)
+        if tasks and self.options.delivery != AT_LEAST_ONCE:
+            publish(self.options, tasks, batchId)
+
+    def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
+        discard_unless_named(self.options, messages, batchId)
