@@ -21,6 +21,7 @@ from barnabas.group.consumer.assignors.spec import Steps
 from barnabas.group.consumer.member import ConsumerMember, MemberState, Target
 from barnabas.group.consumer.owned_partitions import OwnedPartitions
 from barnabas.timeline import Journal, TimelineMap
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 _EPOCH, _HASH, _ASSIGNMENT_EPOCH, _ASSIGNED_MS = "epoch", "hash", "assignment epoch", "assigned at"
@@ -120,7 +121,7 @@ class ConsumerGroup:
                     for partition in partitions:
                         other = owned.setdefault((topic_id, partition), member_id)
                         assert other == member_id, f"{other} and {member_id} own {partition}"
-        assert owned.keys() == {place for place, _ in self.owners.items()}, repr(self)
+        assert owned.keys() == set(self.owners), repr(self)
         for instance_id, member_id in self.static_members.items():
             known = self.members.get(member_id)
             assert known is not None and known.instance_id == instance_id, (
