@@ -178,7 +178,7 @@ class Store:
             return
         endpoint = self._peers.get(self.replica.leader_id)
         if endpoint is None or self.replica.leader_id == self.replica.node_id:
-            on_done(ProposalError("nobody leads at the moment", definite=True))
+            on_done(ProposalError("no replica leads at the moment", definite=True))
             return
 
         def answered(answer: Answer | None) -> None:
