@@ -1,7 +1,7 @@
 """Standard input, output and error of a process that was started without them.
 
-The process that starts a program may have closed them. The next file that is opened gets the free number then,
-and what is said there goes into that file: into a log directory's, in a node.
+The process that starts a program may have closed them. The next file that is opened gets the free number
+then, and what is said there goes into that file: into a log directory's, in a node.
 """
 
 from __future__ import annotations
