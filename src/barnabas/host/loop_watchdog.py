@@ -2,8 +2,8 @@
 
 Writes to the page cache and most calls of the file system run on that thread, since they end at once. On a
 disk that hangs (a lost network volume, a frozen file system) they do not, and no other thread is left to
-say so: this thread is. It asks the loop for a sign of life once a second; where none comes it logs the file and the
-place, once, and again when the loop continues. It counts its own waits, not time: a process that was
+say so: this thread is. It asks the loop for a sign of life once a second; where none comes it logs the file
+and the place, once, and again when the loop continues. It counts its own waits, not time: a process that was
 suspended, or a host that slept, paused through no fault of the node.
 """
 

@@ -30,6 +30,7 @@ from barnabas.controller.handlers import (
     list_partition_reassignments,
 )
 from barnabas.metadata.image.image import BROKER, TOPIC
+from barnabas.node.ready_gate import ReadyGate
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
@@ -61,15 +62,20 @@ ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, sto
 
 
 def add_to(
-    table: ApiTable, broker: Broker, controller: ZookeeperController, orders: ControlRequests
+    table: ApiTable,
+    broker: Broker,
+    controller: ZookeeperController,
+    orders: ControlRequests,
+    gate: ReadyGate,
 ) -> None:
-    """Serve a broker's APIs, the controller's, and what controllers order."""
+    """Serve a broker's APIs, the controller's, and what controllers order. All but orders, and what only
+    controllers answer, wait at the `gate`."""
     decider = controller.decider
     for module in broker_handlers.MODULES:
-        table.add(module, broker)
+        table.add(gate.before(module), broker)
     for module in FORWARDED:
         handler = _restricted(module, controller)
-        table.add(_here_or_there(handler, broker, controller), decider)
+        table.add(gate.before(_here_or_there(handler, broker, controller)), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
     for module in OF_BROKERS:

@@ -39,6 +39,7 @@ from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
+from barnabas.node.ready_gate import ReadyGate
 from barnabas.node.zookeeper_apis import add_to
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
@@ -83,6 +84,7 @@ class ZookeeperNode:
         self._config_watch: ConfigWatch
         self._orders: ControlRequests
         self._stopping = False
+        self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._classical: dict[str, tuple[str, int]] = {}
 
@@ -237,10 +239,10 @@ class ZookeeperNode:
         assert self.controller is not None
         own = OwnLoggers(int(self.config.node_id), self._loggers)
         for table in self.listeners.tables(self.config.broker_listeners):
-            add_to(table, broker, self.controller, self._orders)
+            add_to(table, broker, self.controller, self._orders, self._gate)
             self.listeners.add_sasl(table)
             own.serve(table)
-        # Brokers are ordered before they are ready, and only brokers know of this one yet.
+        # Its controller's orders come here too, before it is ready; what clients ask waits at the gate.
         self.listeners.serve(self.config.broker_listeners)
 
     def _open_registration(self, identity: BrokerIdentity) -> Lifecycle:
@@ -286,6 +288,7 @@ class ZookeeperNode:
 
     def _on_ready(self) -> None:
         self.ports.log("info", "broker.ready", broker=int(self.config.node_id))
+        self._gate.open()
 
     # -- configurations ----------------------------------------------------------------------------
 

@@ -161,6 +161,10 @@ class Run:
         )
         self._until(partial(self._none, liveness_checks.open_transaction), "transactions to end")
         if self.swarm.reads_on:
+            self._until(
+                partial(self._none, liveness_checks.unowned_partition),
+                "every partition to be owned again",
+            )
             self._until(partial(self._none, liveness_checks.late_group), "every group to read on")
         self._until(partial(self._none, liveness_checks.late_reader), "every reader to read on")
         self._until(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.client.network.channels import ChannelError
+from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.zookeeper.operations import Create, Delete, Multi, SetData
 from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
 
@@ -153,3 +155,47 @@ def test_a_partition_without_a_state_is_completed_by_the_next_controller(
         lambda: cluster.children("/brokers/topics/t/partitions") == ["0", "1"], "both partitions"
     )
     cluster.wait(lambda: cluster.state("t", 1)["leader"] in cluster.nodes, "a live leader")
+
+
+def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    broker = other_than(cluster, controller)
+    cluster.kill(broker)
+    cluster.wait(lambda: broker not in cluster.state("t")["isr"], "it is fenced")
+    cluster.start(broker)
+    while isinstance(answer := cluster.ask(broker, MetadataRequest(topics=None)), ChannelError):
+        pass  # until it listens
+    assert [topic.name for topic in answer.topics] == ["t"]
+
+
+def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller, replicas=1)
+    leader = cluster.state("t")["leader"]
+    target = other_than(cluster, leader)
+    wanted = f'{{"version":1,"partitions":[{{"topic":"t","partition":0,"replicas":[{target}]}}]}}'
+    cluster.znode(Create("/admin/reassign_partitions", wanted.encode()))
+    cluster.wait(lambda: "reassign_partitions" not in cluster.children("/admin"), "its end")
+    topic = cluster.read("/brokers/topics/t")
+    assert topic is not None
+    assert (topic["partitions"], topic["adding_replicas"]) == ({"0": [target]}, {})
+    assert (cluster.state("t")["leader"], cluster.state("t")["isr"]) == (target, [target])
+    former = cluster.nodes[leader].broker
+    assert former is not None
+    cluster.wait(lambda: ("t", 0) not in former.replicas.by_name, "the former replica's end")
+
+
+def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller, partitions=3)
+    victim = other_than(cluster, controller)
+    index = next(i for i in range(3) if cluster.state("t", i)["leader"] == victim)
+    cluster.kill(victim)
+    cluster.wait(lambda: cluster.state("t", index)["leader"] != victim, "another leader")
+    cluster.start(victim)
+    cluster.wait(lambda: victim in cluster.state("t", index)["isr"], "its return")
+    wanted = f'{{"version":1,"partitions":[{{"topic":"t","partition":{index}}}]}}'
+    cluster.znode(Create("/admin/preferred_replica_election", wanted.encode()))
+    cluster.wait(lambda: cluster.state("t", index)["leader"] == victim, "the preferred leader")
+    assert "preferred_replica_election" not in cluster.children("/admin")

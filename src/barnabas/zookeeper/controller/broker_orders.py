@@ -261,6 +261,8 @@ class BrokerOrders:
             return self._leader_and_isr(queue)
         if not queue.begun or queue.metadata or queue.brokers_changed or queue.removed:
             return self._update_metadata(queue)
+        for one in [one for one in queue.stopped if _has_replica(self._image, queue.broker, one)]:
+            del queue.stopped[one]  # it was given back meanwhile
         if queue.stopped:
             return self._stop_replica(queue)
         return None
@@ -462,6 +464,11 @@ class BrokerOrders:
 
     def __repr__(self) -> str:
         return f"BrokerOrders(epoch {self.controller_epoch}, brokers {sorted(self._queues)})"
+
+
+def _has_replica(image: MetadataImage, broker: int, partition: Stopped) -> bool:
+    topic, index = image.topics_by_name.get(partition[0]), partition[1]
+    return topic is not None and topic.has(index) and broker in topic.replicas[index]
 
 
 def _put_back(keys: dict[Key, None], states: Iterable[PartitionState]) -> None:

@@ -85,6 +85,8 @@ class WrittenChanges(NamedTuple):
 
     changes: ImageChanges
     deleted: Sequence[Topic]
+    removed: Sequence[tuple[int, tuple[str, int]]]
+    """Brokers that have no replica of a partition any more, with its topic and index."""
 
 
 class ZookeeperJournal:
@@ -284,18 +286,29 @@ class ZookeeperJournal:
 
     def _commit(self, batches: list[_Batch]) -> None:
         deleted: list[Topic] = []
+        removed: list[tuple[int, tuple[str, int]]] = []
         for batch in batches:
             for record in batch.records:
                 if isinstance(record, RemoveTopicRecord):
                     topic = self.committed.topics_by_id.get(Uuid(record.topic_id))
                     if topic is not None:
                         deleted.append(topic.copy())
+                elif isinstance(record, PartitionChangeRecord) and record.replicas is not None:
+                    removed += self._leavers(record)
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
-        committed = WrittenChanges(self.committed.take_changes(), deleted)
+        committed = WrittenChanges(self.committed.take_changes(), deleted, removed)
         self.on_commit([batch.committed for batch in batches])
         self.on_written(committed)
+
+    def _leavers(self, record: PartitionChangeRecord) -> list[tuple[int, tuple[str, int]]]:
+        """Whose replica of the partition goes by `record`."""
+        before = self.committed.partition(Uuid(record.topic_id), record.partition_id)
+        if before is None or record.replicas is None:
+            return []
+        name = (before.topic, before.partition)
+        return [(broker, name) for broker in before.replicas if broker not in record.replicas]
 
     def describe(self) -> dict[str, object]:
         return {

@@ -33,6 +33,7 @@ from barnabas.zookeeper.controller.metadata_reader import (
     MetadataReader,
     registration_record,
 )
+from barnabas.zookeeper.controller.partition_requests import PartitionRequests
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
@@ -43,6 +44,8 @@ from barnabas.zookeeper.topic_znodes import TopicAssignment
 from barnabas.zookeeper.znodes import (
     BROKER_IDS,
     DELETE_TOPICS,
+    PREFERRED_ELECTION,
+    REASSIGNMENTS,
     TOPICS,
     BrokerInfo,
     ZnodeError,
@@ -50,6 +53,7 @@ from barnabas.zookeeper.znodes import (
     decode_broker,
 )
 
+WATCHED = (BROKER_IDS, TOPICS, DELETE_TOPICS, REASSIGNMENTS, PREFERRED_ELECTION)
 LOOK_AGAIN_MS = 1_000.0
 """How often a broker that looks dead, and whose registration is there, is asked whether it lives."""
 
@@ -78,6 +82,7 @@ class ZookeeperController:
         self._requests = TopicRequests(
             ports, sessions, journal, controller, self.deletions, self._ask
         )
+        self._moves = PartitionRequests(ports, sessions, controller, self._ask)
         self._reader: MetadataReader | None = None
         self._registered: dict[int, int] = {}
         """Creation zxid of the registrations that are there."""
@@ -137,7 +142,7 @@ class ZookeeperController:
             self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
         for name in sorted(incomplete):
             self._requests.complete(name, found.topics[name][0])
-        for path in (BROKER_IDS, TOPICS, DELETE_TOPICS):  # their watches may have fired meanwhile
+        for path in WATCHED:  # their watches may have fired meanwhile
             self._look_at(path)
         self._arm_look()
 
@@ -150,6 +155,7 @@ class ZookeeperController:
         self._journal.end()
         self._orders.end()
         self.deletions.end()
+        self._moves.end()
         self._registered, self._leaving = {}, {}
         if self._look is not None:
             self._look.cancel()
@@ -162,6 +168,9 @@ class ZookeeperController:
 
     def _on_written(self, committed: WrittenChanges) -> None:
         self._orders.on_written(committed.changes, committed.deleted)
+        for broker, partition in committed.removed:
+            self._orders.stop_replicas(broker, [partition])
+        self._moves.on_written()
         for topic in committed.deleted:
             replicas = {index: ids for index, ids in enumerate(topic.replicas) if ids}
             self.deletions.begin(DeletedTopic(topic.name, topic.id, replicas))
@@ -188,7 +197,9 @@ class ZookeeperController:
             TOPICS: self._requests.on_topics,
             DELETE_TOPICS: self._requests.on_delete_topics,
         }
-        if path in followers:
+        if path in (REASSIGNMENTS, PREFERRED_ELECTION):
+            self._moves.look_at(path)
+        elif path in followers:
             self._ask(GetChildren(path, watch=True), followers[path])
 
     def _ask(self, request: Any, then: Any) -> None:
