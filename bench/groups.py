@@ -7,7 +7,7 @@ Kafka where its files are (`make peers`). Writes ``bench/results/groups.txt``.
 first-record: subscribe to the first record, on a cluster at rest whose topic has records; median.
 rebalance: a group of half of the members is at rest, the other half joins at once; until every member has
 its one partition. All members are of one client process, with the heartbeats that the coordinator asks for.
-assignment: seconds of the machine, and bytes of records, for 100,000 partitions (Barnabas only).
+assignment: the slowest turns of the machine, and bytes of records, for 100,000 partitions (Barnabas only).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
@@ -110,31 +112,45 @@ def rebalance(system: System, members: int) -> tuple[float, float]:
 
 
 def assignment(partitions: int, members: int) -> None:
-    """The machine alone."""
+    """The machine alone: turns of its loop, and bytes that it writes."""
     from tests.unit.group.world import World  # a broker's coordinators on a log in memory
 
     world = World(1, group_consumer_assignment_interval_ms="0")
     _fill(world.image, partitions)
     world.tell()
-    began = time.perf_counter()
-    slowest = 0.0
-    for number in range(members):
-        request = ConsumerGroupHeartbeatRequest(
-            group_id="g",
-            member_id=f"m{number}",
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
-        )
+    turns: dict[str, list[float]] = {"join": [], "heartbeat": [], "step": []}
+
+    def timed(turn: str, act: Callable[[], object]) -> Any:
         at = time.perf_counter()
-        answer = world.ask(request)
-        slowest = max(slowest, time.perf_counter() - at)
+        answer = act()
+        turns[turn].append((time.perf_counter() - at) * 1000)
+        return answer
+
+    epochs: dict[str, int] = {}
+
+    def beat(member_id: str, first: bool) -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id)
+        if first:
+            request.rebalance_timeout_ms = 60_000
+            request.subscribed_topic_names = ["t"]
+            request.topic_partitions = []
+        else:
+            request.member_epoch = epochs[member_id]
+        answer = timed("join" if first else "heartbeat", lambda: world.ask(request))
         assert not answer.error_code, answer
-    total = time.perf_counter() - began
+        epochs[member_id] = answer.member_epoch
+
+    for number in range(members):
+        beat(f"m{number}", True)
+    for _ in range(200):
+        timed("step", lambda: world.ports.advance(1))
+    for member_id in list(epochs):
+        beat(member_id, False)
     sizes = [len(batch) for batch in world.logs[0].batches]
+    slowest = ", ".join(f"{turn} {max(took):.0f} ms" for turn, took in turns.items())
     say(
-        f"assignment  {partitions} partitions, {members} members join one after the other:"
-        f" {total:.2f} s, slowest join {slowest * 1000:.0f} ms,"
+        f"assignment  {partitions} partitions to {members} members:"
+        f" {sum(map(sum, turns.values())) / 1000:.2f} s in all; slowest {slowest};"
         f" {sum(sizes)} bytes written, largest batch {max(sizes)}"
     )
 

@@ -86,6 +86,8 @@ def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
     assert [g["group_id"] for g in json.loads(run("groups", "list", "--json"))] == ["g"]
     assert len(run("consume", "lines", "--group", "h", "--exit").split()) == 10_000
     assert run("consume", "lines", "--group", "h", "--exit") == ""
+    assert len(run("consume", "--include", "li.*", "--exit").split()) == 10_000
+    assert len(run("consume", "--include", "li.*", "--group", "i", "--exit").split()) == 10_000
 
 
 def test_who_reads_no_further_leaves_the_group_at_once(

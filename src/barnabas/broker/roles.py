@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.metadata.image.image import MetadataImage
     from barnabas.ports import Ports
     from barnabas.security.authorization.authorizer import Authorizer
+    from barnabas.security.quotas.client_quotas import ClientQuotas
     from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -117,6 +118,8 @@ class FetchRole(Protocol):
     def authorizer(self) -> Authorizer | None: ...
     @property
     def fetches(self) -> FetchService: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
 
 
 class ListOffsetsRole(HasPorts, HasReplicas, Protocol):
@@ -128,6 +131,7 @@ class DeleteRecordsRole(HasPorts, HasReplicas, HasDeadlines, Protocol):
 
 
 class MetadataRole(
+    HasPorts,
     HasImage,
     HasConfig,
     HasSlices,

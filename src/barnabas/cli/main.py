@@ -27,6 +27,8 @@ COMMANDS: dict[str, str] = {
     "groups": "barnabas.cli.commands.groups",
     "transactions": "barnabas.cli.commands.transactions",
     "acls": "barnabas.cli.commands.acls",
+    "users": "barnabas.cli.commands.users",
+    "quotas": "barnabas.cli.commands.quotas",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

@@ -97,9 +97,15 @@ class ClusterTopics:
     def _topic_hash(self, topic: Topic) -> int:
         known = self._hashes.get(topic.name)
         if known is None:
-            known = self._hashes[topic.name] = topic_hash(
-                topic.id, topic.name, [self._racks(replicas) for replicas in topic.replicas]
-            )
+            racks: dict[tuple[int, ...], bytes] = {}
+            places = []
+            for replicas in topic.replicas:
+                key = tuple(replicas)
+                place = racks.get(key)
+                if place is None:
+                    place = racks[key] = _place(self._racks(replicas))
+                places.append(place)
+            known = self._hashes[topic.name] = _hash_of(topic.id, topic.name, places)
         return known
 
     def _racks(self, replicas: Iterable[int]) -> list[str]:
@@ -125,18 +131,31 @@ class ClusterTopics:
 
 def topic_hash(topic_id: Uuid, name: str, racks: list[list[str]]) -> int:
     """Of a topic's identity, its partitions, and the sorted racks of each one's replicas."""
-    parts = [
-        bytes((_MAGIC,)),
-        topic_id[7::-1],  # two longs, the little end first
-        topic_id[:7:-1],
-        _text(name),
-        pack("<i", len(racks)),
-    ]
-    for index, found in enumerate(racks):
-        parts.append(pack("<i", index))
-        for rack in found:
-            parts.append(pack("<i", len(rack)) + _text(rack))
-    return _signed(xxh3_64_intdigest(b"".join(parts)))
+    return _hash_of(topic_id, name, [_place(found) for found in racks])
+
+
+def _hash_of(topic_id: Uuid, name: str, places: list[bytes]) -> int:
+    """`places` has what follows each partition's index."""
+    count = len(places)
+    indexes = pack(f"<{count}i", *range(count))
+    if any(places):
+        cut = (indexes[start : start + 4] for start in range(0, 4 * count, 4))
+        indexes = b"".join([part for pair in zip(cut, places) for part in pair])
+    head = b"".join(
+        (
+            bytes((_MAGIC,)),
+            topic_id[7::-1],  # two longs, the little end first
+            topic_id[:7:-1],
+            _text(name),
+            pack("<i", count),
+        )
+    )
+    return _signed(xxh3_64_intdigest(head + indexes))
+
+
+def _place(racks: list[str]) -> bytes:
+    """The sorted racks of one partition's replicas."""
+    return b"".join(pack("<i", len(rack)) + _text(rack) for rack in racks)
 
 
 def _text(text: str) -> bytes:

@@ -32,6 +32,8 @@ class Caller(NamedTuple):
     client_host: str = ""
     """As Kafka prints an address: ``/127.0.0.1``."""
     api_version: int = 0
+    may_describe: Callable[[str], bool] | None = None
+    """Whether this caller may know of a topic by that name; None where there is no authorizer."""
 
 
 Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"

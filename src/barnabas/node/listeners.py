@@ -26,6 +26,7 @@ from barnabas.security.scram import ScramCredential
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.metering import RequestMeter
 from barnabas.wire.server import RequestServer, ServerLimits
 
 FeatureSource = Callable[[], Features]
@@ -99,6 +100,11 @@ class Listeners:
     def on_disconnect(self, callback: Callable[[int], None]) -> None:
         """Tell `callback` the id of each connection that ends."""
         self._disconnected.append(callback)
+
+    def measure(self, specs: Iterable[ListenerSpec], meter: RequestMeter | None) -> None:
+        """Charge the requests that come to `specs`; None ends that."""
+        for spec in specs:
+            self.servers[spec.name].meter = meter
 
     def hold(self, specs: Iterable[ListenerSpec]) -> None:
         """Let connections to `specs` come, but serve none before `serve`."""

@@ -41,6 +41,8 @@ from barnabas.security.authorization.access_rules import guard
 from barnabas.security.authorization.broker_access import BROKER_RULES
 from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.security.node_security import NodeSecurity
+from barnabas.security.quotas.client_meter import ClientMeter, ToldMeter
+from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint
@@ -149,6 +151,7 @@ class Node:
         )
         self.controller = self.metadata.controller = controller
         self.listeners.on_disconnect(controller.on_connection_closed)
+        self.listeners.measure(config.controller_listeners, ToldMeter())
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
             self.listeners.add_sasl(table)
@@ -173,6 +176,7 @@ class Node:
             controller_endpoint=lambda: self.quorum.leader_endpoint,
         )
         self.broker = broker
+        broker.quotas.on_change = partial(self._measure, broker.quotas)
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
         # As in Kafka: who comes before the broker is in the cluster waits, instead of learning of
@@ -184,6 +188,11 @@ class Node:
             self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
+
+    def _measure(self, quotas: ClientQuotas) -> None:
+        """Charge clients while there are quotas; with none, listeners ask nothing."""
+        meter = ClientMeter(quotas) if quotas.active else None
+        self.listeners.measure(self.config.broker_listeners, meter)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
         """As the metadata have it; a controller alone has its own image."""

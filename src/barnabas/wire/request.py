@@ -34,8 +34,9 @@ class Parked:
         self.done = False
 
     def amend(self, change: Callable[[Message], Message]) -> None:
-        """Before `attach`: what goes out is `change` of the response."""
-        self._change = change
+        """Before `attach`: what goes out is `change` of the response, after earlier changes."""
+        earlier = self._change
+        self._change = change if earlier is None else lambda response: change(earlier(response))
 
     def complete(self, response: Message | None) -> bool:
         """Answer. False where it was answered before or its connection is gone."""

@@ -44,10 +44,11 @@ from barnabas.wire.dispatch import (
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.frames import SIZE, FrameReader
+from barnabas.wire.metering import Charge, RequestMeter
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.schema import Message
 
-NOBODY = Endpoint("", 0)
+NO_PEER = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
 API_VERSIONS, FETCH = int(ApiKey.API_VERSIONS), int(ApiKey.FETCH)
 FETCH_KEY = FETCH.to_bytes(2, "big")
@@ -151,6 +152,8 @@ class RequestServer:
         self.authenticator = authenticator
         self.authorize = authorize
         self.on_disconnect = on_disconnect
+        self.meter: RequestMeter | None = None
+        """Charges requests; None while there are no quotas."""
         self.connections: dict[int, ServerConnection] = {}
         self.requests = 0
         self._ids = connection_ids if connection_ids is not None else itertools.count(1)
@@ -249,11 +252,17 @@ class RequestServer:
 class _Turn:
     """One request's place in the order of responses."""
 
-    __slots__ = ("_connection", "_ctx", "_entry", "_request", "done", "parked", "parts")
+    __slots__ = ("_connection", "_ctx", "_entry", "_request", "charge", "done", "parked", "parts")
 
     def __init__(
-        self, connection: ServerConnection, entry: ApiEntry, request: Message, ctx: RequestContext
+        self,
+        connection: ServerConnection,
+        entry: ApiEntry,
+        request: Message,
+        ctx: RequestContext,
+        charge: Charge | None = None,
     ) -> None:
+        self.charge = charge
         self._connection = connection
         self._entry = entry
         self._request = request
@@ -284,7 +293,7 @@ class ServerConnection:
         self.id = connection_id
         self.server = server
         self._limits = server.limits
-        self.peer = NOBODY
+        self.peer = NO_PEER
         self.last_active_ms = self.connected_at_ms = 0.0
         self.software = ""
         self._connection: Connection | None = None
@@ -306,6 +315,8 @@ class ServerConnection:
         and all of it would be held until the first has its turn."""
         self._held = False
         """Whether a request is being worked on that nothing may overtake."""
+        self._muted_until_ms: float | None = None
+        """The client has used more than its quota: nothing is served or read before."""
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
@@ -326,7 +337,7 @@ class ServerConnection:
     @property
     def waits_for_handler(self) -> bool:
         """Whether it is this node that owes something."""
-        return any(not turn.done for turn in self._turns)
+        return self._muted_until_ms is not None or any(not turn.done for turn in self._turns)
 
     # -- ports.Receiver --------------------------------------------------------------------------
 
@@ -424,7 +435,7 @@ class ServerConnection:
 
     def _is_full(self) -> bool:
         bounds, connection = self._limits, self._connection
-        if len(self._turns) >= bounds.in_flight_max:
+        if len(self._turns) >= bounds.in_flight_max or self._muted_until_ms is not None:
             return True
         if connection is None:
             return False
@@ -438,12 +449,12 @@ class ServerConnection:
         if not self._paused:
             self._paused = True
             self._connection.pause_reading()
-        if len(self._turns) < self._limits.in_flight_max:
+        if len(self._turns) < self._limits.in_flight_max and self._muted_until_ms is None:
             self.server.stall(self)  # only the network can end this, and it does not tell
 
     def continue_reading(self) -> None:
         """Serve what was put off, as far as the limits allow, and read on."""
-        if not self._paused or self._connection is None:
+        if not self._paused or self._connection is None or self._muted_until_ms is not None:
             return
         was_corked, self._corked = self._corked, True
         try:
@@ -478,6 +489,8 @@ class ServerConnection:
         ctx = self._context(header)
         server = self.server
         server.requests += 1
+        meter = server.meter
+        charge = None if meter is None else Charge(meter, ctx, request, len(frame), server.now_ms)
         try:
             if server.authorize is allow_all or server.authorize(ctx, entry.api):
                 result = call(entry, request, ctx, server.on_fault)
@@ -487,8 +500,10 @@ class ServerConnection:
         except NoAnswerError as error:
             self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
             return
+        if charge is not None:
+            charge.handled()
         if isinstance(result, Parked):
-            turn = _Turn(self, entry, request, ctx)
+            turn = _Turn(self, entry, request, ctx, charge)
             turn.parked = result
             self._turns.append(turn)
             if header.api_key == FETCH:
@@ -498,11 +513,34 @@ class ServerConnection:
                 self._held = result.holds
                 result.watch(self._on_released, turn.fail)
         elif self._turns:
-            turn = _Turn(self, entry, request, ctx)
+            turn = _Turn(self, entry, request, ctx, charge)
             self._turns.append(turn)
             self.answer(turn, entry, request, ctx, result)
         else:
+            if charge is not None:
+                self._settle(charge, result)
             self._send_now(entry, request, ctx, result)
+
+    def _settle(self, charge: Charge, response: Message | None) -> None:
+        """Charge a request that is being answered; a client that used too much is not read for a while."""
+        wait_ms = charge.settle(response)
+        if wait_ms <= 0 or self._connection is None:
+            return
+        until_ms = self.server.now_ms() + wait_ms
+        was_muted = self._muted_until_ms is not None
+        self._muted_until_ms = max(self._muted_until_ms or 0.0, until_ms)
+        if not was_muted:
+            self._pause()
+            self.server.ports.wakeups.call_at(until_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        if self._connection is None or self._muted_until_ms is None:
+            return
+        if self.server.now_ms() < self._muted_until_ms:
+            self.server.ports.wakeups.call_at(self._muted_until_ms, self._unmute)
+            return
+        self._muted_until_ms = None
+        self.continue_reading()
 
     def _serve_token(self, stage: TokenStage, frame: memoryview) -> None:
         answer = stage.on_raw_token(bytes(frame))
@@ -607,6 +645,8 @@ class ServerConnection:
         """The response of a request that has its turn; sends all whose turn has come."""
         if self._connection is None:
             return
+        if turn.charge is not None:
+            self._settle(turn.charge, response)
         if response is not None:
             turn.parts = encode_or_error(entry, request, response, ctx, self.server.on_fault)
             if turn.parts is None:

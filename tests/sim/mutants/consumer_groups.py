@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.group import machine, offsets
 from barnabas.group.classic_group import ClassicGroup
-from barnabas.group.consumer import change, deadlines
+from barnabas.group.consumer import change, deadlines, replay
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import downgrade
 from barnabas.group.group_table import GroupTimer
@@ -19,7 +19,7 @@ def partition_given_twice() -> list[Patch]:
     honest = vars(change)["next_assignment"]
 
     def takes_all_for_free(member: Any, on: Any) -> Any:
-        return honest(member, replace(on, is_owned=lambda topic_id, partition: False))
+        return honest(member, replace(on, owned_among=lambda topic_id, partitions: ()))
 
     return [(change, "next_assignment", takes_all_for_free)]
 
@@ -56,8 +56,8 @@ def coordinator_forgets_owners() -> list[Patch]:
     honest = vars(machine)["begin_timers"]
 
     def forgets(table: Any, group: Any, at: Any) -> None:
-        for place, _ in group.owners.items():
-            group.owners.remove(place)
+        for _, member in group.members.items():
+            group.owners.change((member.assigned, member.revoking), ())
         honest(table, group, at)
 
     return [(machine, "begin_timers", forgets)]
@@ -73,7 +73,12 @@ def silent_member_stays() -> list[Patch]:
 
 
 def partition_not_released() -> list[Patch]:
-    return [(ConsumerGroup, "_release", lambda self, member: None)]
+    honest = ConsumerGroup._own
+
+    def keeps(self: Any, old: Any, new: Any) -> None:
+        honest(self, None, new)
+
+    return [(ConsumerGroup, "_own", keeps)]
 
 
 def assignment_ahead() -> list[Patch]:
@@ -83,6 +88,19 @@ def assignment_ahead() -> list[Patch]:
         return honest(group, targets, epoch + 1, wall_ms)
 
     return [(change, "target_records", of_the_next)]
+
+
+def ownership_half_remembered() -> list[Patch]:
+    """The member was given all of them and reads on; the coordinator's state lacks the first."""
+    honest = vars(replay)["_assigned"]
+
+    def forgets(parts: Any, member_epoch: int) -> Any:
+        assigned = honest(parts, member_epoch)
+        for partitions in assigned.values():
+            partitions.pop(0, None)
+        return assigned
+
+    return [(replay, "_assigned", forgets)]
 
 
 MUTANTS = (
@@ -101,4 +119,6 @@ MUTANTS = (
     Mutant("partition-not-released", "what a member gave up stays its own", partition_not_released),
     Mutant("assignment-ahead", "the target assignment claims the epoch after the group's",
            assignment_ahead),
+    Mutant("ownership-half-remembered", "a coordinator forgets that a member owns the first partition",
+           ownership_half_remembered),
 )  # fmt: skip

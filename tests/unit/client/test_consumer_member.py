@@ -6,9 +6,16 @@ import pytest
 
 from barnabas.client.client import Client
 from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
-from barnabas.client.consumers.group_member import CLASSIC, CONSUMER, GroupMemberSettings
+from barnabas.client.consumers.group_member import (
+    CLASSIC,
+    CONSUMER,
+    GroupMemberSettings,
+    Subscription,
+    TopicPattern,
+)
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode
 from tests.unit.broker.world import Cluster
 
 PARTITIONS = 4
@@ -20,7 +27,12 @@ class Group:
         self.made = 0
         self.given_up: list[list[int]] = []
 
-    def join(self, protocol: str = CONSUMER, instance: str | None = None) -> Consumer:
+    def join(
+        self,
+        protocol: str = CONSUMER,
+        instance: str | None = None,
+        to: Subscription = ("t",),
+    ) -> Consumer:
         self.made += 1
         client: Client = self.cluster.sim.client(f"c{self.made}")
         settings = GroupMemberSettings(
@@ -32,7 +44,7 @@ class Group:
             ConsumerSettings(auto_offset_reset="earliest", group=settings),
             on_revoked=lambda parts: self.given_up.append([tp.partition for tp in parts]),
         )
-        consumer.subscribe(["t"])
+        consumer.subscribe(to)
         return consumer
 
     def until_held(self, *consumers: Consumer) -> None:
@@ -115,3 +127,31 @@ def test_a_member_at_its_epoch_commits(group: Group) -> None:
         for shard in group.cluster.broker(node).groups.shards.values()
     ]
     assert [known.offset for known in read if known is not None] == [7]
+
+
+@pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER])
+def test_a_pattern_subscribes_to_what_matches_now_and_later(group: Group, protocol: str) -> None:
+    cluster = group.cluster
+    cluster.create_topic("orders-eu", 2, 3)
+    consumer = group.join(protocol, to=TopicPattern("orders-.*"))
+    consumer._client.cluster.max_age_ms = 2_000.0
+
+    def has(*topics: str) -> bool:
+        return {tp.topic for tp in consumer.assignment} == {*topics}
+
+    cluster.until(lambda: has("orders-eu"), 60_000)
+    cluster.create_topic("orders-us", 2, 3)
+    cluster.until(lambda: has("orders-eu", "orders-us"), 60_000)
+    consumer.subscribe(["t"])
+    cluster.until(lambda: has("t"), 60_000)
+    consumer.subscribe(TopicPattern("orders-us|t"))
+    cluster.until(lambda: has("orders-us", "t"), 60_000)
+
+
+def test_a_pattern_that_is_no_expression_is_refused(group: Group) -> None:
+    with pytest.raises(ValueError, match="no regular expression"):
+        group.join(CLASSIC, to=TopicPattern("("))
+    consumer = group.join(CONSUMER, to=TopicPattern("("))
+    group.cluster.until(lambda: consumer.failure is not None, 10_000)
+    assert consumer.failure is not None
+    assert consumer.failure.code == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.group.consumer.assignors import ASSIGNORS
+from barnabas.group.consumer.assignors import ASSIGNORS, finish
 from barnabas.group.consumer.assignors.spec import GroupSpec, Targets
 from barnabas.types import Uuid
 from tests.effort import examples
@@ -18,6 +19,10 @@ SUBSCRIPTIONS = st.dictionaries(
     st.sampled_from("mnopqr"), st.frozensets(st.sampled_from([A, B, C]), min_size=1), min_size=1
 )
 COUNTS = st.fixed_dictionaries({topic: st.integers(0, 7) for topic in (A, B, C)})
+
+
+def assigned(name: str, spec: GroupSpec) -> Targets:
+    return finish(ASSIGNORS[name](spec))
 
 
 def loads(targets: Targets) -> dict[str, int]:
@@ -49,7 +54,7 @@ def test_every_partition_goes_to_one_subscriber(
     before: dict[Uuid, int],
     after: dict[Uuid, int],
 ) -> None:
-    assign = ASSIGNORS[name]
+    assign = partial(assigned, name)
     spec = GroupSpec(dict(sorted(first.items())), {}, before)
     targets = assign(spec)
     check(spec, targets)
@@ -64,7 +69,7 @@ def test_every_partition_goes_to_one_subscriber(
 def test_uniform_shares_cannot_be_made_more_equal(
     first: dict[str, frozenset[Uuid]], then: dict[str, frozenset[Uuid]], counts: dict[Uuid, int]
 ) -> None:
-    uniform = ASSIGNORS["uniform"]
+    uniform = partial(assigned, "uniform")
     targets = uniform(GroupSpec(first, {}, counts))
     targets = uniform(GroupSpec(then, targets, counts))
     load = loads(targets)
@@ -78,9 +83,9 @@ def test_uniform_shares_cannot_be_made_more_equal(
 def test_uniform_moves_only_what_a_new_member_needs() -> None:
     topics = frozenset({A, B})
     counts = {A: 6, B: 6}
-    before = ASSIGNORS["uniform"](GroupSpec({"m": topics, "n": topics}, {}, counts))
+    before = assigned("uniform", GroupSpec({"m": topics, "n": topics}, {}, counts))
     three = GroupSpec({"a": topics, "m": topics, "n": topics}, before, counts)
-    after = ASSIGNORS["uniform"](three)
+    after = assigned("uniform", three)
     assert sorted(loads(after).values()) == [4, 4, 4]
     for member in ("m", "n"):
         assert all(after[member][t] <= before[member][t] for t in after[member])
@@ -88,6 +93,6 @@ def test_uniform_moves_only_what_a_new_member_needs() -> None:
 
 def test_range_gives_equal_numbers_of_topics_that_are_partitioned_alike() -> None:
     topics = frozenset({A, B})
-    targets = ASSIGNORS["range"](GroupSpec({"m": topics, "n": topics}, {}, {A: 5, B: 5}))
+    targets = assigned("range", GroupSpec({"m": topics, "n": topics}, {}, {A: 5, B: 5}))
     assert targets["m"][A] == targets["m"][B] == frozenset({0, 1, 2})
     assert targets["n"][A] == targets["n"][B] == frozenset({3, 4})

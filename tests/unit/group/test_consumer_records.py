@@ -97,7 +97,7 @@ def replayed(*decided: GroupRecord) -> ConsumerGroup:
 def test_a_member_is_read_back_as_it_was_written() -> None:
     group = replayed(records.member_record("g", MEMBER), records.current_record("g", MEMBER))
     assert group.members.get("m") == MEMBER
-    assert dict(group.owners.items()) == {(T, 0): 5, (T, 2): 5, (T, 1): 5}
+    assert list(group.owners) == [(T, 0), (T, 1), (T, 2)]
     classic = replayed(records.member_record("g", CLASSIC)).members.get("m")
     assert classic == CLASSIC
 
@@ -109,7 +109,7 @@ def test_tombstones_take_away_all_that_a_member_was() -> None:
         records.current_record("g", MEMBER),
         *records.member_tombstones("g", "m"),
     )
-    assert not group.members.items() and not group.targets.items() and not group.owners.items()
+    assert not group.members.items() and not group.targets.items() and not len(group.owners)
     assert not group.topics and not group.subscribed_regexes()
 
 

@@ -26,11 +26,13 @@ from barnabas.broker.handlers import (
     sync_group,
 )
 from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.record.batch import iterate
 from barnabas.record.decode import Record, records_of
+from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -68,6 +70,8 @@ class FakeWakeup:
 
 class FakePorts:
     """Clock, wake-ups, chance and log lines; the other ports are not used here."""
+
+    bounds = NodeBounds()
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -198,6 +202,7 @@ class World:
         self.image.features["group.version"] = 1
         self.groups = GroupCoordinators(config, self.ports, lambda: partitions, self)  # type: ignore[arg-type]
         self.topics_made = 0
+        self.authorizer: Authorizer | None = None
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.held = False
         self.epoch = 0

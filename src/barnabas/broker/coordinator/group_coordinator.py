@@ -10,6 +10,7 @@ Source: Kafka's ``GroupCoordinatorService``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Operation
@@ -20,6 +21,8 @@ from barnabas.group.outcome import Caller, Outcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
+from barnabas.security.authorization import acls
+from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Parked, RequestContext
@@ -102,11 +105,24 @@ class GroupRole(Protocol):
     def groups(self) -> GroupCoordinators: ...
     @property
     def image(self) -> MetadataImage: ...
+    @property
+    def authorizer(self) -> Authorizer | None: ...
 
 
-def caller_of(ctx: RequestContext) -> Caller:
-    """Who asks, as a group remembers its members."""
-    return Caller(ctx.client_id or "", f"/{ctx.peer.host}", ctx.api_version)
+def caller_of(ctx: RequestContext, role: GroupRole) -> Caller:
+    """Who asks, as a group remembers its members, and which topics it may know of."""
+    authorizer = role.authorizer
+    may_describe = None
+    if authorizer is not None:
+        may_describe = partial(_may_describe, authorizer, ctx)
+    return Caller(ctx.client_id or "", f"/{ctx.peer.host}", ctx.api_version, may_describe)
+
+
+def _may_describe(authorizer: Authorizer, ctx: RequestContext, topic: str) -> bool:
+    """A topic that a regular expression matches by chance is no attempt to see it: no denial is logged."""
+    return authorizer.may(
+        ctx, acls.Operation.DESCRIBE, acls.AclResourceType.TOPIC, topic, audited=False
+    )
 
 
 def check_group_id(group_id: str) -> ErrorCode:

@@ -48,7 +48,7 @@ def handle(
         check_request(request, ctx.api_version, role.groups.settings.assignor_names())
     except KafkaError as error:
         return error_response(request, error.code, error.message)
-    caller = caller_of(ctx)
+    caller = caller_of(ctx, role)
 
     def beat(machine: GroupMachine, at: Instant) -> Outcome:
         return machine.consumer_heartbeat(request, caller, at)

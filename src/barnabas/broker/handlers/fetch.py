@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.security.authorization.topic_reader import TopicReader
+from barnabas.security.quotas.client_meter import is_follower
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import (
@@ -50,6 +51,11 @@ API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
 
 
 def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:
+    quotas = broker.quotas
+    if quotas.active and not is_follower(request):
+        bytes_max = quotas.fetch_bytes_max(ctx.principal, ctx.client_id)
+        if bytes_max is not None:
+            request.max_bytes = min(request.max_bytes, int(bytes_max))
     authorizer = broker.authorizer
     if authorizer is None:
         return broker.fetches.fetch(request, ctx.api_version, ctx.listener)

@@ -63,7 +63,7 @@ def handle(
         retention_time_ms=request.retention_time_ms,
         topics=accepted,
     )
-    caller = caller_of(ctx)
+    caller = caller_of(ctx, role)
 
     def commit(machine: GroupMachine, at: Instant) -> Outcome:
         return machine.commit_offsets(wanted, caller, at)

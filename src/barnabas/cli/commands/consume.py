@@ -11,8 +11,10 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster
 from barnabas.cli.failure import Failure
+from barnabas.client.consumers.classic_protocol_member import check_pattern, matched_topics
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
+from barnabas.client.consumers.group_member import TopicPattern
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.records import ConsumerRecord
 from barnabas.host.client import BlockingConsumer, Connected
@@ -22,7 +24,10 @@ POLL_MS = 200.0
 
 
 def command(
-    topics: list[str] = typer.Argument(..., metavar="TOPIC..."),
+    topics: list[str] = typer.Argument(None, metavar="TOPIC...", show_default=False),
+    include: str | None = typer.Option(
+        None, "--include", help="All topics whose whole name this regular expression matches."
+    ),
     group: str | None = typer.Option(None, "--group", "-g", help="Share the work and commit."),
     from_beginning: bool = typer.Option(False, "--from-beginning", "-f"),
     partition: list[int] = typer.Option([], "--partition", "-p", help="Only these."),
@@ -41,21 +46,35 @@ def command(
     """Print values; with --json every record whole, one JSON object per line."""
     if group and (partition or offset is not None):
         raise Failure("a group chooses partitions and offsets itself", USAGE)
+    if bool(topics) == (include is not None):
+        raise Failure("name topics, or --include with a regular expression", USAGE)
     reset = "earliest" if from_beginning or exit_at_end else "latest"
     settings = ConsumerSettings(
         auto_offset_reset=reset, fetch=FetchSettings(read_committed=read_committed)
     )
     with cluster(bootstrap, data) as connected:
         consumer = connected.consumer(group, settings)
+        pattern = None if include is None else TopicPattern(include)
+        if pattern is not None:
+            topics = _matched(connected, pattern)
         # A group may wait for topics that do not exist yet.
         partitions = chosen(connected, topics, partition) if exit_at_end or not group else []
         ends = ends_of(connected, partitions) if exit_at_end else {}
         if group:
-            consumer.inner.subscribe(topics)
+            consumer.inner.subscribe(topics if pattern is None else pattern)
         else:
             begin = offset if offset is not None else EARLIEST if reset == "earliest" else LATEST
             consumer.inner.assign(dict.fromkeys(partitions, begin))
         pump(connected, consumer, ends, max_records, timeout_s, as_json, show_keys, bool(group))
+
+
+def _matched(connected: Connected, pattern: TopicPattern) -> list[str]:
+    """Topics that exist now; later ones are for groups."""
+    try:
+        check_pattern(pattern)
+    except ValueError as fault:
+        raise Failure(str(fault), USAGE) from fault
+    return matched_topics(pattern, {topic.name: topic for topic in connected.topics()})
 
 
 def chosen(connected: Connected, topics: list[str], only: list[int]) -> list[TopicPartition]:

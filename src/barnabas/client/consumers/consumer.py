@@ -13,12 +13,13 @@ Kafka's ``KafkaConsumer``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from barnabas.client import offsets
 from barnabas.client.client import Client
+from barnabas.client.consumers.classic_protocol_member import ClassicProtocolMember
 from barnabas.client.consumers.consumer_positions import (
     ConsumerPosition,
     check_positions,
@@ -32,7 +33,12 @@ from barnabas.client.consumers.fetch_requests import (
     FetchSettings,
     ask_leader,
 )
-from barnabas.client.consumers.group_member import CONSUMER, GroupMember, GroupMemberSettings
+from barnabas.client.consumers.group_member import (
+    CONSUMER,
+    GroupMember,
+    GroupMemberSettings,
+    Subscription,
+)
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
 from barnabas.client.records import ConsumerRecord
@@ -86,7 +92,7 @@ class Consumer:
         self._on_data = on_data
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._member: GroupMember | ConsumerProtocolMember | None = None
+        self._member: GroupMember | None = None
         self._reading: dict[TopicPartition, ConsumerPosition] = {}
         self._asked: set[int] = set()
         self._turn = 0
@@ -109,23 +115,24 @@ class Consumer:
             if offset is not None:
                 self.seek(tp, offset)
 
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Join the group for `topics`; for these instead, where it is a member already."""
+    def subscribe(self, to: Subscription) -> None:
+        """Join the group for these topics, or for those that a `TopicPattern` matches; for these instead,
+        where it is a member already."""
         if self._group_id is None:
             raise ValueError("a consumer without a group cannot subscribe")
         if self._member is not None and self._member.failure is None:
-            self._member.subscribe(topics)
+            self._member.subscribe(to)
             return
         if self.settings.group.protocol == CONSUMER:
             self._member = ConsumerProtocolMember(
-                self._client, self._group_id, topics, self.settings.group,
+                self._client, self._group_id, to, self.settings.group,
                 on_assigned=partial(self._assigned, beside=True), on_revoked=self._revoked,
                 on_failed=self._fail,
                 purpose=f"group of {self._purpose}",
             )  # fmt: skip
         else:
-            self._member = GroupMember(
-                self._client, self._group_id, topics, self.settings.group,
+            self._member = ClassicProtocolMember(
+                self._client, self._group_id, to, self.settings.group,
                 on_assigned=self._assigned, on_revoked=self._revoked, on_failed=self._fail,
                 purpose=f"group of {self._purpose}",
             )  # fmt: skip

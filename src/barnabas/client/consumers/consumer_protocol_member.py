@@ -1,4 +1,4 @@
-"""Membership in a consumer group whose coordinator assigns: heartbeats only (KIP-848). Sans-IO.
+"""A member of a group by the consumer protocol: heartbeats, and the coordinator assigns (KIP-848). Sans-IO.
 
 The member sends its subscription and the partitions it owns, and receives its assignment. It gives up
 revoked partitions (`on_revoked`) and reports that at once; `on_assigned` brings the new ones, in addition to
@@ -12,12 +12,16 @@ KIP-848; ``ConsumerMembershipManager`` of Apache Kafka's clients 4.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
-from barnabas.client.consumers.group_member import RETRY_MS, GroupMemberSettings
+from barnabas.client.consumers.group_member import (
+    RETRY_MS,
+    GroupMember,
+    GroupMemberSettings,
+    Subscription,
+    TopicPattern,
+)
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.tasks import Cancelled, Task, TaskOutcome
 from barnabas.client.offsets import GroupIdentity
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -28,6 +32,7 @@ from barnabas.wire.messages.consumer_group_heartbeat_request import (
 from barnabas.wire.messages.consumer_group_heartbeat_response import (
     ConsumerGroupHeartbeatResponse,
 )
+from barnabas.wire.schema import Message
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 FORGOTTEN = (
@@ -39,14 +44,14 @@ PASSING = (ErrorCode.UNRELEASED_INSTANCE_ID,)
 """A static member whose predecessor has not left yet: its session ends by itself."""
 
 
-class ConsumerProtocolMember:
-    """One member of `group_id`, subscribed to `topics`."""
+class ConsumerProtocolMember(GroupMember):
+    """One member of `group_id`, subscribed to topics."""
 
     def __init__(
         self,
         client: Client,
         group_id: str,
-        topics: Sequence[str],
+        to: Subscription,
         settings: GroupMemberSettings,
         *,
         on_assigned: Callable[[list[TopicPartition]], None],
@@ -54,21 +59,15 @@ class ConsumerProtocolMember:
         on_failed: Callable[[KafkaError], None] = lambda error: None,
         purpose: str = "",
     ) -> None:
-        self.identity = GroupIdentity(
+        identity = GroupIdentity(
             group_id, member_id=_new_id(client), instance_id=settings.instance_id
         )
-        self.is_stable = False
-        """Whether it has all that the coordinator told it of."""
-        self.failure: KafkaError | None = None
-        """Why it is no member any more, where the group refused it for good."""
-        self._client = client
-        self._topics = list(topics)
-        self._said: list[str] | None = None
-        """The topics that the coordinator knows of."""
-        self._settings = settings
+        super().__init__(client, identity, settings, on_failed, purpose)
+        self._subscription = _copy(to)
+        self._said: Subscription | None = None
+        """The subscription that the coordinator knows of."""
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._on_failed = on_failed
         self._epoch = JOINS
         self._owned: list[TopicPartition] = []
         self._assigned: dict[Uuid, list[int]] = {}
@@ -76,57 +75,31 @@ class ConsumerProtocolMember:
         self._told: list[TopicPartition] | None = None
         """The owned partitions that the member last reported to the coordinator."""
         self._interval_ms = settings.heartbeat_interval_ms
-        self._left = False
-        self._task: Task[None] | None = None
-        self._purpose = purpose or f"group {group_id}"
 
     def __repr__(self) -> str:
         return f"ConsumerProtocolMember({self.identity} owned={len(self._owned)})"
 
-    def start(self) -> None:
-        self._task = self._client.tasks.start(self._live())
-
-    def subscribe(self, topics: Sequence[str]) -> None:
+    def subscribe(self, to: Subscription) -> None:
         """To these, instead: the coordinator learns of it with the next heartbeat."""
-        self._topics = list(topics)
+        self._subscription = _copy(to)
 
-    async def leave(self) -> None:
-        """Give up the partitions and say so; a static member says that it will return."""
-        self._left = True
-        if self._task is not None:
-            self._task.cancel()
-        try:
-            self._give_up(self._owned)
-        finally:
-            await self._say_goodbye()
-
-    async def _say_goodbye(self) -> None:
+    def _farewell(self) -> Message | None:
+        """A static member says that it will return."""
         if self._epoch <= JOINS:
-            return
+            return None
         static = self.identity.instance_id is not None
-        request = ConsumerGroupHeartbeatRequest(
+        return ConsumerGroupHeartbeatRequest(
             group_id=self.identity.group_id,
             member_id=self.identity.member_id,
             member_epoch=LEAVES_FOR_A_WHILE if static else LEAVES,
             instance_id=self.identity.instance_id,
         )
-        try:
-            await self._ask(request)
-        except (ChannelError, KafkaError) as error:
-            self._log("group.leave_failed", error, "warning")  # its session ends by itself
 
     # -- the life --------------------------------------------------------------------------------
 
-    async def _live(self) -> None:
-        try:
-            while not self._left and self.failure is None:
-                await self._step()
-        except Cancelled:
-            raise
-        except Exception as fault:  # noqa: BLE001 - a callback's: others get its partitions soon
-            self._client.tasks.on_lost(fault)
-            why = f"its member ended with {fault!r}"
-            self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why))
+    async def _stay(self) -> None:
+        while not self._left and self.failure is None:
+            await self._step()
 
     async def _step(self) -> None:
         """One heartbeat, and what follows from it."""
@@ -185,12 +158,13 @@ class ConsumerProtocolMember:
         """Of the topics that it was given; one that is unknown is looked for with the next heartbeat."""
         if all(topic_id in self._names for topic_id in self._assigned):
             return
-        cluster = self._client.cluster
+        cluster, to = self._client.cluster, self._subscription
+        by_pattern = isinstance(to, TopicPattern)
         try:
-            await cluster.refresh(self._topics)
+            await cluster.refresh(() if by_pattern else to, every=by_pattern)
         except ChannelError as error:
             self._log("group.no_metadata", error)
-        for name in self._topics:
+        for name in cluster.topics if by_pattern else to:
             known = cluster.topics.get(name)
             if known is not None:
                 self._names[known.topic_id] = name
@@ -208,9 +182,13 @@ class ConsumerProtocolMember:
             request.rebalance_timeout_ms = self._settings.rebalance_timeout_ms
             request.server_assignor = self._settings.remote_assignor
             request.rack_id = self._settings.rack_id
-        if full or self._said != self._topics:
-            request.subscribed_topic_names = sorted(self._topics)
-            self._said = self._topics
+        to = self._subscription
+        if full or self._said != to:
+            names, regex = ([], to.regex) if isinstance(to, TopicPattern) else (sorted(to), "")
+            request.subscribed_topic_names = names
+            if regex or isinstance(self._said, TopicPattern):
+                request.subscribed_topic_regex = regex
+            self._said = to
         if full or self._told != self._owned:
             request.topic_partitions = self._owned_parts()
             self._told = list(self._owned)
@@ -241,15 +219,12 @@ class ConsumerProtocolMember:
         else:
             self._fail(error)
 
+    def _give_up_all(self) -> None:
+        self._give_up(self._owned)
+
     def _fail(self, error: KafkaError) -> None:
-        """It is a member no longer, for good."""
-        try:
-            self._become(JOINS)
-            self._give_up(self._owned)
-        finally:
-            self.failure = error
-            self._log("group.refused", error, "error")
-            self._on_failed(error)
+        self._become(JOINS)
+        super()._fail(error)
 
     def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
         gone = list(partitions)
@@ -262,17 +237,9 @@ class ConsumerProtocolMember:
         self._epoch = epoch
         self.identity = self.identity._replace(generation=epoch if epoch > JOINS else -1)
 
-    async def _ask(self, request: Any) -> Any:
-        endpoint = await self._client.coordinator(GROUP, self.identity.group_id)
-        outcome: TaskOutcome[Any] = TaskOutcome()
-        timeout_ms = float(self._settings.session_timeout_ms)
-        self._client.channels.send(
-            endpoint, request, outcome.settle, timeout_ms=timeout_ms, purpose=self._purpose
-        )
-        return await outcome
 
-    def _log(self, event: str, error: Exception, level: str = "debug") -> None:
-        self._client.ports.log(level, event, group=self.identity.group_id, error=str(error))
+def _copy(to: Subscription) -> Subscription:
+    return to if isinstance(to, TopicPattern) else list(to)
 
 
 def _new_id(client: Client) -> str:

@@ -19,21 +19,21 @@ kafka.metrics.polling.interval.secs | int | 10 | 1.. | read-only | low
 telemetry.max.bytes | int | 1048576 | 1.. | read-only | low
     The largest push of a client's metrics, before and after decompression (KIP-714).
 quota.window.num | int | 11 | 1.. | read-only | low
-    Accepted for Kafka's sake: there are no client quotas yet.
+    Accepted for Kafka's sake: unused quota is kept for one window, so that a rate is exact over seconds.
 replication.quota.window.num | int | 11 | 1.. | read-only | low
     Accepted for Kafka's sake: a throttle's window is one second here.
 alter.log.dirs.replication.quota.window.num | int | 11 | 1.. | read-only | low
     Accepted for Kafka's sake: a throttle's window is one second here.
 controller.quota.window.num | int | 11 | 1.. | read-only | low
-    Accepted for Kafka's sake: there are no client quotas yet.
+    For how many windows an unused quota of controller mutations is kept.
 quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    Accepted for Kafka's sake: there are no client quotas yet.
+    For how long an unused client quota (bytes, request time) is kept.
 replication.quota.window.size.seconds | int | 1 | 1.. | read-only | low
     Accepted for Kafka's sake: a throttle's window is one second here.
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | 1.. | read-only | low
     Accepted for Kafka's sake: a throttle's window is one second here.
 controller.quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    Accepted for Kafka's sake: there are no client quotas yet.
+    The size of such a window.
 client.quota.callback.class | class | null | any | read-only | low
     Plug-in that decides client quotas; none are supported.
 """

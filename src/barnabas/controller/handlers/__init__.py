@@ -7,6 +7,7 @@ from typing import cast
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.handlers import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -51,6 +52,7 @@ FORWARDED = cast(
         create_acls,
         delete_acls,
         alter_user_scram_credentials,
+        alter_client_quotas,
     ),
 )
 """Served to clients through any broker as well, in an Envelope (KIP-590)."""

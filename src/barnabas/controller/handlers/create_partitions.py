@@ -2,13 +2,14 @@
 
 Behaviour: grows topics, each on its own; new partitions are placed or assigned by hand.
 
-Version notes: none that matter here.
+Version notes: 3 may be refused by THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
 from barnabas.wire.messages.create_partitions_response import (
@@ -29,14 +30,20 @@ def error_response(
     )
 
 
+STRICT_SINCE = 3
+"""The version that knows THROTTLING_QUOTA_EXCEEDED."""
 API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "topic", "alter")
 
 
 def handle(
     request: CreatePartitionsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreatePartitionsResponse | Parked:
-    return role.decide(
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
+    answer = role.decide(
         API,
         request,
-        lambda cluster: create_topics.create_partitions(cluster, request, role.placement_rng),
+        lambda cluster: create_topics.create_partitions(
+            cluster, request, role.placement_rng, quota
+        ),
     )
+    return quota.told(answer)

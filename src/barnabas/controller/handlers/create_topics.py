@@ -5,13 +5,15 @@ are created together. `validate_only` answers as if and writes nothing. The answ
 topics are committed.
 
 Version notes: 5 returns configurations, partitions and replication factor (KIP-525); 7 the topic
-id (KIP-516). `num_partitions` and `replication_factor` may be -1 (the default) from version 4 on.
+id (KIP-516). 6 may be refused by THROTTLING_QUOTA_EXCEEDED (KIP-599). `num_partitions` and
+`replication_factor` may be -1 (the default) from version 4 on.
 """
 
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
@@ -33,14 +35,20 @@ def error_response(request: CreateTopicsRequest, code: int, message: str) -> Cre
     )  # fmt: skip
 
 
+STRICT_SINCE = 6
+"""The version that knows THROTTLING_QUOTA_EXCEEDED."""
 API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "create")
 
 
 def handle(
     request: CreateTopicsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreateTopicsResponse | Parked:
-    return role.decide(
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
+    answer = role.decide(
         API,
         request,
-        lambda cluster: create_topics.create_topics(cluster, request, role.placement_rng),
+        lambda cluster: create_topics.create_topics(
+            cluster, request, role.placement_rng, quota=quota
+        ),
     )
+    return quota.told(answer)

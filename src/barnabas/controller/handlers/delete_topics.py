@@ -4,7 +4,8 @@ Behaviour: by name or by id, each topic on its own; what is named more than once
 as a whole where ``delete.topic.enable`` is false (said by INVALID_REQUEST before version 3). Partitions and
 configurations go with the topic's record.
 
-Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
+Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516); 5 may be refused by
+THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.topics.delete_topics import delete_topics
+from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -22,6 +24,8 @@ from barnabas.wire.messages.delete_topics_response import (
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
+STRICT_SINCE = 5
+"""The version that knows THROTTLING_QUOTA_EXCEEDED."""
 DISABLED_SINCE = 3
 """The version that knows TOPIC_DELETION_DISABLED."""
 
@@ -50,6 +54,7 @@ def handle(
             if ctx.api_version < DISABLED_SINCE:
                 code = ErrorCode.INVALID_REQUEST
             raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
-        return delete_topics(cluster, request)
+        return delete_topics(cluster, request, quota)
 
-    return role.decide(API, request, decide)
+    quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
+    return quota.told(role.decide(API, request, decide))

@@ -24,6 +24,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.views.describe_configs import Configuration, created_entries
 from barnabas.ports import Rng
+from barnabas.security.quotas.mutation_quota import UNCOUNTED, MutationQuota
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ONE_UUID, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_partitions_request import (
@@ -82,6 +83,7 @@ def create_topics(
     rng: Rng,
     *,
     may_describe_configs: bool = True,
+    quota: MutationQuota = UNCOUNTED,
 ) -> Decision[CreateTopicsResponse]:
     """One answer per topic, in the order asked. A request for more than 10,000 records is refused
     as a whole (POLICY_VIOLATION)."""
@@ -95,7 +97,7 @@ def create_topics(
             _check_once(asked, wanted.name)
             if taken.get(plain) == wanted.name:
                 del taken[plain]  # decided once more
-            made = _create(cluster, wanted, rng, taken, may_describe_configs)
+            made = _create(cluster, wanted, rng, taken, may_describe_configs, quota)
             taken[plain] = wanted.name
             return made
 
@@ -132,6 +134,7 @@ def _create(
     rng: Rng,
     taken: Mapping[str, str],
     may_describe_configs: bool,
+    quota: MutationQuota,
 ) -> tuple[CreatableTopicResult, Iterator[Message]]:
     """One topic's answer and records. Raises KafkaError."""
     _check_new_name(cluster, wanted.name, taken)
@@ -146,6 +149,7 @@ def _create(
         placement = _placed(cluster, wanted, rng)
         size = (placement.partitions, placement.factor)
         check_new_topic(cluster.policies, wanted.name, overrides, size=size)
+    quota.count(wanted.name, placement.partitions)
     topic_id = new_topic_id(cluster, rng)
     result = CreatableTopicResult(name=wanted.name, topic_id=topic_id, error_message=None)
     if may_describe_configs:
@@ -387,7 +391,10 @@ def partition_record(
 
 
 def create_partitions(
-    cluster: ControllerContext, request: CreatePartitionsRequest, rng: Rng
+    cluster: ControllerContext,
+    request: CreatePartitionsRequest,
+    rng: Rng,
+    quota: MutationQuota = UNCOUNTED,
 ) -> Decision[CreatePartitionsResponse]:
     """One answer per topic, in the order asked."""
     asked = Counter(topic.name for topic in request.topics)
@@ -401,7 +408,8 @@ def create_partitions(
 
         def decide() -> tuple[CreatePartitionsTopicResult, Iterator[Message]]:
             _check_once(asked, wanted.name)
-            return CreatePartitionsTopicResult(name=wanted.name), _grow(cluster, wanted, rng)
+            records = _grow(cluster, wanted, rng, quota)
+            return CreatePartitionsTopicResult(name=wanted.name), records
 
         def refuse(error: KafkaError) -> CreatePartitionsTopicResult:
             return CreatePartitionsTopicResult(
@@ -419,7 +427,9 @@ def create_partitions(
     ).decision()
 
 
-def _grow(cluster: ControllerContext, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator[Message]:
+def _grow(
+    cluster: ControllerContext, wanted: CreatePartitionsTopic, rng: Rng, quota: MutationQuota
+) -> Iterator[Message]:
     topic = cluster.image.topics_by_name.get(wanted.name)
     if topic is None:
         raise KafkaError(
@@ -440,6 +450,7 @@ def _grow(cluster: ControllerContext, wanted: CreatePartitionsTopic, rng: Rng) -
         assignments: Iterable[Assignment] = place_partitions(cluster, additional, factor, rng)
     else:
         assignments = _grown_manually(cluster, wanted, present, additional, factor)
+    quota.count(wanted.name, additional)
     return (
         partition_record(cluster, topic.id, present + i, assignment)
         for i, assignment in enumerate(assignments)

@@ -16,6 +16,7 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.slicing import Steps, in_slices
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.security.quotas.mutation_quota import UNCOUNTED, MutationQuota
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -26,25 +27,28 @@ from barnabas.wire.messages.delete_topics_response import (
 
 
 def delete_topics(
-    cluster: ControllerContext, request: DeleteTopicsRequest
+    cluster: ControllerContext, request: DeleteTopicsRequest, quota: MutationQuota = UNCOUNTED
 ) -> Decision[DeleteTopicsResponse]:
     """One answer for each topic named. Versions before 6 name topics only (`topic_names`)."""
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     results: list[DeletableTopicResult] = []
-    steps = _steps(cluster, asked, results)
-    return in_slices(range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results))
+    steps = _steps(cluster, asked, results, quota)
+    return in_slices(
+        cluster.bounds, range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results)
+    )
 
 
 def _steps(
     cluster: ControllerContext,
     asked: Sequence[DeleteTopicState],
     results: list[DeletableTopicResult],
+    quota: MutationQuota,
 ) -> Steps:
     for state, result in _told_apart(cluster, asked):
         record = None
         if not result.error_code:
             try:
-                record = _delete(cluster, state, result)
+                record = _delete(cluster, state, result, quota)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
         results.append(result)
@@ -90,9 +94,12 @@ def _refuse(result: DeletableTopicResult, why: str) -> None:
 
 
 def _delete(
-    cluster: ControllerContext, state: DeleteTopicState, result: DeletableTopicResult
+    cluster: ControllerContext,
+    state: DeleteTopicState,
+    result: DeletableTopicResult,
+    quota: MutationQuota,
 ) -> RemoveTopicRecord:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
+    """Raises UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, THROTTLING_QUOTA_EXCEEDED."""
     image = cluster.image
     if state.name is not None:
         topic = image.topics_by_name.get(state.name)
@@ -105,4 +112,5 @@ def _delete(
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     result.name, result.topic_id = topic.name, topic.id
+    quota.count(topic.id, len(topic))
     return RemoveTopicRecord(topic_id=topic.id)

@@ -14,10 +14,13 @@ import math
 from collections.abc import Iterable
 
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.consumer.assignors import finish
+from barnabas.group.consumer.assignors.spec import Steps, Targets
 from barnabas.group.consumer.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.group.consumer.current_assignment import Reconciling, next_assignment
 from barnabas.group.consumer.member import ConsumerMember, MemberState, Owned, Target
 from barnabas.group.consumer.records import (
+    assignment_epoch_record,
     current_record,
     epoch_record,
     member_record,
@@ -27,22 +30,36 @@ from barnabas.group.consumer.records import (
 )
 from barnabas.group.consumer.regex import check_regex, matching
 from barnabas.group.consumer.target_assignment import (
-    compute_targets,
+    assignment_of,
     subscribed_ids,
     target_records,
 )
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant
+from barnabas.group.outcome import Caller, Instant
 from barnabas.group.record_codec import GroupRecord
 
 REGEX_REFRESH_MIN_MS = 10_000
 """Topics that come one after the other cost one rebalance per this time."""
 
 
+ASSIGNED_AT_ONCE_MAX = 8_000
+"""Partitions of a target assignment that is computed in the turn that asks for it."""
+
+
 class GroupChange:
     """What one operation decides about one group."""
 
-    __slots__ = ("at", "cluster", "epoch", "group", "records", "regexes", "replaced", "table")
+    __slots__ = (
+        "at",
+        "cluster",
+        "epoch",
+        "group",
+        "metadata_hash",
+        "records",
+        "regexes",
+        "replaced",
+        "table",
+    )
 
     def __init__(
         self, table: GroupTable, group: ConsumerGroup, at: Instant, records: list[GroupRecord]
@@ -54,6 +71,7 @@ class GroupChange:
         self.records = records
         self.cluster: ClusterTopics = table.cluster
         self.epoch = group.epoch
+        self.metadata_hash = group.metadata_hash
         self.regexes: dict[str, ResolvedRegex | None] = {}
         """Resolved, or dropped, by this operation."""
         self.replaced: dict[str, str] = {}
@@ -67,9 +85,9 @@ class GroupChange:
             self.records.append(member_record(self.group.group_id, new))
         return old.topics != new.topics
 
-    def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember) -> bool:
-        """Follow the member's regular expression, and what topics the group's expressions match by now;
-        whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
+    def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember, caller: Caller) -> bool:
+        """Follow the member's regular expression, and what the group's expressions match by now of the topics
+        that `caller` may describe; whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
         group = self.group
         changed = old.regex != new.regex
         if changed:
@@ -82,10 +100,13 @@ class GroupChange:
             subscribed.append(new.regex)
         stale = self._stale(subscribed)
         if stale:
-            names = self.cluster.names()
+            names, may_describe = self.cluster.names(), caller.may_describe
             for regex in stale:
                 known = group.regexes.get(regex)
-                found = ResolvedRegex(matching(regex, names), self.cluster.version, self.at.wall_ms)
+                topics = matching(regex, names)
+                if may_describe is not None:
+                    topics = tuple(filter(may_describe, topics))
+                found = ResolvedRegex(topics, self.cluster.version, self.at.wall_ms)
                 self.regexes[regex] = found
                 self.records.append(regex_record(group.group_id, regex, found))
                 changed = changed or known is None or known.topics != found.topics
@@ -124,7 +145,8 @@ class GroupChange:
             self.records.append(subscription_tombstone(group.group_id))
 
     def bump(self, metadata_hash: int) -> None:
-        self.epoch = self.group.epoch + 1
+        self.epoch += 1
+        self.metadata_hash = metadata_hash
         self.records.append(epoch_record(self.group.group_id, self.epoch, metadata_hash))
 
     def topics_after(self, old: ConsumerMember | None, new: ConsumerMember | None) -> list[str]:
@@ -150,10 +172,32 @@ class GroupChange:
 
     def retarget(self, new: ConsumerMember | None) -> tuple[int, Target]:
         """Epoch of the target assignment and the member's part. A new one is computed where the group
-        has a new epoch, but not sooner than ``consumer.assignment.interval.ms`` after the last."""
+        has a new epoch, but not sooner than ``consumer.assignment.interval.ms`` after the last; a large
+        one is begun, and computed in steps (`large_assignment`)."""
         group = self.group
         if self.epoch <= group.assignment_epoch or self._must_wait():
             return group.assignment_epoch, self.present_target(new)
+        work, steps = self.assignment_steps(new)
+        if work > ASSIGNED_AT_ONCE_MAX:
+            schedule_assignment(self.table, group, self.at, 0)
+            return max(group.assignment_epoch, self._begin_empty()), self.present_target(new)
+        targets = finish(steps)
+        self.write_targets(targets)
+        return self.epoch, targets[new.member_id] if new is not None else {}
+
+    def _begin_empty(self) -> int:
+        """A group's first epoch assigns nothing where its first assignment is large: a member that has joined
+        has an epoch above 0. That epoch; 0 where the group has had others."""
+        first = self.epoch
+        if self.group.assignment_epoch > 0:
+            return 0
+        self.records.append(assignment_epoch_record(self.group.group_id, first, 0))
+        self.bump(self.metadata_hash)
+        return first
+
+    def assignment_steps(self, new: ConsumerMember | None) -> tuple[int, Steps]:
+        """How much work the next target assignment is, and the steps that compute it."""
+        group = self.group
         members = {member.member_id: member for _, member in group.members.items()}
         previous = dict(group.targets.items())
         if new is not None:
@@ -162,11 +206,13 @@ class GroupChange:
                 members.pop(before, None)
                 previous[new.member_id] = previous.pop(before, {})
             members[new.member_id] = new
-        regexes = self.regexes_after()
         default = self.table.settings.assignor_names()[0]
-        targets = compute_targets(group, members, previous, regexes, self.cluster, default)
-        self.records += target_records(group, targets, self.epoch, self.at.wall_ms)
-        return self.epoch, targets[new.member_id] if new is not None else {}
+        return assignment_of(members, previous, self.regexes_after(), self.cluster, default)
+
+    def write_targets(self, targets: Targets) -> None:
+        """They are the target assignment of the group's epoch."""
+        assert self.epoch > self.group.assignment_epoch, f"{self.group!r} is assigned already"
+        self.records += target_records(self.group, targets, self.epoch, self.at.wall_ms)
 
     def _must_wait(self) -> bool:
         wait_ms = self.assignment_wait_ms()
@@ -213,23 +259,32 @@ class GroupChange:
         target_epoch, partitions = target
         if not changed and member.is_reconciled_to(target_epoch):
             return member
-        owners = self.group.owners
         found = next_assignment(
             member,
             Reconciling(
                 target_epoch,
                 partitions,
-                lambda topic_id, partition: (topic_id, partition) in owners,
+                self.group.owners.among,
                 subscribed_ids(member, self.regexes_after(), self.cluster),
                 owned,
                 changed,
             ),
         )
         if found != member:
+            self._check_owners(member, found)
             self.records.append(current_record(self.group.group_id, found))
             if not found.uses_classic_protocol:
                 follow_rebalance(self.table, self.group.group_id, found, self.at)
         return found
+
+    def _check_owners(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Invariant: what the member receives has no other owner."""
+        for topic_id, partitions in new.assigned.items():
+            had = {**old.assigned.get(topic_id, {}), **old.revoking.get(topic_id, {})}
+            come = partitions.keys() - had.keys() if had else partitions.keys()
+            if come:
+                taken = self.group.owners.among(topic_id, come)
+                assert not taken, f"{self.group!r}: {new.member_id} gets what others own: {taken}"
 
 
 def schedule_assignment(

@@ -1,11 +1,11 @@
 """A consumer group: members, epochs, target assignment and resolved expressions, all undoable.
 
 Everything here is a function of the replayed records, except the deadline at which the topics'
-metadata are looked at again. Reads are of the newest state; those that take `committed` are of what
-is committed.
+metadata are looked at again, and a large assignment on its way. Reads are of the newest state; those that
+take `committed` are of what is committed.
 
 Invariants: a partition has at most one owner (`owners`); `assignment_epoch` <= `epoch`; at most one
-member per instance id. The first is asserted where partitions change hands.
+member per instance id. The first two are asserted where an operation decides (`change`).
 
 Source: ``ConsumerGroup`` and ``ModernGroup`` of Apache Kafka 4.3.
 """
@@ -13,10 +13,13 @@ Source: ``ConsumerGroup`` and ``ModernGroup`` of Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.group.classic_group import CONSUMER_PROTOCOL_TYPE, GroupState
-from barnabas.group.consumer.member import Assigned, ConsumerMember, MemberState, Target
+from barnabas.group.consumer.assignors.spec import Steps
+from barnabas.group.consumer.member import ConsumerMember, MemberState, Target
+from barnabas.group.consumer.owned_partitions import OwnedPartitions
 from barnabas.timeline import Journal, TimelineMap
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -34,6 +37,16 @@ class ResolvedRegex(NamedTuple):
     """When (date)."""
 
 
+@dataclass(slots=True)
+class Assigning:
+    """A large target assignment on its way (`large_assignment`)."""
+
+    basis: tuple[int, tuple[str, ...]]
+    """Epoch and members of the group."""
+    steps: Steps
+    restarts: int
+
+
 class ConsumerGroup:
     """One group of the consumer protocol."""
 
@@ -42,6 +55,7 @@ class ConsumerGroup:
         "_numbers",
         "_regex_counts",
         "_topic_counts",
+        "assigning",
         "group_id",
         "is_dead",
         "members",
@@ -67,8 +81,7 @@ class ConsumerGroup:
         """Member id by instance id."""
         self.targets: TimelineMap[str, Target] = TimelineMap(journal)
         self.regexes: TimelineMap[str, ResolvedRegex] = TimelineMap(journal)
-        self.owners: TimelineMap[tuple[Uuid, int], int] = TimelineMap(journal)
-        """Epoch of the member that owns a partition."""
+        self.owners = OwnedPartitions(journal)
         self._numbers: TimelineMap[str, int] = TimelineMap(journal)
         self._topic_counts: TimelineMap[str, int] = TimelineMap(journal)
         self._regex_counts: TimelineMap[str, int] = TimelineMap(journal)
@@ -78,6 +91,8 @@ class ConsumerGroup:
         """When the topics' metadata are to be looked at again; at once in the beginning."""
         self.refresh_epoch = 0
         self.is_dead = False
+        self.assigning: Assigning | None = None
+        """A large target assignment that is being computed."""
 
     def __repr__(self) -> str:
         return (
@@ -94,6 +109,24 @@ class ConsumerGroup:
             "assignment_epoch": self.assignment_epoch,
             "members": {m.member_id: (m.epoch, m.state.name) for _, m in self.members.items()},
         }
+
+    def validate(self) -> None:
+        """Invariant 11 for the consumer protocol. Raises AssertionError."""
+        assert self.assignment_epoch <= self.epoch, repr(self)
+        owned: dict[tuple[Uuid, int], str] = {}
+        for member_id, member in self.members.items():
+            assert member.epoch <= self.epoch, f"{member_id} is ahead of {self!r}"
+            for places in (member.assigned, member.revoking):
+                for topic_id, partitions in places.items():
+                    for partition in partitions:
+                        other = owned.setdefault((topic_id, partition), member_id)
+                        assert other == member_id, f"{other} and {member_id} own {partition}"
+        assert owned.keys() == set(self.owners), repr(self)
+        for instance_id, member_id in self.static_members.items():
+            known = self.members.get(member_id)
+            assert known is not None and known.instance_id == instance_id, (
+                f"{instance_id}: {self!r}"
+            )
 
     # Numbers
 
@@ -196,16 +229,9 @@ class ConsumerGroup:
             self._forget_instance(old)
         if member.instance_id is not None:
             self.static_members.put(member.instance_id, member.member_id)
-        same = old is not None and (
-            old.assigned is member.assigned,
-            old.revoking is member.revoking,
-        )
-        if old is not None and same == (True, True) and old.epoch == member.epoch:
+        if old is not None and old.assigned is member.assigned and old.revoking is member.revoking:
             return
-        if old is not None:
-            self._release(old)
-        for owned in (member.assigned, member.revoking):
-            self._take(owned, member.epoch)
+        self._own(old, member)
 
     def remove_member(self, member_id: str) -> None:
         old = self.members.remove(member_id)
@@ -214,7 +240,7 @@ class ConsumerGroup:
         _count(self._topic_counts, old.topics, ())
         _count(self._regex_counts, _some(old.regex), ())
         self._forget_instance(old)
-        self._release(old)
+        self._own(old, None)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
         old = self.regexes.put(regex, resolved)
@@ -230,19 +256,11 @@ class ConsumerGroup:
         if instance_id is not None and self.static_members.get(instance_id) == old.member_id:
             self.static_members.remove(instance_id)
 
-    def _take(self, owned: Assigned, epoch: int) -> None:
-        for topic_id, partitions in owned.items():
-            for partition in partitions:
-                self.owners.put((topic_id, partition), epoch)
-
-    def _release(self, member: ConsumerMember) -> None:
-        """A log that was compacted may show a partition's next owner before it shows that the last one
-        gave it up."""
-        for owned in (member.assigned, member.revoking):
-            for topic_id, partitions in owned.items():
-                for partition in partitions:
-                    if self.owners.get((topic_id, partition)) == member.epoch:
-                        self.owners.remove((topic_id, partition))
+    def _own(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        """What `old` owned goes, what `new` owns comes."""
+        before = (old.assigned, old.revoking) if old is not None else ()
+        after = (new.assigned, new.revoking) if new is not None else ()
+        self.owners.change(before, after)
 
     # Metadata of topics
 
@@ -293,10 +311,9 @@ def waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
     if member.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     for topic_id, partitions in (group.targets.get(member.member_id) or {}).items():
-        assigned = member.assigned.get(topic_id, {})
-        for partition in partitions:
-            if partition not in assigned and (topic_id, partition) in group.owners:
-                return True
+        lacking = partitions - member.assigned.get(topic_id, {}).keys()
+        if lacking and group.owners.among(topic_id, lacking):
+            return True
     return False
 
 

@@ -11,7 +11,7 @@ Source: ``CurrentAssignmentBuilder`` of Apache Kafka 4.3; KIP-848, "Member recon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from barnabas.group.consumer.member import (
@@ -31,8 +31,8 @@ class Reconciling:
 
     target_epoch: int
     target: Target
-    is_owned: Callable[[Uuid, int], bool]
-    """Whether some member owns the partition."""
+    owned_among: Callable[[Uuid, Iterable[int]], Collection[int]]
+    """Those of a topic's partitions that some member owns."""
     subscribed: Collection[Uuid]
     """Topics that the member subscribes to."""
     owned: Owned | None
@@ -95,12 +95,12 @@ def _compute(member: ConsumerMember, on: Reconciling) -> ConsumerMember:
             kept[topic_id] = keep
         if len(keep) < len(had):
             revoking[topic_id] = {p: epoch for p, epoch in had.items() if p not in wanted}
-        for partition in sorted(wanted - keep.keys()):
-            # What the member itself gives up just now is free for it.
-            if on.is_owned(topic_id, partition) and partition not in own_revoking:
-                waits = True
-            else:
-                free.setdefault(topic_id, []).append(partition)
+        lacking = wanted - keep.keys() if keep else wanted
+        # What the member itself gives up just now is free for it.
+        taken = set(on.owned_among(topic_id, lacking)).difference(own_revoking)
+        waits = waits or bool(taken)
+        if len(taken) < len(lacking):
+            free[topic_id] = sorted(lacking - taken if taken else lacking)
     if revoking and _still_owns(on, revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.at_epoch(member.epoch, state, kept, revoking)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.group.consumer.change import GroupChange
-from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.large_assignment import assign
 from barnabas.group.consumer.leaving import fence
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant, Outcome
@@ -30,19 +29,10 @@ def on_consumer_deadline(
     if group is None:
         return Outcome()
     if kind is GroupTimer.ASSIGNMENT:
-        return _assign(table, group, at)
+        return assign(table, group, at)
     member = group.members.get(member_id)
     if member is None or kind in (GroupTimer.JOIN, GroupTimer.SYNC):
         return Outcome()
     if kind is GroupTimer.REBALANCE and member.epoch != payload:
         return Outcome()
     return fence(table, group, [member], at)
-
-
-def _assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> Outcome:
-    """Members learn of it with their next heartbeat."""
-    change = GroupChange(table, group, at, [])
-    if group.is_empty or group.epoch <= group.assignment_epoch:
-        return Outcome()
-    change.retarget(None)
-    return Outcome(records=change.records)

@@ -63,7 +63,7 @@ def heartbeat(
     new = _described(old, request, caller)
     is_new = member_id not in group.members and member_id not in change.replaced
     topics_changed = change.describe(old, new, is_new=is_new)
-    changed = change.resolve_regexes(old, new) or topics_changed
+    changed = change.resolve_regexes(old, new, caller) or topics_changed
     change.refresh(old, new, changed or group.epoch == 0)
     target = change.retarget(new)
     new = change.reconcile(new, target, owned, changed=changed)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.assignors import ASSIGNORS
-from barnabas.group.consumer.assignors.spec import GroupSpec, Targets
+from barnabas.group.consumer.assignors.spec import GroupSpec, Steps, Targets
 from barnabas.group.consumer.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.group.consumer.member import ConsumerMember, Target
 from barnabas.group.consumer.records import assignment_epoch_record, target_record
@@ -31,16 +31,15 @@ def subscribed_ids(
     return frozenset(topic_id for topic_id in ids if topic_id is not None)
 
 
-def compute_targets(
-    group: ConsumerGroup,
+def assignment_of(
     members: Mapping[str, ConsumerMember],
     previous: Mapping[str, Target],
     regexes: Regexes,
     cluster: ClusterTopics,
     default_assignor: str,
-) -> Targets:
-    """By the assignor that most members ask for. `members` are those of the new epoch, `previous` is
-    what each of them was to have so far."""
+) -> tuple[int, Steps]:
+    """How much work the targets are, and the steps that compute them, by the assignor that most members ask
+    for. `members` are those of the new epoch, `previous` is what each of them was to have so far."""
     known: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
     subscriptions: dict[str, frozenset[Uuid]] = {}
     for member_id in sorted(members):
@@ -52,8 +51,8 @@ def compute_targets(
         subscriptions[member_id] = ids
     wanted = {topic_id for ids in known.values() for topic_id in ids}
     partitions = {topic_id: cluster.partitions_of(topic_id) for topic_id in sorted(wanted)}
-    assign = ASSIGNORS[preferred_assignor(members, default_assignor)]
-    return assign(GroupSpec(subscriptions, previous, partitions))
+    spec = GroupSpec(subscriptions, previous, partitions)
+    return spec.work, ASSIGNORS[preferred_assignor(members, default_assignor)](spec)
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> str:

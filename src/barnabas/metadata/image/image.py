@@ -104,6 +104,8 @@ class MetadataImage:
         """Finalized levels by feature name; a feature at level 0 does not stand here."""
         self.next_producer_id = 0
         self.client_quotas: dict[EntityKey, dict[str, float]] = {}
+        self.quota_version = getattr(self, "quota_version", -1) + 1
+        """Grows whenever a client quota changes, so that what was derived can be dropped."""
         self.acls: dict[Uuid, Message] = {}
         self.acl_version = getattr(self, "acl_version", -1) + 1
         """Grows whenever an access control entry changes, so that what was derived can be dropped."""
@@ -177,16 +179,18 @@ class MetadataImage:
     def become(self, other: MetadataImage) -> None:
         """Take over the contents of `other`, which the caller must not use any more: it was filled from a
         snapshot while this image stayed unchanged. As with `reset`, there is nothing to undo."""
-        tracked, configs, brokers, acls = (
+        tracked, configs, brokers, acls, quotas = (
             self.changes is not None,
             self.config_version,
             self.broker_version,
             self.acl_version,
+            self.quota_version,
         )
         self.__dict__.update(other.__dict__)
         self.config_version += configs + 1
         self.broker_version += brokers + 1
         self.acl_version += acls + 1
+        self.quota_version += quotas + 1
         self.changes = ImageChanges(everything=True) if tracked else None
 
     def take_changes(self) -> ImageChanges:
@@ -230,6 +234,7 @@ class MetadataImage:
             self.offset, self.epoch, self.append_ms = frame.before
         self.config_version += 1
         self.acl_version += 1
+        self.quota_version += 1
         undone.reverse()
         return undone
 
@@ -304,6 +309,14 @@ class MetadataImage:
         if found is None:
             found = self.intern(tuple([one.setdefault(value, value) for value in given]))
         return found
+
+    def validate(self) -> None:
+        """Invariants 8 and 12 of every partition. Raises AssertionError."""
+        assert len(self.topics_by_id) == len(self.topics_by_name), repr(self)
+        for topic_id, topic in self.topics_by_id.items():
+            assert topic.id == topic_id and self.topics_by_name[topic.name] is topic, topic.name
+            assert self.slots[topic.slot] is topic, topic.name
+            topic.validate()
 
     def describe(self) -> dict[str, object]:
         """A summary for people and logs."""

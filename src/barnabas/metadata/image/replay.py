@@ -584,6 +584,7 @@ def _quota(image: MetadataImage, record: ClientQuotaRecord) -> None:
     else:
         limits[record.key] = record.value
     _access(image, image.client_quotas, entity, limits if limits else ABSENT)
+    image.quota_version += 1
 
 
 def _access(image: MetadataImage, table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -6,18 +6,23 @@ need it. Source: ``RangeAssignor`` of Apache Kafka 4.3.
 
 from __future__ import annotations
 
-from barnabas.group.consumer.assignors.spec import GroupSpec, Targets
+from barnabas.group.consumer.assignors.spec import WORK_PER_STEP, GroupSpec, Steps, Targets
 from barnabas.types import Uuid
 
 
-def assign_range(spec: GroupSpec) -> Targets:
-    """A target for every member."""
+def assign_range(spec: GroupSpec) -> Steps:
+    """A target for every member. A topic is cut in one step."""
     targets: Targets = {member_id: {} for member_id in spec.subscriptions}
     subscribers: dict[Uuid, list[str]] = {}
     for member_id, topics in spec.subscriptions.items():
         for topic_id in topics:
             subscribers.setdefault(topic_id, []).append(member_id)
+    work = 0
     for topic_id in sorted(subscribers):
+        work += spec.partitions[topic_id]
+        if work > WORK_PER_STEP:
+            yield
+            work = 0
         for member_id, partitions in _cut(spec, topic_id, subscribers[topic_id]).items():
             if partitions:
                 targets[member_id][topic_id] = frozenset(partitions)

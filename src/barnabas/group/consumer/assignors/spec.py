@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,10 @@ from barnabas.types import Uuid
 
 Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
 """By member id."""
+Steps: TypeAlias = Generator[None, None, Targets]
+"""Computes targets, a few milliseconds with each step."""
+WORK_PER_STEP = 4_000
+"""Partitions looked at in one step; of an assignor that compares members, times the members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +32,9 @@ class GroupSpec:
     def is_homogeneous(self) -> bool:
         """Whether all members subscribe to the same topics."""
         return len(set(self.subscriptions.values())) <= 1
+
+    @property
+    def work(self) -> int:
+        """How much there is to do, in the unit of `WORK_PER_STEP`."""
+        partitions = sum(self.partitions.values())
+        return partitions if self.is_homogeneous else partitions * len(self.subscriptions)

@@ -10,22 +10,22 @@ Kafka 4.3: the properties, not the order of their moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
-from barnabas.group.consumer.assignors.spec import GroupSpec, Targets
+from barnabas.group.consumer.assignors.spec import WORK_PER_STEP, GroupSpec, Steps, Targets
 from barnabas.types import Uuid
 
 Partition = tuple[Uuid, int]
 
 
-def assign_uniform(spec: GroupSpec) -> Targets:
+def assign_uniform(spec: GroupSpec) -> Steps:
     """A target for every member."""
     if spec.is_homogeneous:
         return _assign_homogeneous(spec)
     return _Uneven(spec).assign()
 
 
-def _assign_homogeneous(spec: GroupSpec) -> Targets:
+def _assign_homogeneous(spec: GroupSpec) -> Steps:
     members = list(spec.subscriptions)
     if not members:
         return {}
@@ -37,44 +37,77 @@ def _assign_homogeneous(spec: GroupSpec) -> Targets:
     rooms: list[tuple[str, int]] = []
     # Those that have most keep the extra ones, so that fewer move.
     ranked = sorted(members, key=lambda member_id: -_size(spec, member_id))
+    work = 0
     for rank, member_id in enumerate(ranked):
+        work += quota + len(topics)
+        if work > WORK_PER_STEP:
+            yield
+            work = 0
         room = quota + (1 if rank < extra else 0)
-        target: dict[Uuid, frozenset[int]] = {}
-        previous = spec.previous.get(member_id, {})
-        for topic_id in topics:
-            had = previous.get(topic_id)
-            if not had or not room:
-                continue
-            count, owned = spec.partitions[topic_id], kept[topic_id]
-            keep = [index for index in sorted(had) if index < count and index not in owned][:room]
-            owned.update(keep)
-            room -= len(keep)
-            if keep:
-                target[topic_id] = had if len(keep) == len(had) else frozenset(keep)
-        targets[member_id] = target
-        if room:
-            rooms.append((member_id, room))
-    free = (
-        (topic_id, index)
-        for topic_id in topics
-        for index in range(spec.partitions[topic_id])
-        if index not in kept[topic_id]
-    )
+        targets[member_id], left = _keep(spec, member_id, topics, kept, room)
+        if left:
+            rooms.append((member_id, left))
+    free = _Free(topics, kept, spec.partitions)
     for member_id, room in rooms:
-        _give(targets[member_id], free, room)
+        work += room
+        if work > WORK_PER_STEP:
+            yield
+            work = 0
+        free.give(targets[member_id], room)
     return targets
+
+
+def _keep(
+    spec: GroupSpec, member_id: str, topics: list[Uuid], kept: dict[Uuid, set[int]], room: int
+) -> tuple[dict[Uuid, frozenset[int]], int]:
+    """What the member keeps of what it had, and how much room is left; noted in `kept`."""
+    target: dict[Uuid, frozenset[int]] = {}
+    previous = spec.previous.get(member_id, {})
+    for topic_id in topics:
+        had = previous.get(topic_id)
+        if not had or not room:
+            continue
+        count, owned = spec.partitions[topic_id], kept[topic_id]
+        keep = [index for index in sorted(had) if index < count and index not in owned][:room]
+        owned.update(keep)
+        room -= len(keep)
+        if keep:
+            target[topic_id] = had if len(keep) == len(had) else frozenset(keep)
+    return target, room
+
+
+class _Free:
+    """Partitions that no member keeps, given away in their order."""
+
+    def __init__(
+        self, topics: list[Uuid], kept: dict[Uuid, set[int]], counts: Mapping[Uuid, int]
+    ) -> None:
+        self._topics = iter(topics)
+        self._kept = kept
+        self._counts = counts
+        self._topic_id: Uuid | None = None
+        self._left: list[int] = []
+        """Of the topic at hand, the next one last."""
+
+    def give(self, target: dict[Uuid, frozenset[int]], room: int) -> None:
+        """The next ones into `target`, as many as there is room for."""
+        while room:
+            if not self._left:
+                self._topic_id = next(self._topics, None)
+                if self._topic_id is None:
+                    return
+                owned, count = self._kept[self._topic_id], self._counts[self._topic_id]
+                self._left = [i for i in range(count - 1, -1, -1) if i not in owned]
+                continue
+            assert self._topic_id is not None
+            given = self._left[-room:]
+            del self._left[-room:]
+            room -= len(given)
+            target[self._topic_id] = target.get(self._topic_id, frozenset()) | frozenset(given)
 
 
 def _size(spec: GroupSpec, member_id: str) -> int:
     return sum(len(partitions) for partitions in spec.previous.get(member_id, {}).values())
-
-
-def _give(target: dict[Uuid, frozenset[int]], free: Iterator[Partition], room: int) -> None:
-    given: dict[Uuid, list[int]] = {}
-    for _, (topic_id, index) in zip(range(room), free):
-        given.setdefault(topic_id, []).append(index)
-    for topic_id, partitions in given.items():
-        target[topic_id] = target.get(topic_id, frozenset()) | frozenset(partitions)
 
 
 class _Uneven:
@@ -89,12 +122,20 @@ class _Uneven:
             for topic_id in topics:
                 self._subscribers.setdefault(topic_id, []).append(member_id)
 
-    def assign(self) -> Targets:
+    def assign(self) -> Steps:
         self._keep()
-        for place in self._free():
+        per_step = max(WORK_PER_STEP // max(len(self._load), 1), 1)
+        for count, place in enumerate(self._free()):
+            if count % per_step == 0:
+                yield
             self._own(place, self._least_loaded(place[0]))
-        while self._balance():
-            pass
+        moved = True
+        while moved:
+            moved = False
+            places = list(self._owner.items())
+            for start in range(0, len(places), per_step):
+                yield
+                moved |= self._balance(places[start : start + per_step])
         targets: Targets = {member_id: {} for member_id in self._load}
         parts: dict[tuple[str, Uuid], list[int]] = {}
         for (topic_id, index), member_id in self._owner.items():
@@ -134,10 +175,10 @@ class _Uneven:
     def _least_loaded(self, topic_id: Uuid) -> str:
         return min(self._subscribers[topic_id], key=self._load.__getitem__)
 
-    def _balance(self) -> bool:
+    def _balance(self, places: list[tuple[Partition, str]]) -> bool:
         """Each move brings two members' loads closer together, so this ends."""
         moved = False
-        for place, owner in list(self._owner.items()):
+        for place, owner in places:
             other = self._least_loaded(place[0])
             if self._load[other] + 1 < self._load[owner]:
                 self._load[owner] -= 1

@@ -60,7 +60,7 @@ def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> Outcome:
     new = _described(old, joining, subscription)
     is_new = member_id not in group.members and member_id not in change.replaced
     topics_changed = change.describe(old, new, is_new=is_new)
-    changed = change.resolve_regexes(old, new) or topics_changed
+    changed = change.resolve_regexes(old, new, joining.caller) or topics_changed
     change.refresh(old, new, changed)
     owned = owned_in(subscription, table.cluster)
     if before is not None and _may_downgrade(table, group, before):

@@ -1,0 +1,123 @@
+"""DescribeClientQuotas (KIP-546).
+
+Behaviour: the entities that a filter matches, with their limits, sorted. A component of the filter wants a
+name, the default, or any of its type; a strict filter matches only entities that have no other types.
+
+Version notes: 1 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.security.quotas.quota_table import CLIENT_ID, IP, USER, Entity
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_client_quotas_request import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from barnabas.wire.messages.describe_client_quotas_response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.roles import HasImage
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+Wanted = dict[str, tuple[int, str | None]]
+"""By the type of an entity: the kind of match, and the name that it wants."""
+
+
+def error_response(
+    request: DescribeClientQuotasRequest, code: int, message: str
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(
+        error_code=code, error_message=message or None, entries=None
+    )
+
+
+API = Api(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    DescribeClientQuotasRequest,
+    error_response,
+    "cluster",
+    "describe-configs",
+)
+
+
+def handle(
+    request: DescribeClientQuotasRequest, ctx: RequestContext, broker: HasImage
+) -> DescribeClientQuotasResponse:
+    wanted = _wanted(request)
+    quotas = broker.image.client_quotas
+    found = [entity for entity in quotas if _matches(entity, wanted, request.strict)]
+    if request.strict and not wanted:
+        found = []
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=[_entry(entity, quotas[entity]) for entity in sorted(found, key=_order)],
+    )
+
+
+def _wanted(request: DescribeClientQuotasRequest) -> Wanted:
+    """Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    wanted: Wanted = {}
+    for component in request.components:
+        kind = component.entity_type
+        if not kind:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in wanted:
+            text = f"Entity type {kind} cannot appear more than once in the filter."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        if kind not in (IP, USER, CLIENT_ID):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        _check(component)
+        wanted[kind] = (component.match_type, component.match)
+    if IP in wanted and len(wanted) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used"
+            " with user or clientId filter component.",
+        )
+    return wanted
+
+
+def _check(component: ComponentData) -> None:
+    match, kind = component.match, component.match_type
+    problem = ""
+    if kind == EXACT:
+        if match is None:
+            problem = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+    elif kind not in (DEFAULT, ANY):
+        problem = f"Unknown match type {kind}"
+    elif match is not None:
+        said = "DEFAULT" if kind == DEFAULT else "SPECIFIED"
+        problem = f"Request specified MATCH_TYPE_{said}, but also specified a match string."
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _matches(entity: Entity, wanted: Wanted, strict: bool) -> bool:
+    has = dict(entity)
+    if strict and len(has) != len(wanted):
+        return False
+    return all(
+        kind in has and (match == ANY or has[kind] == name)
+        for kind, (match, name) in wanted.items()
+    )
+
+
+def _order(entity: Entity) -> tuple[tuple[str, str], ...]:
+    return tuple((kind, name or "") for kind, name in entity)
+
+
+def _entry(entity: Entity, limits: dict[str, float]) -> EntryData:
+    return EntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        values=[ValueData(key=key, value=limits[key]) for key in sorted(limits)],
+    )

@@ -1,0 +1,58 @@
+"""The target assignment of a large group, computed a few milliseconds at a time.
+
+A group of many thousand partitions is assigned by a job, a step per turn of the loop; the broker serves
+other requests in between. Members learn of the assignment with the heartbeat after its last step; the
+coordinator asks for that heartbeat soon. The job rests on the group's epoch and members: where these
+change it starts again, and after `RESTARTS_MAX` restarts it is done in one turn, so that it ends whatever
+the members do.
+
+Source: the offloaded assignor of KIP-1263, which has a thread for it.
+"""
+
+from __future__ import annotations
+
+from barnabas.group.consumer.assignors import finish
+from barnabas.group.consumer.assignors.spec import Targets
+from barnabas.group.consumer.change import ASSIGNED_AT_ONCE_MAX, GroupChange
+from barnabas.group.consumer.consumer_group import Assigning, ConsumerGroup
+from barnabas.group.group_table import GroupTable, GroupTimer
+from barnabas.group.outcome import Instant, Outcome
+
+RESTARTS_MAX = 3
+BETWEEN_STEPS_MS = 1.0
+
+
+def assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> Outcome:
+    """Compute the target assignment that is due, or one step of it. Members learn of it with their next
+    heartbeat."""
+    if group.is_empty or group.epoch <= group.assignment_epoch:
+        group.assigning = None
+        return Outcome()
+    change = GroupChange(table, group, at, [])
+    targets = _step(change)
+    if targets is None:
+        key = (GroupTimer.ASSIGNMENT, group.group_id, "")
+        table.timers.schedule(key, at.now_ms + BETWEEN_STEPS_MS)
+        return Outcome()
+    group.assigning = None
+    change.write_targets(targets)
+    return Outcome(records=change.records)
+
+
+def _step(change: GroupChange) -> Targets | None:
+    """The targets, where this was the last step."""
+    group = change.group
+    basis = group.epoch, tuple(member_id for member_id, _ in group.members.items())
+    job = group.assigning
+    if job is None or job.basis != basis:
+        work, steps = change.assignment_steps(None)
+        restarts = 0 if job is None else job.restarts + 1
+        if work <= ASSIGNED_AT_ONCE_MAX or restarts > RESTARTS_MAX:
+            return finish(steps)
+        job = group.assigning = Assigning(basis, steps, restarts)
+    try:
+        next(job.steps)
+    except StopIteration as done:
+        targets: Targets = done.value
+        return targets
+    return None

@@ -1,0 +1,75 @@
+"""Partitions that one request creates or deletes, against its client's quota (KIP-599).
+
+A client whose bucket is in debt is refused with THROTTLING_QUOTA_EXCEEDED, topic by topic, where its version
+of the request knows that error; older ones are served. Both learn how long to wait. A topic is counted
+once, however often its decision is made.
+
+Source: Kafka's ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TypeVar
+
+from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas.quota_table import MUTATIONS
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class MutationQuota:
+    """The quota of one request's client."""
+
+    def __init__(self, quotas: ClientQuotas | None, ctx: RequestContext, strict_since: int) -> None:
+        """`quotas` None: nothing is counted."""
+        if quotas is not None:
+            quotas.follow()
+        self._quotas = quotas if quotas is not None and quotas.table.has(MUTATIONS) else None
+        self._who = (ctx.principal, ctx.client_id)
+        self._strict = ctx.api_version >= strict_since
+        self._counted: dict[object, KafkaError | None] = {}
+        self.wait_ms = 0.0
+
+    def count(self, what: object, partitions: int) -> None:
+        """Before a change of `partitions` by `what`. Raises THROTTLING_QUOTA_EXCEEDED."""
+        if self._quotas is None:
+            return
+        if what not in self._counted:
+            self._counted[what] = self._charge(self._quotas, partitions)
+        refusal = self._counted[what]
+        if refusal is not None:
+            raise refusal
+
+    def _charge(self, quotas: ClientQuotas, partitions: int) -> KafkaError | None:
+        if self._strict:
+            wait_ms = quotas.mutation_wait_ms(*self._who)
+            if wait_ms > 0:
+                self.wait_ms = max(self.wait_ms, wait_ms)
+                text = "The throttling quota has been exceeded."
+                return KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
+            quotas.charge(MUTATIONS, *self._who, partitions)
+        else:
+            self.wait_ms = max(self.wait_ms, quotas.charge(MUTATIONS, *self._who, partitions))
+        return None
+
+    def told(self, answer: M | Parked) -> M | Parked:
+        """The answer, with how long its client has to wait."""
+
+        def tell(response: Message) -> Message:
+            response.throttle_time_ms = ceil(self.wait_ms)  # type: ignore[attr-defined]
+            return response
+
+        if self._quotas is None:
+            return answer
+        if isinstance(answer, Parked):
+            answer.amend(tell)  # when it is answered: topics may be decided in slices
+        elif self.wait_ms:
+            tell(answer)
+        return answer
+
+
+UNCOUNTED = MutationQuota(None, RequestContext(api_key=0, api_version=0), 0)
