@@ -24,7 +24,7 @@ from barnabas.wire.messages.produce_request import (
     TopicProduceData,
 )
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.errors import ConnectionLoss, SessionExpired, ZooKeeperError
 from barnabas.zookeeper.operations import GetChildren, GetData, Request
 from barnabas.zookeeper.session import SessionSettings, SessionState, WatchEvent
 
@@ -37,11 +37,14 @@ class Client:
     """A session, and connections to brokers, of a machine of its own."""
 
     def __init__(self, process: SimProcess, connect: str) -> None:
-        self.session = process.zookeeper.open(SessionSettings(connect, 30_000), self)
+        self._process = process
+        self._settings = SessionSettings(connect, 30_000)
+        self.session = process.zookeeper.open(self._settings, self)
         self.channels = Channels(process, "client")
 
     def on_session_state(self, state: SessionState) -> None:
-        return
+        if state is SessionState.EXPIRED:
+            self.session = self._process.zookeeper.open(self._settings, self)
 
     def on_watch(self, event: WatchEvent) -> None:
         return
@@ -119,10 +122,13 @@ class ClassicalCluster:
         return self.controller
 
     def znode(self, request: Request[Any]) -> Any:
-        got: list[Any] = []
-        self.client.session.submit(request, got.append)
-        self.wait(lambda: bool(got), f"an answer to {request}")
-        return got[0]
+        while True:
+            got: list[Any] = []
+            self.client.session.submit(request, got.append)
+            self.wait(lambda: bool(got), f"an answer to {request}")  # noqa: B023 - in this round
+            if not isinstance(got[0], (ConnectionLoss, SessionExpired)):
+                return got[0]
+            self.pass_time(100)
 
     def read(self, path: str) -> dict[str, Any] | None:
         """The JSON of a znode; None where there is none."""
@@ -168,7 +174,7 @@ class ClassicalCluster:
         node = self.nodes[broker]
         assert node.broker is not None
         known = node.broker.image.topics_by_name.get(topic)
-        batch = build_batch([(None, value)], timestamp_ms=0)
+        batch = build_batch([(None, value)], timestamp_ms=self.processes[broker].clock.wall_ms())
         data = TopicProduceData(
             name=topic,
             topic_id=known.id if known is not None else ZERO_UUID,

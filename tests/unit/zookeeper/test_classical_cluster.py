@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas.client.network.channels import ChannelError
 from barnabas.wire.messages.metadata_request import MetadataRequest
-from barnabas.zookeeper.operations import Create, Delete, Multi, SetData
+from barnabas.zookeeper.operations import Create, Delete, GetData, Multi, SetData
 from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
 
 
@@ -199,3 +200,19 @@ def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ClassicalClu
     cluster.znode(Create("/admin/preferred_replica_election", wanted.encode()))
     cluster.wait(lambda: cluster.state("t", index)["leader"] == victim, "the preferred leader")
     assert "preferred_replica_election" not in cluster.children("/admin")
+
+
+def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    topic = cluster.read("/brokers/topics/t")
+    assert topic is not None
+    del topic["topic_id"]
+    cluster.znode(SetData("/brokers/topics/t", json.dumps({**topic, "version": 2}).encode()))
+    cluster.kill(controller)
+    cluster.pass_time(5_000)
+    assert cluster.controller == -1
+    assert int(cluster.znode(GetData("/controller_epoch")).data) > 1
+    assert all(
+        ("t", 0) in node.broker.replicas.by_name for node in cluster.nodes.values() if node.broker
+    )

@@ -147,3 +147,11 @@ def test_a_stopped_replica_leaves_the_partition_on_this_broker() -> None:
     partition = image.partition(TOPIC_ID, 0)
     assert partition is not None
     assert partition.replicas == (2,)
+
+
+def test_a_full_update_removes_topics_that_it_lacks() -> None:
+    image = image_after(update(state()))
+    full = update()
+    full.type = 2
+    replay(image, of_update_metadata(image, full, ME))
+    assert not image.topics_by_name

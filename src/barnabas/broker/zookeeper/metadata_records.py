@@ -40,6 +40,8 @@ from barnabas.wire.schema import Message
 
 LEADER_DURING_DELETE = -2
 """In UpdateMetadata: the partition's topic is being deleted."""
+FULL = 2
+"""Type of an UpdateMetadata that has every topic (KIP-866): others were deleted meanwhile."""
 EPOCH_UNKNOWN = -1
 
 
@@ -81,6 +83,10 @@ def of_update_metadata(
     image: MetadataImage, request: UpdateMetadataRequest, me: Incarnation
 ) -> list[Message]:
     records = _brokers(image, request.live_brokers, me, request.broker_epoch)
+    if request.type == FULL:
+        named = {Uuid(topic.topic_id) for topic in request.topic_states}
+        lacking = [topic_id for topic_id in image.topics_by_id if topic_id not in named]
+        records += [RemoveTopicRecord(topic_id=topic_id) for topic_id in lacking]
     for topic in request.topic_states:
         states = topic.partition_states
         if all(state.leader == LEADER_DURING_DELETE for state in states):

@@ -51,6 +51,8 @@ TIMEOUT_MS = 30_000.0
 RETRY_MS = 100.0
 PARTITIONS_MAX = 2_000
 """In one request."""
+FULL = 2
+"""Type of an UpdateMetadata that has every topic (KIP-866)."""
 LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
 
@@ -339,6 +341,7 @@ class BrokerOrders:
             controller_id=self._node_id,
             controller_epoch=self.controller_epoch,
             broker_epoch=queue.epoch,
+            type=0 if begun else FULL,
             topic_states=[*gone, *topics],
             live_brokers=[
                 _live_broker(known)

@@ -58,6 +58,11 @@ LEVEL = 14
 """metadata.version 3.6-IV2: the last one without log directories in the metadata, of which no znode tells."""
 
 
+FAILED_MS = 1_000.0
+"""A controller that cannot read the cluster gives up its office after this: brokers take turns in it, and not
+without a rest."""
+
+
 class ClusterZnodes:
     """What was read."""
 
@@ -117,6 +122,18 @@ class ClusterZnodes:
             )
         return found
 
+    def why_not_served(self) -> str:
+        """Topics of before topic ids: their logs have none either, and would be taken for those of others."""
+        for name in sorted(self.topics):
+            assignment, _ = self.topics[name]
+            if assignment.topic_id == ZERO_UUID:
+                if any((name, index) in self.states for index in assignment.replicas):
+                    return (
+                        f"topic {name} has no id: let a controller of Kafka 2.8 to 3.9, which gives it"
+                        " one, and its brokers run first"
+                    )
+        return ""
+
     def incomplete(self) -> dict[str, list[int]]:
         """Partitions that have replicas and no state yet: their creation was interrupted, or an old tool asks
         for it."""
@@ -153,11 +170,19 @@ class MetadataReader:
     """One reading."""
 
     def __init__(
-        self, ports: Ports, sessions: SessionKeeper, on_done: Callable[[ClusterZnodes], None]
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        on_done: Callable[[ClusterZnodes], None],
+        on_failed: Callable[[str], None],
     ) -> None:
+        """`on_failed` instead of `on_done`, where a znode cannot be read: what is missing in the image would
+        be taken for deleted."""
         self._ports = ports
         self._sessions = sessions
         self._on_done: Callable[[ClusterZnodes], None] | None = on_done
+        self._on_failed = on_failed
+        self._failure = ""
         self._open = 0
         self.found = ClusterZnodes()
 
@@ -184,11 +209,11 @@ class MetadataReader:
                 return
             try:
                 if isinstance(result, ZooKeeperError) and not isinstance(result, NoNode):
-                    self._ports.log("error", "zookeeper.read_failed", error=result)
+                    self._failure = str(result)
                 elif not isinstance(result, NoNode):
                     then(result)
             except ZnodeError as error:
-                self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+                self._failure = str(error)
             finally:
                 self._close()
 
@@ -198,7 +223,13 @@ class MetadataReader:
         self._open -= 1
         if not self._open and self._on_done is not None:
             on_done, self._on_done = self._on_done, None
-            on_done(self.found)
+            self._failure = self._failure or self.found.why_not_served()
+            if self._failure:
+                self._ports.log("error", "zookeeper.read_failed", error=self._failure)
+                at_ms = self._ports.clock.now_ms() + FAILED_MS
+                self._ports.wakeups.call_at(at_ms, lambda: self._on_failed(self._failure))
+            else:
+                on_done(self.found)
 
     def _on_children(self, path: str, children: ChildNames) -> None:
         if path == DELETE_TOPICS:

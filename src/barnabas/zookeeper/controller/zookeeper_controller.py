@@ -105,9 +105,16 @@ class ZookeeperController:
 
     def _on_elected(self, leadership: Leadership) -> None:
         self._reader = MetadataReader(
-            self._ports, self._sessions, partial(self._on_read, leadership)
+            self._ports,
+            self._sessions,
+            partial(self._on_read, leadership),
+            partial(self._on_unread, leadership),
         )
         self._reader.start()
+
+    def _on_unread(self, leadership: Leadership, why: str) -> None:
+        if self._election.leadership is leadership:
+            self._election.resign(f"the cluster cannot be read: {why}")
 
     def _on_read(self, leadership: Leadership, found: ClusterZnodes) -> None:
         self._reader = None
