@@ -1,9 +1,9 @@
 """Groups side by side with Apache Kafka: CPU of 1,000 idle consumers, and how long 100 members rebalance.
 
 Usage: ``python -m bench.groups_idle [--systems kafka,barnabas] [--members 1000] [--groups 100]``.
-Writes ``bench/results/groups-idle.txt``. All consumers are of one client process (ours, consumer protocol), with
-the heartbeats that the coordinator asks for; each of a group's members has one partition. The figure is the CPU
-time of the three nodes while nothing is produced.
+Writes ``bench/results/groups-idle.txt``. All consumers are of one client process (ours, consumer
+protocol), with the heartbeats that the coordinator asks for; each of a group's members has one
+partition. The figure is the CPU time of the three nodes while nothing is produced.
 """
 
 from __future__ import annotations
