@@ -87,10 +87,11 @@ peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
+CLIENTS_39 ?= $(HOME)/.m2/repository/org/apache/kafka/kafka-clients/3.9.1/kafka-clients-3.9.1.jar
 messages: venv ## Write the protocol's classes anew from Kafka's definitions (after `make peers`)
-	$(BIN)/python tools/generate_messages.py peers/libs
-	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py)
-	$(BIN)/ruff format --quiet src/barnabas/wire/api_table.py $(foreach folder,$(GENERATED),$(folder)/*.py)
+	$(BIN)/python tools/generate_messages.py peers/libs $(CLIENTS_39)
+	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
+	$(BIN)/ruff format --quiet src/barnabas/wire/api_table.py $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
 
 golden: ## Write tests/golden anew by Kafka's own classes (after `make peers`, needs Java)
 	java -cp "peers/libs/*" tests/golden/Golden.java tests/golden/messages.json.gz

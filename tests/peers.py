@@ -15,6 +15,7 @@ from pathlib import Path
 KAFKA_VERSION = "4.3.0"
 LIBS = Path(__file__).resolve().parents[1] / "peers" / "libs"
 CLASS_PATH = f"{LIBS}/*"
+PYTHON = LIBS.parent / "python"
 MODULES = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-clients", "kafka-storage")
 
 
@@ -46,8 +47,20 @@ def _no_kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed"
 
 
+def kafka_python_source() -> Path | None:
+    """kafka-python's source distribution."""
+    return next(iter(sorted(PYTHON.glob("kafka_python-*.tar.gz"))), None)
+
+
+def _no_kafka_python_source() -> str | None:
+    if kafka_python_source() is not None:
+        return None
+    return "kafka-python's source distribution is not in peers/python: run `make peers`"
+
+
 _CHECKS: dict[str, Callable[[], str | None]] = {
     "java": _no_java,
     "kafka": _no_kafka,
     "kcat": _no_kcat,
+    "kafka-python-source": _no_kafka_python_source,
 }

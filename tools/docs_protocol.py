@@ -30,7 +30,8 @@ def protocol() -> str:
         "| key | API | versions | broker | controller |",
         "|---|---|---|---|---|",
     ]
-    missing = []
+    missing: list[str] = []
+    classical: list[str] = []
     for key, schema in sorted(API_SCHEMAS.items()):
         if key == ApiKey.API_VERSIONS:
             on_broker, on_controller = "itself", "itself"
@@ -41,7 +42,12 @@ def protocol() -> str:
             versions = f"{schema.min_version}-{schema.max_stable_version}"
             lines.append(f"| {key} | {schema.name} | {versions} | {on_broker} | {on_controller} |")
         else:
-            missing.append(schema.name)
+            (classical if "zkBroker" in schema.listeners else missing).append(schema.name)
+    names = ", ".join(classical)
+    lines += [
+        "",
+        f"Served by brokers only where [ZooKeeper](zookeeper.md) coordinates them: {names}.",
+    ]
     lines += ["", "Not served: " + ", ".join(missing) + "."]
     return "\n".join(lines) + "\n"
 

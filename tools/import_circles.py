@@ -26,6 +26,7 @@ TYPED: Mapping[str, str] = {
     "barnabas.sim.liveness_checks": "checks of one run",
     "barnabas.sim.workload.administration": "clients of one workload",
     "barnabas.sim.world.background": "parts of one simulated process",
+    "barnabas.sim.zookeeper.ensemble": "parts of one simulated ensemble",
 }
 """The first module of each circle (in the order of names): why it may be."""
 

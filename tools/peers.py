@@ -1,8 +1,11 @@
-"""Apache Kafka 4.3.0 into peers/libs, for tests and benchmarks: ``make peers``.
+"""Apache Kafka 4.3.0 into peers/libs, and kafka-python's own tests into peers/python: ``make peers``.
 
 With Maven on the machine it asks Maven, by ``peers-pom.xml``; without, it downloads the files of
 ``peers.lock`` from the repository that the variable MAVEN_CENTRAL names. Either way every file is held to
 the SHA-256 in ``peers.lock``, and nothing else stays in the folder. Needs nothing but Python.
+
+kafka-python's source distribution has its integration tests; pip fetches it from wherever pip is set up to
+look, and holds it to the hash in ``peers-python.lock``.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from pathlib import Path
 
 TOOLS = Path(__file__).parent
 LIBS = TOOLS.parent / "peers" / "libs"
+PYTHON = TOOLS.parent / "peers" / "python"
+PYTHON_LOCK = TOOLS / "peers-python.lock"
 DOWNLOADS_AT_ONCE = 8
 
 
@@ -66,6 +71,21 @@ def _is_right(path: str, digest: str) -> bool:
     return file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
 
+def source_is_here() -> bool:
+    """Whether kafka-python's source distribution is there, and is the one that is locked."""
+    digest = PYTHON_LOCK.read_text().split("sha256:")[1].strip()
+    files = list(PYTHON.glob("kafka_python-*.tar.gz"))
+    return any(hashlib.sha256(file.read_bytes()).hexdigest() == digest for file in files)
+
+
+def fetch_source() -> None:
+    """By pip, with its configuration."""
+    shutil.rmtree(PYTHON, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-binary", "kafka-python", "--require-hashes"]
+    subprocess.run([*command, *options, "-r", PYTHON_LOCK, "-d", PYTHON], check=True)
+
+
 def main() -> int:
     LIBS.mkdir(parents=True, exist_ok=True)
     repository = os.environ.get("MAVEN_CENTRAL")
@@ -85,7 +105,9 @@ def main() -> int:
     for file in LIBS.iterdir():
         if file.name not in known:
             file.unlink()
-    print(f"{len(known)} files in {LIBS}")
+    if not source_is_here():
+        fetch_source()
+    print(f"{len(known)} files in {LIBS}, kafka-python's tests in {PYTHON}")
     return 0
 
 

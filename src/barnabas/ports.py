@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from barnabas.limits import NodeBounds
 from barnabas.types import Buffer, Endpoint
 
 T = TypeVar("T")
@@ -296,6 +297,9 @@ class Ports(Protocol):
     def background(self) -> Background: ...
     @property
     def wakeups(self) -> Wakeups: ...
+    @property
+    def bounds(self) -> NodeBounds:
+        """How much the node does in one go."""
 
     def rng(self, concern: str) -> Rng:
         """An independent generator per concern; the same name gives the same stream."""

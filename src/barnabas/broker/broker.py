@@ -20,7 +20,11 @@ from typing import Any, cast
 from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
-from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from barnabas.broker.controller_client.broker_lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycle,
+    Lifecycle,
+)
 from barnabas.broker.controller_client.controller_channel import (
     ControllerChannel,
     ProbingSender,
@@ -69,7 +73,12 @@ from barnabas.wire.messages.produce_response import ProduceResponse
 
 
 class Broker:
-    """One broker. Attributes are the parts that handlers use."""
+    """One broker. Attributes are the parts that handlers use. `open_lifecycle` makes what registers the
+    broker: with the quorum's controller, or elsewhere."""
+
+    lifecycle: Lifecycle
+    names_controller = False
+    """Whether clients learn which broker is the controller."""
 
     def __init__(
         self,
@@ -139,7 +148,7 @@ class Broker:
         self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
-        self.lifecycle: BrokerLifecycle
+        self.open_lifecycle = self._quorum_lifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
@@ -192,15 +201,7 @@ class Broker:
         self.logs.open()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()
-        self.lifecycle = BrokerLifecycle(
-            self.ports,
-            self.controller,
-            self._identity(),
-            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
-            registration_timeout_ms=self.config.broker.registration_timeout_ms,
-            metadata_offset=lambda: self.image.offset,
-            id_holder=lambda: holder_of_broker_id(self.image.brokers.get(self.node_id)),
-        )
+        self.lifecycle = self.open_lifecycle(self._identity())
         replication = self.config.replication
         self._every(
             "high watermarks",
@@ -210,6 +211,17 @@ class Broker:
         self._every("isr", replication.lag_time_ms_max / 2, self.replicas.check_isrs)
         self.on_controller_change()
         self.lifecycle.start()
+
+    def _quorum_lifecycle(self, identity: BrokerIdentity) -> Lifecycle:
+        return BrokerLifecycle(
+            self.ports,
+            self.controller,
+            identity,
+            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
+            registration_timeout_ms=self.config.broker.registration_timeout_ms,
+            metadata_offset=lambda: self.image.offset,
+            id_holder=lambda: holder_of_broker_id(self.image.brokers.get(self.node_id)),
+        )
 
     def _identity(self) -> BrokerIdentity:
         protocols = {spec.name: PROTOCOLS.index(spec.protocol) for spec in self.config.listeners}
@@ -342,7 +354,12 @@ class Broker:
 
     def controller_for_clients(self, view: ClusterView) -> int:
         """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
-        one, which is certainly alive; another one where this one is fenced or about to leave."""
+        one, which is certainly alive; another one where this one is fenced or about to leave. Where a
+        broker is the controller it is named, as in Kafka 3.9."""
+        if self.names_controller:
+            known = self.controller.controller_id
+            lost = self.metadata_hold.is_lost(known) or self.controller.endpoint is None
+            return -1 if lost or view.endpoint(known) is None else known
         if view.endpoint(self.node_id) is not None and not self._stopping:
             return self.node_id
         for broker in view.live_brokers():

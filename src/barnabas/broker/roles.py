@@ -131,6 +131,7 @@ class DeleteRecordsRole(HasPorts, HasReplicas, HasDeadlines, Protocol):
 
 
 class MetadataRole(
+    HasPorts,
     HasImage,
     HasConfig,
     HasSlices,

@@ -153,3 +153,36 @@ def check_directories(
                 raise DirectoryError(f"{directory} and {other} have the same directory.id")
         found[directory] = meta
     return found
+
+
+# -- a broker that ZooKeeper coordinates -------------------------------------------------------------
+
+
+def read_classical_properties(disk: Disk, directory: str) -> tuple[str, int] | None:
+    """(cluster id, broker id) of a version 0 file, as Kafka writes it under ZooKeeper; None where there is no
+    file. Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return None
+    try:
+        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
+        version = values.get("version", "0").strip()
+        if version != "0":
+            raise DirectoryError(
+                f"{path} has version {version}: the directory is of a broker under KRaft, not ZooKeeper"
+            )
+        return values["cluster.id"], int(values["broker.id"])
+    except KeyError as error:
+        raise DirectoryError(f"{path} has no {error.args[0]}") from None
+    except DirectoryError:
+        raise
+    except ValueError as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def classical_text(cluster_id: str, broker_id: int) -> str:
+    """The content of a version 0 file."""
+    values = {"version": "0", "cluster.id": cluster_id, "broker.id": str(broker_id)}
+    return format_properties(
+        values, "Which cluster and broker this is. Written at the first start; do not edit."
+    )

@@ -24,6 +24,14 @@ from barnabas.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
+from barnabas.config.zookeeper import (
+    ZOOKEEPER,
+    ZookeeperSettings,
+    classical_id,
+    is_classical,
+    with_quorum_keys,
+    zookeeper_settings,
+)
 from barnabas.types import Endpoint, NodeId
 
 _ANY_HOST = ("", "0.0.0.0", "::")
@@ -69,6 +77,8 @@ class NodeConfig:
     groups: settings.GroupSettings
     transactions: settings.TransactionSettings
     _texts: Mapping[str, str] = field(repr=False)
+    zookeeper: ZookeeperSettings | None = None
+    """Of a broker that ZooKeeper coordinates; None under a quorum."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
@@ -183,6 +193,9 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
 
 def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
     texts = {**properties, **_applicable(dynamic)}
+    classical = is_classical(properties)
+    if classical:
+        texts = with_quorum_keys(texts)
     values = BROKER.typed(texts)
     roles = _list(values, "process.roles")
     is_broker, is_controller = "broker" in roles, "controller" in roles
@@ -195,7 +208,10 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     node_id = NodeId(_int(values, "node.id"))
     voters = parse_voters(_list(values, "controller.quorum.voters"))
     servers = _list(values, "controller.quorum.bootstrap.servers")
-    _check_quorum(node_id, is_controller, voters, servers)
+    if classical:
+        node_id = NodeId(classical_id(properties))
+    else:
+        _check_quorum(node_id, is_controller, voters, servers)
     _check_values(node_id, texts, values)
     log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
     return NodeConfig(
@@ -205,7 +221,9 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         unknown=tuple(
             name
             for name in properties
-            if broker_key(name) is None and name not in OF_THE_AUTHORIZER
+            if broker_key(name) is None
+            and name not in OF_THE_AUTHORIZER
+            and not (classical and name in ZOOKEEPER.keys)
         ),
         node_id=node_id,
         is_broker=is_broker,
@@ -235,6 +253,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         groups=settings.GroupSettings(values),
         transactions=settings.TransactionSettings(values),
         _texts=texts,
+        zookeeper=zookeeper_settings(properties) if classical else None,
     )
 
 
@@ -341,7 +360,7 @@ def _check_quorum(
 def _check_values(
     node_id: NodeId, texts: Mapping[str, str], values: Mapping[str, ConfigValue]
 ) -> None:
-    if "broker.id" in texts and _int(values, "broker.id") != node_id:
+    if "broker.id" in texts and 0 <= node_id != _int(values, "broker.id"):
         raise ConfigError("broker.id", texts["broker.id"], f"it must equal node.id ({node_id})")
     _check_at_most(values, "replica.fetch.wait.max.ms", "replica.lag.time.max.ms")
     _check_at_most(values, "replica.fetch.wait.max.ms", "replica.socket.timeout.ms")

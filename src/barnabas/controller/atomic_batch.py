@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.controller.decision import Decision, Prepared
 from barnabas.controller.decision_context import ControllerContext
-from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -58,7 +57,7 @@ class AtomicBatchBuilder(Generic[R]):
         self._parts = parts
         self._respond = respond
         self._validate_only = validate_only
-        self._is_large = sum(part.size for part in parts) > DECIDED_INLINE_MAX
+        self._is_large = sum(part.size for part in parts) > cluster.bounds.inline_max
         self._results: list[Any] = []
         self._records: list[Message] = []
         self._prepared = Prepared([], [])
@@ -97,7 +96,7 @@ class AtomicBatchBuilder(Generic[R]):
     def _gather(self) -> Iterator[None]:
         """Decide all parts; stops between slices."""
         self._results, self._records, self._prepared = [], [], Prepared([], [])
-        left = DECIDED_PER_SLICE
+        left = slice_max = self._cluster.bounds.slice_max
         for part in self._parts:
             left -= ITEM_WEIGHT
             try:
@@ -108,11 +107,11 @@ class AtomicBatchBuilder(Generic[R]):
                 self._add(taken)
                 left -= len(taken)
                 if left <= 0:
-                    left = DECIDED_PER_SLICE
+                    left = slice_max
                     yield
             self._results.append(result)
             if left <= 0:
-                left = DECIDED_PER_SLICE
+                left = slice_max
                 yield
 
     def _add(self, records: list[Message]) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from barnabas.config.settings import ControllerSettings
 from barnabas.config.topic import topic_default
+from barnabas.limits import DecisionBounds
 from barnabas.metadata import features as levels
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.image.topic import Topic
@@ -56,6 +57,7 @@ class ControllerContext:
         "_rules",
         "_rules_at",
         "arriving",
+        "bounds",
         "departing",
         "elr_elections",
         "image",
@@ -80,8 +82,11 @@ class ControllerContext:
         policies: Policies = NO_POLICIES,
         voters: Sequence[int] = (),
         kraft_version: Callable[[], int] = lambda: 0,
+        bounds: DecisionBounds = DecisionBounds(),
     ) -> None:
         self.image = image
+        self.bounds = bounds
+        """How much is decided in one go."""
         self.node_id = node_id
         """This controller's own id."""
         self.settings = settings

@@ -1,7 +1,7 @@
 """Work about thousands of partitions or topics, of which each is decided on its own.
 
-Few are decided at once and written in one batch. Many are decided a `DECIDED_PER_SLICE` at a time, each on
-what the cluster is then; the runtime takes as many steps in one turn of the loop as fit into some
+Few are decided at once and written in one batch. Many are decided a slice at a time (`DecisionBounds`),
+each on what the cluster is then; the runtime takes as many steps in one turn of the loop as fit into some
 milliseconds, and others are served in between. The answer follows when the last one is committed. Should this
 controller cease to be active on the way, the written records hold, the client receives NOT_CONTROLLER, and
 its retry finds them done.
@@ -17,43 +17,40 @@ from itertools import islice
 from typing import TypeVar
 
 from barnabas.controller.decision import Decision, Record
+from barnabas.limits import DecisionBounds
 from barnabas.wire.schema import Message
-
-DECIDED_INLINE_MAX = 200
-"""Partitions or topics that are decided in the turn that brings the request."""
-DECIDED_PER_SLICE = 50
-"""Decided between two looks at the clock: about a millisecond."""
-SLICES_PER_TURN_MAX = 10
-"""Steps of one turn, however quick they are."""
-SCANNED_PER_SLICE = 1000
-"""Partitions looked at in vain that are a step, too."""
 
 R = TypeVar("R", bound=Message)
 Steps = Iterator[Message | None]
 """Decides the next part with each step: its record, or None where it needs none."""
 
 
-def in_slices(names: Sequence[Hashable], steps: Steps, respond: Callable[[], R]) -> Decision[R]:
+def in_slices(
+    bounds: DecisionBounds, names: Sequence[Hashable], steps: Steps, respond: Callable[[], R]
+) -> Decision[R]:
     """A step about each of `names`; `respond` makes the response of what they noted. Raises what `steps`
     raise."""
     some_twice = len(set(names)) < len(names)
-    if len(names) <= DECIDED_INLINE_MAX and not some_twice:
+    if len(names) <= bounds.inline_max and not some_twice:
         records = [record for record in steps if record is not None]
         return Decision(respond(), records)
 
     def pieces() -> Iterator[Decision[None]]:
-        while taken := list(islice(steps, 1 if some_twice else DECIDED_PER_SLICE)):
+        while taken := list(islice(steps, 1 if some_twice else bounds.slice_max)):
             yield Decision(None, [record for record in taken if record is not None])
 
     return Decision(respond(), work=pieces(), then=lambda cluster: Decision(respond()))
 
 
 def in_steps(
-    size: int, steps: Iterable[list[int]], decide: Callable[[list[int]], list[Record]]
+    bounds: DecisionBounds,
+    size: int,
+    steps: Iterable[list[int]],
+    decide: Callable[[list[int]], list[Record]],
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
     """Records for the keys in all `steps`, which are `size` in all, where these are few; else those of
     the first step and the work that does the others."""
-    if size <= DECIDED_INLINE_MAX:
+    if size <= bounds.inline_max:
         return decide([key for step in steps for key in step]), None
     left = iter(steps)
     return decide(next(left, [])), (Decision(None, decide(keys)) for keys in left)

@@ -83,6 +83,12 @@ class GroupMachine:
         groups = [group.describe() for _, group in self.table.groups.items()]
         return {"groups": groups, "offsets": len(self.offsets)}
 
+    def validate(self) -> None:
+        """Invariant 11. Raises AssertionError."""
+        for group_id, group in self.table.groups.items():
+            assert group.group_id == group_id, repr(group)
+            group.validate()
+
     # Operations
 
     def join_group(
@@ -99,7 +105,8 @@ class GroupMachine:
             refusal = rebalance.join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return self._finish(Outcome(replies=[(parked, refusal)]))
         self.table.groups.remove(request.group_id)
-        outcome = join_group(self.table, joining)
+        # Generations continue, so that no generation has two owners of a partition.
+        outcome = join_group(self.table, joining, after=group.epoch)
         assert outcome.decides, f"{group!r} makes place for a group that is not written"
         outcome.records = [*group_tombstones(group), *outcome.records]
         return self._finish(outcome)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from barnabas import limits
 from barnabas.config.definition import ConfigError
@@ -35,6 +36,9 @@ from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
 from barnabas.raft.core.election_state import QuorumStateError
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
+
+if TYPE_CHECKING:
+    from barnabas.node.zookeeper_node import ZookeeperNode
 
 DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Files of the quorum without which this replica could break a promise."""
@@ -70,7 +74,7 @@ class NodeProcess:
         self._loop.set_exception_handler(self._on_unhandled)
         self.ports = HostPorts(self._loop, journal, config)
         self.config = config
-        self._node = Node(config, self.ports, journal.loggers)
+        self._node = _new_node(config, self.ports, journal)
         self._status = 0
         self._stopping = False
         self._watch = LoopWatchdog(self._loop, self.ports.log)
@@ -156,6 +160,14 @@ class NodeProcess:
         )
 
 
+def _new_node(config: NodeConfig, ports: HostPorts, journal: StructuredLog) -> Node | ZookeeperNode:
+    if config.zookeeper is None:
+        return Node(config, ports, journal.loggers)
+    from barnabas.node.zookeeper_node import ZookeeperNode  # only here: others need none of it
+
+    return ZookeeperNode(config, ports, journal.loggers)
+
+
 def allow_many_files() -> None:
     """As many open files as the system lets this user have: a partition needs several."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -180,7 +192,7 @@ def run_node(path: str, format_as: str | None = None) -> int:
     allow_many_files()
     try:
         config = load_config(path)
-        if format_as is not None:
+        if format_as is not None and config.zookeeper is None:
             format_missing(config, format_as)
         return NodeProcess(config, _journal()).run()
     except (StartError, DirectoryError, ConfigError) as error:

@@ -30,6 +30,7 @@ from barnabas.ports import Rng
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
     from barnabas.host.tls_contexts import HostSecrets
+    from barnabas.zookeeper.session import ZooKeeper
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""
@@ -106,16 +107,19 @@ class HostPorts:
         journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
+        self.bounds = limits.NodeBounds()
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self._resolver = HostBackground(loop)
-        """Names are looked up beside the disks' work: where no name server answers, nobody's sync waits."""
+        """Names are looked up beside the disks' work: where no name server answers, no sync waits."""
         self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
         self._secrets: HostSecrets | None = None
+        self._loop = loop
+        self._zookeeper: ZooKeeper | None = None
         self._seed = os.urandom(16).hex()
         options = SocketOptions() if config is None else socket_options(config, self.log)
         self.network = HostNetwork(loop, self._resolver, self.log, options)
@@ -128,6 +132,23 @@ class HostPorts:
 
             self._secrets = HostSecrets(self.log)
         return self._secrets
+
+    @property
+    def zookeeper(self) -> ZooKeeper:
+        """Made when a session is opened: its client library is an extra. Raises ``MissingLibrary``."""
+        if self._zookeeper is None:
+            try:
+                from barnabas.host.zookeeper.sessions import HostZooKeeper
+            except ImportError as error:
+                if error.name is None or error.name.partition(".")[0] != "kazoo":
+                    raise
+                from barnabas.zookeeper.session import MissingLibrary
+
+                raise MissingLibrary(
+                    "zookeeper.connect needs the package kazoo: pip install 'barnabas[zookeeper]'"
+                ) from error
+            self._zookeeper = HostZooKeeper(self._loop, self.log, lambda: self.secrets)
+        return self._zookeeper
 
     def rng(self, concern: str) -> Rng:
         return random.Random(f"{self._seed}/{concern}")

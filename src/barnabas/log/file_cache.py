@@ -8,13 +8,13 @@ from collections import OrderedDict
 from errno import EMFILE, ENFILE
 from typing import Protocol
 
+from barnabas.limits import LogBounds
 from barnabas.log.file_names import LOG
 from barnabas.ports import Disk, File
 
 OPEN_FILES_MAX = 2048
 """Of one broker's logs; sockets need descriptors, too."""
-LOADED_TABLES_MAX = 512
-"""Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
+LOADED_TABLES_MAX = LogBounds().loaded_tables_max
 
 
 class Releasable(Protocol):
@@ -26,18 +26,26 @@ class Releasable(Protocol):
 class FileCache:
     """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
 
-    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX, *, create: bool = True) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        limit: int = OPEN_FILES_MAX,
+        *,
+        create: bool = True,
+        loaded_tables_max: int = LOADED_TABLES_MAX,
+    ) -> None:
         """Missing files are made where `create`, an error where not (for who only reads)."""
         self.disk = disk
         self._create = create
         self.limit = limit
+        self._loaded_tables_max = loaded_tables_max
         self._files: OrderedDict[str, File] = OrderedDict()
         self._loaded: OrderedDict[str, Releasable] = OrderedDict()
 
     def keep_loaded(self, table: Releasable) -> None:
         """`table` came to memory; the one loaded longest ago may have to go."""
         self._loaded[table.path] = table
-        while len(self._loaded) > LOADED_TABLES_MAX:
+        while len(self._loaded) > self._loaded_tables_max:
             self._loaded.popitem(last=False)[1].release()
 
     def get(self, path: str, *, make: bool = False) -> File:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.metadata.image.bulk_partition_records import STAGE_SLICE, Replayable
+from barnabas.metadata.image.bulk_partition_records import Replayable
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.snapshot import snapshot_values
@@ -29,13 +29,9 @@ from barnabas.wire.codec import MalformedError
 OnMetadata = Callable[[MetadataImage, ImageChanges], None]
 OnLeader = Callable[[int, int], None]
 
-APPLIED_INLINE_MAX = 2 * STAGE_SLICE
-"""Records that are applied in the turn that brings them."""
 STAGE_STEP = 50
 RECORD_WEIGHT = 10
 """A value of a snapshot that is no new partition takes as long as so many of those."""
-DROP_SLICE = 500
-"""Topics of an image that was replaced, forgotten in one turn."""
 
 
 class MetadataLoader:
@@ -43,13 +39,14 @@ class MetadataLoader:
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
+        self._bounds = ports.bounds.loader
         self.image = MetadataImage()
         self.controller: QuorumController | None = None
         self.on_metadata: OnMetadata | None = None
         self.on_leader: OnLeader | None = None
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
-        if sum(len(batch.values) for batch in batches) > APPLIED_INLINE_MAX:
+        if sum(len(batch.values) for batch in batches) > self._bounds.applied_inline_max:
             return self._or_halt(self._commit_in_slices(batches))
         try:
             self._commit(batches)
@@ -80,15 +77,15 @@ class MetadataLoader:
                 image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
 
     def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
-        controller, image = self.controller, self.image
+        controller, image, most = self.controller, self.image, self._bounds.slice_max
         staged: list[list[Replayable]] = []
         if self.on_metadata is not None or (
             controller is not None and controller.image.offset < batches[-1].last_offset
         ):
             for batch in batches:
                 staged.append([])
-                for start in range(0, len(batch.values), STAGE_SLICE):
-                    image.stage(batch.values[start : start + STAGE_SLICE], staged[-1])
+                for start in range(0, len(batch.values), most):
+                    image.stage(batch.values[start : start + most], staged[-1])
                     yield
         if controller is not None:
             controller.on_commit(batches, staged)
@@ -111,7 +108,7 @@ class MetadataLoader:
         for values in snapshot.values():
             staged: list[Replayable] = []
             for start in range(0, len(values), STAGE_STEP):
-                if since >= STAGE_SLICE:
+                if since >= self._bounds.slice_max:
                     since = 0
                     yield
                 before, step = len(staged), values[start : start + STAGE_STEP]
@@ -131,7 +128,7 @@ class MetadataLoader:
             self.on_metadata(self.image, self.image.take_changes())
         for slots in former:
             while slots:
-                del slots[-DROP_SLICE:]
+                del slots[-self._bounds.dropped_per_turn :]
                 if slots:
                     yield
 

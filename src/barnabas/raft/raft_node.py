@@ -75,6 +75,7 @@ class RaftNode:
             self.node_id,
             later,
             self._on_disk_failed,
+            ports.bounds.raft,
         )
         if opened.snapshot is not None:
             self._applier.load(opened.snapshot)
@@ -125,7 +126,7 @@ class RaftNode:
         """Open or create the log below `directory` (a metadata log dir, formatted before) and read
         what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
         ``CorruptSnapshotError``, ``CorruptLogError``."""
-        opened = open_replica(ports.disk, settings, directory)
+        opened = open_replica(ports.disk, settings, directory, bounds=ports.bounds)
         if opened.fault:
             ports.log("warning", "raft.log_cut", node=settings.node_id, reason=opened.fault)
         return cls(ports, settings, transport, state_machine, opened)

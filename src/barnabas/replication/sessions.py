@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from barnabas.limits import FetchBounds
 from barnabas.replication.leader import FollowerProgress
 from barnabas.types import DEBUGGING_REPLICA
 
@@ -25,8 +26,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
 EPOCH_MAX = 0x7FFFFFFF
-EVICTION_MS_MIN = 120_000
-"""A session this long without use may be evicted (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+DEFAULT_EVICTION_MS_MIN = FetchBounds().session_eviction_ms_min
 UNUSED_MS_MAX = 600_000
 """One this long without use goes when another comes, also where there is room: each connection that is lost
 leaves one, and all that watch a partition cost something with every append."""
@@ -147,8 +147,9 @@ class FetchSession(Generic[P]):
 class SessionCache(Generic[P]):
     """All sessions of a broker, in order of last use. Followers' are not evicted for consumers'."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, eviction_ms_min: int = DEFAULT_EVICTION_MS_MIN) -> None:
         self.slots = slots
+        self._eviction_ms_min = eviction_ms_min
         self._sessions: dict[int, FetchSession[P]] = {}
         self.evictions = 0
 
@@ -193,7 +194,7 @@ class SessionCache(Generic[P]):
         session, one that matters less."""
         if oldest is None:
             return None
-        if now_ms - oldest.last_fetch_ms > EVICTION_MS_MIN:
+        if now_ms - oldest.last_fetch_ms > self._eviction_ms_min:
             return oldest
         lesser = [
             session
@@ -203,7 +204,7 @@ class SessionCache(Generic[P]):
                 arriving.is_follower
                 or (
                     len(session.partitions) < len(arriving.partitions)
-                    and now_ms - session.created_ms > EVICTION_MS_MIN
+                    and now_ms - session.created_ms > self._eviction_ms_min
                 )
             )
         ]

@@ -15,6 +15,7 @@ from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
@@ -136,6 +137,7 @@ class SimNode:
         process = self.machine.start_process()
         process.on_halt = self._halted
         process.owner = self
+        process.bounds = self.cluster.bounds
         self.process = process
         self.is_leaving = False
         config = self.config()
@@ -239,8 +241,10 @@ def write_identity(disk: Disk, directory: str, cluster_id: str, key: ReplicaKey)
 class SimCluster:
     """All machines of one world."""
 
-    def __init__(self, world: World, topology: Topology) -> None:
+    def __init__(self, world: World, topology: Topology, bounds: NodeBounds = NodeBounds()) -> None:
         self.world = world
+        self.bounds = bounds
+        """Of every node."""
         self.topology = topology
         self.network = SimNetwork(world)
         self.machines: dict[str, SimMachine] = {}

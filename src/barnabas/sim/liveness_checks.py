@@ -13,6 +13,7 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.channels import ChannelError
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.sim.checkers.owned_again import unowned
 from barnabas.sim.cluster import SimNode
 from barnabas.transaction.states import AT_REST
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -99,6 +100,11 @@ def open_transaction(run: Run) -> str:
                     if known.state not in AT_REST:
                         return f"{name} is {known.state.label} on node {node.id}"
     return ""
+
+
+def unowned_partition(run: Run) -> str:
+    """Of the groups whose members stay, in what their coordinators hold."""
+    return unowned(run.cluster, {client.plan.group for client in run.workload.consumers})
 
 
 def late_group(run: Run) -> str:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from barnabas.limits import NodeBounds
 from barnabas.sim import liveness_checks, swarm
-from barnabas.sim.bounds import bounded
 from barnabas.sim.checkers import all_checkers, checkers_after_loss
 from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
@@ -97,7 +97,7 @@ class Run:
         self.world = World(seed)
         self.plan = plan
         self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
-        self.cluster = SimCluster(self.world, drawn.topology)
+        self.cluster = SimCluster(self.world, drawn.topology, drawn.bounds)
         self.history = History()
         self.history.commits.forgets_deletions = TOMBSTONES in drawn.topology.settings
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
@@ -116,7 +116,8 @@ class Run:
         self._looks = 0
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
-        self.world.note(f"seed {seed}: {drawn.topology} {drawn.bounds or ''}")
+        small = "" if drawn.bounds == NodeBounds() else drawn.bounds
+        self.world.note(f"seed {seed}: {drawn.topology} {small}")
         self._look = Judges(self.cluster, self.checkers).look
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
@@ -160,6 +161,10 @@ class Run:
         )
         self._until(partial(self._none, liveness_checks.open_transaction), "transactions to end")
         if self.swarm.reads_on:
+            self._until(
+                partial(self._none, liveness_checks.unowned_partition),
+                "every partition to be owned again",
+            )
             self._until(partial(self._none, liveness_checks.late_group), "every group to read on")
         self._until(partial(self._none, liveness_checks.late_reader), "every reader to read on")
         self._until(
@@ -356,8 +361,7 @@ def _play(seed: int, plan: Plan) -> Result:
     run = Run(seed, plan)
     failure = judge = ""
     try:
-        with bounded(run.swarm.bounds):
-            run.play()
+        run.play()
     except Violation as error:
         failure, judge = f"Violation: {error}", _judge(error)
     except Exception:  # noqa: BLE001 - any fault of a node is a finding

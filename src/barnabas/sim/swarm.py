@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from barnabas.limits import NodeBounds
 from barnabas.metadata.features import (
     DIRECTORIES_SINCE,
     ELR_VERSION,
@@ -155,8 +156,8 @@ class Swarm:
     """Whether groups are waited for until they have read everything: sessions of lost members take long."""
     cuts: bool
     """Whether records are deleted when everything has been read."""
-    bounds: Mapping[str, int]
-    """Of the program, by full name: those that are small."""
+    bounds: NodeBounds
+    """How much a node does in one go; small in some seeds."""
 
 
 def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:

@@ -11,6 +11,10 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
@@ -130,6 +134,53 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         2, "ListOffsets", 1, 11, 11, 6, ("broker",), "list_offsets_request", "list_offsets_response"
     ),
     3: ApiSchema(3, "Metadata", 0, 13, 13, 9, ("broker",), "metadata_request", "metadata_response"),
+    4: ApiSchema(
+        4,
+        "LeaderAndIsr",
+        0,
+        7,
+        7,
+        4,
+        ("zkBroker",),
+        "kafka39.leader_and_isr_request",
+        "kafka39.leader_and_isr_response",
+    ),
+    5: ApiSchema(
+        5,
+        "StopReplica",
+        0,
+        4,
+        4,
+        2,
+        ("zkBroker",),
+        "kafka39.stop_replica_request",
+        "kafka39.stop_replica_response",
+    ),
+    6: ApiSchema(
+        6,
+        "UpdateMetadata",
+        0,
+        8,
+        8,
+        6,
+        ("zkBroker",),
+        "kafka39.update_metadata_request",
+        "kafka39.update_metadata_response",
+    ),
+    7: ApiSchema(
+        7,
+        "ControlledShutdown",
+        0,
+        3,
+        3,
+        3,
+        (
+            "zkBroker",
+            "controller",
+        ),
+        "kafka39.controlled_shutdown_request",
+        "kafka39.controlled_shutdown_response",
+    ),
     8: ApiSchema(
         8,
         "OffsetCommit",

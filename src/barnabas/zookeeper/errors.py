@@ -1,8 +1,8 @@
 """What ZooKeeper answers instead of a result, as values.
 
-A request's callback gets its result or one of these; they are exceptions so that a command line may raise
-them. `code` is the number on the wire. `outcome_unknown` is the question that matters to the caller: where it
-holds the request may have been done, may not have been, and may still be done.
+A request's callback gets its result or one of these; they are exceptions so that a command line may
+raise them. `code` is the number on the wire. `outcome_unknown` is the question that matters to the
+caller: where it holds the request may have been done, may not have been, and may still be done.
 
 Source: `org.apache.zookeeper.KeeperException.Code`.
 """
@@ -149,6 +149,9 @@ class MultiFailed(ZooKeeperError):
         super().__init__(cause.path, f"operation {index}: {cause}")
         self.index = index
         self.cause = cause
+
+    def __reduce__(self) -> tuple[type[MultiFailed], tuple[int, ZooKeeperError]]:
+        return MultiFailed, (self.index, self.cause)
 
     def __repr__(self) -> str:
         return f"MultiFailed({self.index}, {self.cause!r})"

@@ -2,31 +2,31 @@
 
 `ZooKeeper.open` gives a `ZooKeeperSession`, at once and not yet connected. Requests are values
 (`operations`); their results and errors (`errors`) come to the request's callback; changes of state and
-watch events come to the session's one `SessionListener`. All calls are made on the node's thread and all
-callbacks arrive there, never inside `open`, `submit` or `close`.
+watch events come to the session's one `SessionListener`. All calls are made on the node's thread and
+all callbacks arrive there, never inside `open`, `submit` or `close`.
 
 What holds, on the machine and in the simulator alike (tests/contract/zookeeper):
 
-1. Every request is answered exactly once. Answers come in the order of the requests.
-2. Answers and watch events come in the order of zxid: the event of a change arrives before any answer that
-   shows that change or a later one. So the owner of a watch hears of a change before it reads it.
-3. A read shows a state at least as new as everything this session was shown before, at whichever server.
-   It may lag behind other sessions' changes; `SyncPath` before it catches up.
-4. The connection may go (`SUSPENDED`): requests under way, and those submitted before it is back, are
-   answered `ConnectionLoss`; whether they were done is unknown. Changes of one session are done in the order
-   submitted. None that was answered `ConnectionLoss` is done after `CONNECTED` was reported again.
-5. Watches are one-shot: one event per path and kind of watch, however often it was set. They outlive a
-   connection: back in the same session, events of what changed meanwhile arrive after `CONNECTED` and before
-   any answer. With the session's end they are gone, without an event.
-6. A session ends when the ensemble has not heard of it for its time-out; its ephemeral znodes go in the same
-   transaction. Its owner learns of that when it reaches a server again, not before: until then it may believe
-   that it lives, so what it changes must be conditional on a znode's version. `EXPIRED` is reported once and
-   is final: what is not answered is answered `SessionExpired`. An owner that still has work opens another.
-7. `close` ends the session at the ensemble, where it can be reached, after the requests before it. `CLOSED`
-   is the last event.
+1. Every request is answered exactly once. Answers come in the order of the requests. 2. Answers and
+watch events come in the order of zxid: the event of a change arrives before any answer that    shows
+that change or a later one. So the owner of a watch hears of a change before it reads it. 3. A read
+shows a state at least as new as everything this session was shown before, at whichever server.    It
+may lag behind other sessions' changes; `SyncPath` before it catches up. 4. The connection may go
+(`SUSPENDED`): then requests under way, and those submitted before it is back, are    answered
+`ConnectionLoss`; whether they were done is unknown. Changes of one session are done in the order
+submitted. None that was answered `ConnectionLoss` is done after `CONNECTED` was reported again. 5.
+Watches are one-shot: one event per path and kind of watch, however often it was set. They outlive a
+connection: back in the same session, events of what changed meanwhile arrive after `CONNECTED` and
+before    any answer. With the session's end they are gone, without an event. 6. A session ends when the
+ensemble has not heard of it for its time-out; its ephemeral znodes go in the same    transaction. Its
+owner learns of that when it reaches a server again, not before: until then it may believe    that it
+lives, so what it changes must be conditional on a znode's version. `EXPIRED` is reported once and    is
+final: what is not answered is answered `SessionExpired`. An owner that still has work opens another. 7.
+`close` ends the session at the ensemble, where it can be reached, after the requests before it.
+`CLOSED`    is the last event.
 
-Source: ZooKeeper's programmer's guide (consistency guarantees, sessions, watches), its `ClientCnxn`, and
-`kafka.zookeeper.ZooKeeperClient` of Kafka 3.9.
+Source: ZooKeeper's programmer's guide (consistency guarantees, sessions, watches), its `ClientCnxn`,
+and `kafka.zookeeper.ZooKeeperClient` of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
+from barnabas.security.tls_settings import TlsSettings
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.operations import Request
 
@@ -85,22 +86,6 @@ class WatchEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class ZooKeeperTls:
-    """TLS to the ensemble, by the keys `zookeeper.ssl.*`; file names and passwords as Kafka's."""
-
-    keystore_location: str = ""
-    keystore_password: str = ""
-    keystore_type: str = ""
-    truststore_location: str = ""
-    truststore_password: str = ""
-    truststore_type: str = ""
-    check_hostname: bool = True
-    """`zookeeper.ssl.endpoint.identification.algorithm` is HTTPS."""
-    protocol: str = "TLSv1.2"
-    ciphers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """Of one session. Paths of requests, results and events are below the chroot and do not show it."""
 
@@ -112,7 +97,8 @@ class SessionSettings:
     """`zookeeper.connection.timeout.ms`: of one attempt to connect to one server."""
     max_in_flight: int = 10
     """`zookeeper.max.in.flight.requests`: how many requests are sent ahead of their answers."""
-    tls: ZooKeeperTls | None = None
+    tls: TlsSettings | None = None
+    """Of the keys `zookeeper.ssl.*`; None where `zookeeper.ssl.client.enable` is false."""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -162,12 +148,16 @@ class ZooKeeperSession(Protocol):
         """End the session. `CLOSED` follows, unless the session is over already."""
 
 
+class MissingLibrary(Exception):
+    """The client library is not installed; the message is one sentence that says what to install."""
+
+
 class ZooKeeper(Protocol):
     """The way to an ensemble."""
 
     def open(self, settings: SessionSettings, listener: SessionListener) -> ZooKeeperSession:
         """Begin a session. It connects, and connects again, by itself until it is over. Raises
-        ``ConfigError`` where TLS files cannot be used or the client library is missing."""
+        ``ConfigError`` where TLS files cannot be used."""
 
 
 @runtime_checkable
@@ -175,7 +165,8 @@ class HasZooKeeper(Protocol):
     """A world from which an ensemble can be reached."""
 
     @property
-    def zookeeper(self) -> ZooKeeper: ...
+    def zookeeper(self) -> ZooKeeper:
+        """Raises `MissingLibrary`."""
 
 
 @dataclass(slots=True)

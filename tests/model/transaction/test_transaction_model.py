@@ -240,6 +240,22 @@ class Transactions(RuleBasedStateMachine):
         if commit is not None:
             self.end(name, number, commit)
 
+    @rule(
+        name=st.sampled_from(NAMES),
+        number=st.integers(0, 1),
+        index=st.integers(0, PARTITIONS - 1),
+        commit=st.booleans(),
+    )
+    def zombie(self, name: str, number: int, index: int, commit: bool) -> None:
+        """A process that has an open transaction is taken for dead; it ends its transaction while the one
+        that took its place has one of its own."""
+        self.work(name, number, [index], None)
+        for _ in range(2):  # the first time the open transaction is in its way
+            self.init(name, 1 - number, again=False)
+            self.wait(200)
+        self.write(name, 1 - number, index)
+        self.end(name, number, commit)
+
     # -- the world -------------------------------------------------------------------------------
 
     @rule(ms=st.sampled_from([10, 200, 2_000, 11_000, 31_000]))

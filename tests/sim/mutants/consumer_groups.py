@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.group import machine, offsets
 from barnabas.group.classic_group import ClassicGroup
-from barnabas.group.consumer import change, deadlines
+from barnabas.group.consumer import change, deadlines, replay
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import downgrade
 from barnabas.group.group_table import GroupTimer
@@ -90,6 +90,19 @@ def assignment_ahead() -> list[Patch]:
     return [(change, "target_records", of_the_next)]
 
 
+def ownership_half_remembered() -> list[Patch]:
+    """The member was given all of them and reads on; the coordinator's state lacks the first."""
+    honest = vars(replay)["_assigned"]
+
+    def forgets(parts: Any, member_epoch: int) -> Any:
+        assigned = honest(parts, member_epoch)
+        for partitions in assigned.values():
+            partitions.pop(0, None)
+        return assigned
+
+    return [(replay, "_assigned", forgets)]
+
+
 MUTANTS = (
     Mutant("partition-given-twice", "a partition is given to its next owner before the last gave it up",
            partition_given_twice),
@@ -106,4 +119,6 @@ MUTANTS = (
     Mutant("partition-not-released", "what a member gave up stays its own", partition_not_released),
     Mutant("assignment-ahead", "the target assignment claims the epoch after the group's",
            assignment_ahead),
+    Mutant("ownership-half-remembered", "a coordinator forgets that a member owns the first partition",
+           ownership_half_remembered),
 )  # fmt: skip

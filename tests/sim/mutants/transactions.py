@@ -13,11 +13,25 @@ from barnabas.log.state.producer_state import ProducerStates
 from barnabas.transaction import ending as endings
 from barnabas.transaction import machine, transaction
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import Outcome, SendMarkers
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
 from barnabas.wire.errors import ErrorCode
 from tests.sim.mutants.planting import Mutant, Patch
+
+
+def markers_before_the_decision() -> list[Patch]:
+    """They go out while the decision may still be lost."""
+    honest = TransactionMachine._prepare
+
+    def at_once(self: Any, transactional_id: str, ending: Any, reply: Any) -> Outcome:
+        outcome = honest(self, transactional_id, ending, reply)
+        if ending.partitions:
+            outcome.effects = [SendMarkers(transactional_id, ending)]
+            outcome.on_settled = None
+        return outcome
+
+    return [(TransactionMachine, "_prepare", at_once)]
 
 
 def markers_given_up() -> list[Patch]:
@@ -172,6 +186,8 @@ def open_ones_forgotten() -> list[Patch]:
 
 
 MUTANTS = (
+    Mutant("markers-before-decision", "markers go out before the end is committed to the coordinator's log",
+           markers_before_the_decision),
     Mutant("markers-given-up", "a marker that a leader did not take is not sent again", markers_given_up),
     Mutant("decisions-forgotten", "a new coordinator does not go on with ends that were decided",
            decisions_forgotten),

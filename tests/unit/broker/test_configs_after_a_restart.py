@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.replicas.metadata_apply_queue import NEW_SLICE
+from barnabas.limits import ReplicaBounds
 from barnabas.types import TopicPartition
 from tests.unit.broker.world import Cluster
+
+NEW_SLICE = ReplicaBounds().created_per_turn
 
 
 @pytest.mark.parametrize("partitions", [NEW_SLICE, 2 * NEW_SLICE + 4])

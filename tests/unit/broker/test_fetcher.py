@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.follower.fetch_plan import NAMED_MAX
-from barnabas.broker.follower.fetcher import TAKEN_MAX, FetcherContext
+from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.node import NodeConfig
+from barnabas.limits import FollowerBounds
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
@@ -36,6 +36,9 @@ from barnabas.wire.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from tests.unit.broker.fakes import Hand, advance, process
+
+NAMED_MAX = FollowerBounds().named_max
+TAKEN_MAX = FollowerBounds().appended_max
 
 TOPIC_ID = Uuid(b"t" * 16)
 LEADER = Endpoint("leader", 9092)

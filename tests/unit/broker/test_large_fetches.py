@@ -10,6 +10,7 @@ from barnabas.broker.cooperative_jobs import CooperativeJobs, Failed
 from barnabas.broker.fetch.fetch_read import NO_DIVERGENCE, remember
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
+from barnabas.limits import FetchBounds, NodeBounds
 from barnabas.replication.sessions import FetchSession, SessionPartition
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint
@@ -277,7 +278,6 @@ def test_partitions_that_are_not_here_have_their_error(shared: Cluster) -> None:
 
 def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their requests are followed in parts on the leader's side: places are noted all the same."""
-    monkeypatch.setattr("barnabas.broker.fetch.fetch_service.FETCHED_INLINE_MAX", 5)
     jobs: list[object] = []
     run = CooperativeJobs.run
 
@@ -286,7 +286,7 @@ def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyP
         run(slices, steps, failed)
 
     monkeypatch.setattr(CooperativeJobs, "run", counted)
-    cluster = Cluster(3)
+    cluster = Cluster(3, bounds=NodeBounds(FetchBounds(inline_max=5)))
     cluster.create_topic("t", 300, 3)
     cluster.until(lambda: all(not len(cluster.broker(n).replicas.waiting) for n in cluster.ids))
     for index in range(0, 300, 30):

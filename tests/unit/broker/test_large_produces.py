@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.handlers.produce import APPENDED_INLINE_MAX
+from barnabas.limits import HandlerBounds
 from barnabas.metadata.image.topic import Topic
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.produce_request import (
@@ -12,6 +12,8 @@ from barnabas.wire.messages.produce_request import (
 )
 from barnabas.wire.messages.produce_response import ProduceResponse
 from tests.unit.broker.world import Cluster, code
+
+APPENDED_INLINE_MAX = HandlerBounds().appended_inline_max
 
 MANY = 250
 

@@ -7,12 +7,8 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.replicas.metadata_apply_queue import (
-    KNOWN_SLICE,
-    NEW_SLICE,
-    Key,
-    MetadataApplyQueue,
-)
+from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
+from barnabas.limits import ReplicaBounds
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.record.builder import build_batch
@@ -38,6 +34,9 @@ from barnabas.wire.messages.offset_commit_request import (
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.broker.world import Cluster
+
+KNOWN_SLICE = ReplicaBounds().changed_per_turn
+NEW_SLICE = ReplicaBounds().created_per_turn
 
 
 def create(cluster: Cluster, partitions: int) -> None:
@@ -81,7 +80,7 @@ def test_however_slowly_they_are_made_every_follower_catches_up(
         if len(self) and not self._scheduled:
             self._scheduled = True
             later = self._ports.clock.now_ms() + rng.choice((1, 1, 2, 5, 30))
-            self._ports.wakeups.call_at(later, self._go_on)
+            self._ports.wakeups.call_at(later, self._apply_slice)
 
     monkeypatch.setattr(MetadataApplyQueue, "_schedule", schedule)
     cluster = Cluster(3, seed)

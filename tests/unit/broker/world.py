@@ -13,6 +13,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.channels import Channels
 from barnabas.client.network.connection import ChannelError
+from barnabas.limits import NodeBounds
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.record.builder import build_batch
 from barnabas.sim.cluster import CLIENT_PORT, SimCluster, Topology
@@ -52,12 +53,15 @@ class Answer:
         self.value = value
 
 
+USUAL = NodeBounds()
+
+
 class Cluster:
     """A simulated cluster and one client machine."""
 
     def __init__(
         self, nodes: int = 1, seed: int = 1, directories: int = 1, level: int | None = None,
-        racks: int = 0, **settings: str,
+        racks: int = 0, bounds: NodeBounds = USUAL, **settings: str,
     ) -> None:  # fmt: skip
         """`level`: the metadata.version, where it is not the newest."""
         self.world = World(seed)
@@ -66,7 +70,7 @@ class Cluster:
         topology = Topology(
             nodes, settings=named, directories=directories, features=features, racks=racks
         )
-        self.sim = SimCluster(self.world, topology)
+        self.sim = SimCluster(self.world, topology, bounds)
         machine = self.sim.add_machine("client")
         self.client = machine.start_process()
         self.channels = Channels(self.client, "test")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from barnabas.limits import NodeBounds
 from barnabas.ports import Background, Disk, Receiver, Rng
 from barnabas.types import Buffer, Endpoint
 
@@ -73,6 +74,7 @@ class World:
     """Clock, network and wake-ups; implements the parts of `ports.Ports` that they need."""
 
     def __init__(self, chunk: int = 1 << 20) -> None:
+        self.bounds = NodeBounds()
         self.now = 0.0
         self.chunk = chunk
         self.listeners: dict[Endpoint, Callable[[], Receiver]] = {}

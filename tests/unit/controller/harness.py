@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers
 from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.limits import NodeBounds
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import supported
 from barnabas.metadata.image.image import MetadataImage
@@ -130,6 +131,7 @@ class FakeNetwork:
 class FakePorts:
     disk: Any = None
     background: Any = None
+    bounds = NodeBounds()
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = FakeClock()
@@ -247,6 +249,7 @@ class World:
         """Run what is to be run soon and commit everything, until nothing is left."""
         while self.ports.wakeups.run_soon() or self.quorum.committed < len(self.quorum.batches):
             self.quorum.commit()
+        self.controller.validate()
 
     def advance(self, ms: float) -> None:
         self.ports.wakeups.advance(ms)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.slicing import DECIDED_INLINE_MAX
+from barnabas.limits import DecisionBounds
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -23,6 +23,8 @@ from barnabas.wire.messages.broker_registration_request import (
     Listener,
 )
 from tests.unit.controller.harness import CLUSTER_ID, World, uuid
+
+DECIDED_INLINE_MAX = DecisionBounds().inline_max
 
 
 @pytest.fixture

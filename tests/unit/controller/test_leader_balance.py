@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.controller.active import leader_balance
 from barnabas.controller.active.leader_balance import TOLD_MAX
+from barnabas.limits import DecisionBounds
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.controller.harness import World
 
@@ -70,8 +71,8 @@ def test_a_reason_that_ceased_and_came_back_is_told_again(world: World) -> None:
     assert [subject for subject, _ in notes(world, before - 1)] == ["broker 1"]
 
 
-def test_a_pass_that_ends_early_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_balance, "MOVES_MAX", 12)
+def test_a_pass_that_ends_early_says_so(world: World) -> None:
+    world.controller.cluster.bounds = DecisionBounds(moves_max=12)
     world.revive(1, clean=True)
     topic = world.image.topics_by_name["t"]
     for index in range(MANY):

@@ -13,7 +13,7 @@ from barnabas.controller.brokers import controlled_shutdown
 from barnabas.controller.decision import Decision
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.partitions.failover_reconcile import reconcile
-from barnabas.controller.slicing import DECIDED_PER_SLICE, SLICES_PER_TURN_MAX
+from barnabas.limits import DecisionBounds
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
@@ -35,6 +35,9 @@ from barnabas.wire.schema import Message
 from tests.unit.controller.harness import Committed, World, uuid
 from tests.unit.metadata.strategies import holds
 
+USUAL = DecisionBounds()
+SLICE = USUAL.slice_max * USUAL.slices_per_turn
+"""Partitions of one turn in which time stands still."""
 CREATE = CreateTopicsRequest(
     topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
 )
@@ -132,10 +135,6 @@ def test_reads_wait_for_what_they_were_made_on() -> None:
     assert hasattr(world.start(ListPartitionReassignmentsRequest(topics=None)), "attach")
 
 
-SLICE = DECIDED_PER_SLICE * SLICES_PER_TURN_MAX
-"""Partitions of one turn in which time stands still."""
-
-
 class HurriedClock:
     """Each look at it takes its time."""
 
@@ -173,13 +172,13 @@ def test_a_broker_with_many_partitions_is_fenced_in_slices_leaders_first() -> No
         assert not world.controller.cluster.is_active(1)
     world.settle()
     assert turns > 3
-    assert max(len(b.values) for b in world.quorum.batches[start:]) <= DECIDED_PER_SLICE + 1
+    assert max(len(b.values) for b in world.quorum.batches[start:]) <= USUAL.slice_max + 1
     assert world.image.brokers[1].fenced and not world.controller.cluster.departing
     for topic in world.image.topics_by_id.values():
         assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
 
 
-@pytest.mark.parametrize(("look_ms", "steps"), [(0.0, SLICES_PER_TURN_MAX), (2.0, 3), (9.0, 1)])
+@pytest.mark.parametrize(("look_ms", "steps"), [(0.0, USUAL.slices_per_turn), (2.0, 3), (9.0, 1)])
 def test_a_turn_of_long_work_ends_by_the_clock_or_by_its_steps(look_ms: float, steps: int) -> None:
     world = World()
     world.ports.clock = HurriedClock(look_ms)  # type: ignore[assignment]
@@ -350,7 +349,7 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
 def test_who_comes_back_while_a_new_controller_looks_at_it_keeps_what_it_got() -> None:
     world = World()
     world.join(1, 3)
-    world.create("t", [[3]] * (3 * DECIDED_PER_SLICE))
+    world.create("t", [[3]] * (3 * USUAL.slice_max))
     world.kill(3)
     world.ports.network.refusing.clear()
     assert not world.register(3, incarnation=7003).error_code
@@ -361,7 +360,7 @@ def test_who_comes_back_while_a_new_controller_looks_at_it_keeps_what_it_got() -
     for step in steps:
         world.controller.commit(step)
     assert list(world.image.topics_by_name["t"].leader_epoch) == epochs
-    assert len(led(world, 3)) == 3 * DECIDED_PER_SLICE
+    assert len(led(world, 3)) == 3 * USUAL.slice_max
 
 
 def losing_a_directory(then: str) -> World:

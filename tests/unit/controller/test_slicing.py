@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE, SLICES_PER_TURN_MAX
+from barnabas.limits import DecisionBounds
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_partition_reassignments_request as reassignments
@@ -22,6 +22,10 @@ from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerReq
 from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World, uuid
 from tests.unit.metadata.strategies import holds
+
+DECIDED_INLINE_MAX = DecisionBounds().inline_max
+DECIDED_PER_SLICE = DecisionBounds().slice_max
+SLICES_PER_TURN_MAX = DecisionBounds().slices_per_turn
 
 SIZE = 3 * DECIDED_INLINE_MAX + 7
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
+from barnabas.broker.coordinator.coordinator_loader import RETRY_MS, RETRY_MS_MAX
 from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.rebalance import FIRST_JOIN_MS_MIN
-from barnabas.limits import SLICE_MS
+from barnabas.limits import SLICE_MS, ReplicaBounds
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import Buffer
@@ -35,6 +35,8 @@ from barnabas.wire.messages.offset_fetch_request import (
 )
 from barnabas.wire.request import Parked
 from tests.unit.group.world import FakePorts, Pending, World
+
+RECORDS_PER_LOOK = ReplicaBounds().records_per_look
 
 
 def commit(group: str, offsets: dict[int, int], note: str = "") -> OffsetCommitRequest:

@@ -26,6 +26,7 @@ from barnabas.broker.handlers import (
     sync_group,
 )
 from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
@@ -69,6 +70,8 @@ class FakeWakeup:
 
 class FakePorts:
     """Clock, wake-ups, chance and log lines; the other ports are not used here."""
+
+    bounds = NodeBounds()
 
     def __init__(self) -> None:
         self.now = 1_000.0

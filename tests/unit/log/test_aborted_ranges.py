@@ -172,3 +172,16 @@ def test_a_sound_index_is_walked_once_in_a_process(monkeypatch: pytest.MonkeyPat
         end(log, 4, False)
         assert set(log.read_transactions(at, log.log_end_offset)) == {(4, at)}
     assert len(walks) == 1
+
+
+def test_an_empty_index_is_made_whole_from_the_batches() -> None:
+    """What a mended segment has whose files were all lost (seeds 60794, 61342)."""
+    device, log = make()
+    [path] = index_of(log)
+    sound = log.disk.read_file(path)
+    log.close()
+    log.disk.write_atomic(path, b"")
+    device.process_died(power_loss=False)
+    log = reopened(device)
+    assert set(log.read_transactions(0, log.log_end_offset)) == WANTED
+    assert log.disk.read_file(path) == sound

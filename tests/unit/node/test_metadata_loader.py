@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.host.disk import HostDisk
+from barnabas.limits import LoaderBounds, NodeBounds
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -19,7 +20,7 @@ from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.node.metadata_loader import APPLIED_INLINE_MAX, MetadataLoader
+from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
 from barnabas.raft.core.batches import data_batch
 from barnabas.raft.core.log_metadata import LogMetadata
@@ -36,6 +37,8 @@ from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World
 from tests.unit.metadata.strategies import holds
+
+APPLIED_INLINE_MAX = LoaderBounds().applied_inline_max
 
 END = OffsetAndEpoch(5000, 3)
 
@@ -83,7 +86,9 @@ class Node:
         self.disk = HostDisk()
         self.directory = str(directory)
         self.log = Log()
-        self.metadata = MetadataLoader(cast("Ports", SimpleNamespace(halt=pytest.fail)))
+        self.metadata = MetadataLoader(
+            cast("Ports", SimpleNamespace(bounds=NodeBounds(), halt=pytest.fail))
+        )
         self.metadata.on_metadata = lambda image, changes: self.told.append(changes)
         self.controller: QuorumController | None = None
         if controller:

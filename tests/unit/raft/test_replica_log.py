@@ -6,10 +6,14 @@ import random
 
 import pytest
 
+from barnabas.limits import RaftBounds
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.raft.core.batches import data_batch, iter_runs
-from barnabas.raft.storage.replica_log import TAIL_APPENDS_MAX, TAIL_BYTES_MAX, PartitionRaftLog
+from barnabas.raft.storage.replica_log import PartitionRaftLog
 from barnabas.sim.world.disk import SimDisk
+
+TAIL_APPENDS_MAX = RaftBounds().tail_appends_max
+TAIL_BYTES_MAX = RaftBounds().tail_bytes_max
 
 FOLDER = "/data/__cluster_metadata-0"
 WALL_MS = 1_750_000_000_000

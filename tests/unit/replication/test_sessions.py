@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from barnabas.limits import FetchBounds
 from barnabas.replication.sessions import (
     EPOCH_MAX,
-    EVICTION_MS_MIN,
     UNUSED_MS_MAX,
     ClientSession,
     FetchSession,
@@ -13,6 +13,8 @@ from barnabas.replication.sessions import (
     WantedPartition,
     next_epoch,
 )
+
+EVICTION_MS_MIN = FetchBounds().session_eviction_ms_min
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
 

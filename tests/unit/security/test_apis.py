@@ -24,7 +24,7 @@ from barnabas.wire.messages.init_producer_id_request import InitProducerIdReques
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schema import Message
-from tests.unit.broker.world import Cluster
+from tests.unit.broker.world import USUAL, Cluster
 from tests.unit.security.permissions import CLUSTER, GROUP_CODE, TABLE, TOPIC_CODE, codes
 
 
@@ -49,7 +49,7 @@ class Secured(Cluster):
         self.principal = "User:admin"
         named = {"super_users": "User:ANONYMOUS;User:admin", **settings}
         super().__init__(
-            1, 1, 1, None, 0, **{"authorizer_class_name": STANDARD_AUTHORIZER, **named}
+            1, 1, 1, None, 0, USUAL, **{"authorizer_class_name": STANDARD_AUTHORIZER, **named}
         )
         node = self.sim.nodes[1].node
         assert node is not None

@@ -14,6 +14,7 @@ from typing import Any
 from barnabas.transaction.machine import record_of
 from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.record_codec import decode_record
+from barnabas.transaction.transaction import Transaction
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import add_offsets_to_txn_request as offsets
 from barnabas.wire.messages import add_partitions_to_txn_request as add
@@ -22,6 +23,7 @@ from barnabas.wire.messages import end_txn_request as ending
 from barnabas.wire.messages import init_producer_id_request as init
 from barnabas.wire.messages import list_transactions_request as listing
 from tests.unit.group.world import Pending
+from tests.unit.transaction.offsets_script import OffsetCommands
 from tests.unit.transaction.world import World
 
 
@@ -143,6 +145,7 @@ class Commands(Requests):
     def __init__(self) -> None:
         super().__init__()
         self.shown = self.markers_shown = 0
+        self.first_ending: Transaction | None = None
 
     def do_config(self, level: str = "2", **given: str) -> None:
         """``key=value`` of the broker; begins again."""
@@ -203,6 +206,17 @@ class Commands(Requests):
         self.world.leaders.answer()
         self.world.settle()
 
+    def do_complete_again(self, name: str = "tx") -> None:
+        """Says once more that the markers of the first transaction that was ended are written."""
+        machine = self.world.coordinators.shards[0].machine
+        known = machine.ids.get(name)
+        if known is not None and self.first_ending is None and known.state.label == "PrepareCommit":
+            self.first_ending = known
+        ending = self.first_ending
+        assert ending is not None
+        self.world.coordinators.write(name, lambda machine, at: machine.complete(name, ending, at))
+        self.world.settle()
+
     def do_lose_broker(self, broker: str) -> None:
         """Its connections end."""
         self.world.leaders.silent[int(broker)] = None
@@ -237,7 +251,7 @@ class Commands(Requests):
         self.world.elect()
 
 
-class Script(Commands):
+class Script(OffsetCommands, Commands):
     """Runs a text, and shows what happened."""
 
     def run(self, text: str) -> str:
@@ -252,8 +266,12 @@ class Script(Commands):
     def _command(self, words: list[str]) -> list[str]:
         plain = [word for word in words[1:] if "=" not in word]
         given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        getattr(self, f"do_{words[0].replace('-', '_')}")(*plain, **given)
-        return [*self._records(), *self._markers(), *self._answers()]
+        told = getattr(self, f"do_{words[0].replace('-', '_')}")(*plain, **given)
+        for shard in self.world.coordinators.shards.values():
+            if shard.active:
+                shard.machine.validate()
+        said = [f"= {line}" for line in told or ()]
+        return [*self._records(), *self._markers(), *said, *self._answers()]
 
     # -- what is shown ---------------------------------------------------------------------------
 

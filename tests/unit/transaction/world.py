@@ -69,6 +69,8 @@ class FakeLeaders:
         """(broker, marker, topic, index) of every marker that a leader took."""
         self.seen: list[tuple[int, Any]] = []
         """(broker, marker) of every marker that was sent."""
+        self.takers: dict[str, Callable[[Any, int], ErrorCode]] = {}
+        """By topic: who takes its markers."""
 
     def send(
         self,
@@ -116,6 +118,8 @@ class FakeLeaders:
 
     def _take(self, broker: int, marker: Any, topic: str, index: int) -> ErrorCode:
         code = self.refusals.get((topic, index), ErrorCode.NONE)
+        if not code and topic in self.takers:
+            code = self.takers[topic](marker, index)
         if not code:
             self.written.append((broker, marker, topic, index))
         return code

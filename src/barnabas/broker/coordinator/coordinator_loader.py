@@ -26,8 +26,6 @@ from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
-RECORDS_PER_LOOK = 64
-"""Records replayed between two looks at the clock."""
 RETRY_MS = 500.0
 """After a log could not be read; doubled with each time, up to `RETRY_MS_MAX`."""
 RETRY_MS_MAX = 16_000.0
@@ -89,9 +87,9 @@ class CoordinatorLoader(Generic[M]):
     def add(self, shard: CoordinatorShard[M]) -> None:
         """Load `shard` after those that were added before."""
         self._loads.append(_Load(shard))
-        self._go_on()
+        self._schedule()
 
-    def _go_on(self) -> None:
+    def _schedule(self) -> None:
         if self._loads and not self._running:
             self._running = True
             self._ports.wakeups.call_soon(self._slice)
@@ -110,18 +108,18 @@ class CoordinatorLoader(Generic[M]):
                 self._on_error(load, error)
             except Exception as error:
                 self._on_error(load, error)
-                self._go_on()
+                self._schedule()
                 raise  # a fault of this program: told as one, and others are loaded
             if self._ports.clock.now_ms() >= until_ms:
                 break
-        self._go_on()
+        self._schedule()
 
     def _step(self, load: _Load[M], until_ms: float) -> None:
         """One read, or a slice of what was read."""
         if load.pending is not None:
-            clock = self._ports.clock
+            clock, most = self._ports.clock, self._ports.bounds.replicas.records_per_look
             for count, _ in enumerate(load.pending, 1):
-                if count % RECORDS_PER_LOOK == 0 and clock.now_ms() >= until_ms:
+                if count % most == 0 and clock.now_ms() >= until_ms:
                     return
             load.pending = None
         log = load.shard.log
@@ -150,7 +148,7 @@ class CoordinatorLoader(Generic[M]):
         # What the disk has against it is found again, and told, by the read that follows.
         load.is_warm = True
         self._loads.appendleft(load)
-        self._go_on()
+        self._schedule()
 
     def _on_error(self, load: _Load[M], error: Exception) -> None:
         """It is tried again later."""
@@ -175,7 +173,7 @@ class CoordinatorLoader(Generic[M]):
         if load.shard.failed:
             load.begin_anew(self._make_machine())
         self._loads.append(load)
-        self._go_on()
+        self._schedule()
 
 
 def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:

@@ -40,7 +40,6 @@ from barnabas.broker.fetch.fetch_read import (
     response_of,
 )
 from barnabas.broker.fetch.fetch_sessions import (
-    FETCHED_PER_SLICE,
     FetchProgress,
     FetchSessions,
     Find,
@@ -63,8 +62,6 @@ from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from barnabas.wire.request import Parked, Working
 
-COLD_READS_MAX = 3
-"""Times that a fetch waits for its bytes to be brought into memory; after that it blocks."""
 COLD_READ_QUEUES = 4
 """Per log directory."""
 RECHECK_MS = 5.0
@@ -74,13 +71,8 @@ CONSUMER = -1
 """The replica id of a consumer."""
 STORAGE_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
-FETCHED_INLINE_MAX = 100
-"""Partitions that are named, or told of in full, in one turn; of more, `FETCHED_PER_SLICE` at a time."""
-ANSWERED_MAX = 300
-"""Partitions of a session that one answer tells of, a full one apart: some 10 ms for either side."""
-TIMED_FROM = 40
 READ_PASS_MS_MAX = 3.0
-"""An answer that tells of `TIMED_FROM` partitions tells of no more after this."""
+"""An answer that covers `FetchBounds.timed_from` partitions covers no more after this."""
 
 
 class FetchLimits(NamedTuple):
@@ -149,7 +141,9 @@ class DelayedFetch:
         """A full fetch: its answer names every partition."""
 
     def new_read_pass(self, *, whole: bool) -> ReadPass:
-        return ReadPass(self.committed, whole, self.cold_reads >= COLD_READS_MAX)
+        return ReadPass(
+            self.committed, whole, self.cold_reads >= self.service.bounds.cold_reads_max
+        )
 
     def on_deadline(self) -> None:
         self.service.on_deadline(self)
@@ -190,6 +184,7 @@ class FetchService:
         self._throttle = throttle
         self._selector = selector
         self._ports = ports
+        self.bounds = ports.bounds.fetch
         self._deadlines = deadlines
         self._slices = slices
         self.response_bytes_max = limits.response_bytes_max
@@ -219,7 +214,7 @@ class FetchService:
         if reader is not None and session.access_version != reader.version:
             session.access_version = reader.version
             session.dirty.update(dict.fromkeys(session.partitions.values()))  # all are judged again
-        if sum([len(topic.partitions) for topic in request.topics]) > FETCHED_INLINE_MAX:
+        if sum([len(topic.partitions) for topic in request.topics]) > self.bounds.inline_max:
             return self._follow_in_slices(session, request, version, listener, reader)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
@@ -260,7 +255,7 @@ class FetchService:
 
     def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
         session, sessions = fetch.session, self._sessions
-        for topics in parts_of(request.topics):
+        for topics in parts_of(request.topics, self.bounds.followed_per_slice):
             if session.parked is not fetch:
                 return
             sessions.update(session, topics)
@@ -271,7 +266,7 @@ class FetchService:
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
-            for topics in parts_of(request.topics):
+            for topics in parts_of(request.topics, self.bounds.followed_per_slice):
                 if session.parked is not fetch:
                     return
                 progress.note(topics)
@@ -293,7 +288,7 @@ class FetchService:
     def _read_pass_steps(self, fetch: DelayedFetch, look: ReadPass) -> Iterator[None]:
         """Look at everything, a part with each step, and add what there is to `look`."""
         dirty = iter(list(fetch.session.dirty))
-        while among := list(islice(dirty, FETCHED_PER_SLICE)):
+        while among := list(islice(dirty, self.bounds.read_per_slice)):
             if fetch.session.parked is not fetch:
                 return
             self._read_pass(fetch, whole=True, among=among, after=look)
@@ -373,7 +368,7 @@ class FetchService:
         look = fetch.new_read_pass(whole=whole) if after is None else after
         answers, is_follower = look.answers, session.is_follower
         leader_only, reader = fetch.leader_only, fetch.reader
-        left = fetch.max_bytes
+        left, bounds = fetch.max_bytes, self.bounds
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
         size, throttled = look.size, look.throttled
@@ -381,11 +376,11 @@ class FetchService:
         throttle = self._throttle if is_follower else None
         if throttle is not None and not throttle.limits_leader:
             throttle = None
-        many = not whole and len(session.dirty) > TIMED_FROM
+        many = not whole and len(session.dirty) > bounds.timed_from
         until_ms = self._ports.clock.now_ms() + READ_PASS_MS_MAX if many else 0.0
         for watched in list(session.dirty) if among is None else among:
-            if many and len(answers) >= TIMED_FROM:
-                if len(answers) >= ANSWERED_MAX or self._ports.clock.now_ms() >= until_ms:
+            if many and len(answers) >= bounds.timed_from:
+                if len(answers) >= bounds.answered_max or self._ports.clock.now_ms() >= until_ms:
                     look.urgent = True  # the others come first next time
                     break
             try:
@@ -526,7 +521,7 @@ class FetchService:
         if not last and not look.cold and not self._enough(fetch, look):
             return
         if fetch.whole and not look.cold:
-            if len(fetch.session.partitions) > FETCHED_INLINE_MAX:
+            if len(fetch.session.partitions) > self.bounds.inline_max:
                 self._deadlines.remove(fetch)
                 self._answer_in_slices(fetch)
                 return

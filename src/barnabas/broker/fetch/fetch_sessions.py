@@ -35,8 +35,6 @@ from barnabas.wire.messages.fetch_request import (
     ForgottenTopic,
 )
 
-FETCHED_PER_SLICE = 20
-"""Partitions of a large request that are followed between two looks at the clock."""
 Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
 """The replica here for (topic id or name, index), or why there is none."""
 
@@ -51,7 +49,9 @@ class FetchSessions:
         self._find = find
         self._on_drop = on_drop
         self._rng: Rng = ports.rng("fetch.sessions")
-        self.cache: SessionCache[Partition] = SessionCache(slots)
+        self.cache: SessionCache[Partition] = SessionCache(
+            slots, ports.bounds.fetch.session_eviction_ms_min
+        )
 
     # -- a request -------------------------------------------------------------------------------
 
@@ -253,9 +253,9 @@ def replica_of(request: FetchRequest) -> int:
     return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
 
 
-def parts_of(topics: Iterable[FetchTopic]) -> Iterator[list[FetchTopic]]:
-    """The same, `FETCHED_PER_SLICE` partitions at a time."""
+def parts_of(topics: Iterable[FetchTopic], most: int) -> Iterator[list[FetchTopic]]:
+    """The same, `most` partitions at a time."""
     for topic in topics:
         partitions = iter(topic.partitions)
-        while taken := list(islice(partitions, FETCHED_PER_SLICE)):
+        while taken := list(islice(partitions, most)):
             yield [FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken)]

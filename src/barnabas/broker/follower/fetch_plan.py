@@ -20,19 +20,18 @@ from barnabas.wire.messages.fetch_request import (
     ReplicaState,
 )
 
-NAMED_MAX = 500
-"""New partitions that one request names. A leader takes 40 µs for each."""
-
 Key = tuple[Uuid, int]
 
 
 class FetchPlan:
     """The requests of one fetcher. `named` is what the request under way names."""
 
-    def __init__(self, settings: ReplicationSettings) -> None:
+    def __init__(self, settings: ReplicationSettings, named_max: int) -> None:
+        """One request names `named_max` new partitions at most."""
         self.named: frozenset[Any] = frozenset()
         self.wanted: dict[Any, WantedPartition] = {}
         self._settings = settings
+        self._named_max = named_max
         self._changed: dict[Key, None] = {}
         self._session = ClientSession()
         self.asked = self._session.asked
@@ -49,7 +48,9 @@ class FetchPlan:
     def next_request(self, node_id: int, broker_epoch: int, wait_ms_max: int) -> FetchRequest:
         """Names what moved. Where not all that is new finds room, it does not wait for news: the rest is
         named with the request after it."""
-        named, forgotten, self._changed = self._session.plan(self.wanted, self._changed, NAMED_MAX)
+        named, forgotten, self._changed = self._session.plan(
+            self.wanted, self._changed, self._named_max
+        )
         self.named = frozenset(named)
         settings = self._settings
         return FetchRequest(

@@ -42,10 +42,6 @@ from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 LOST_RETRY_MS = 50.0
 """After the first loss of a connection; doubled with each one that follows, up to
 `replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
-TAKEN_MAX = 150
-TIMED_FROM = 20
-"""Partitions whose records are appended in one turn at most; and those after which it is seen how long it
-took."""
 LEADER_UNKNOWN_RETRY_MS = 50.0
 """A leader that lags behind the metadata will know its epoch soon."""
 LEADER_LAGS = frozenset(
@@ -91,7 +87,7 @@ class Fetcher:
         self.leader = leader
         self.purpose = f"fetch-{number}"
         self.followed: dict[Key, Followed] = {}
-        self._plan = FetchPlan(context.settings)
+        self._plan = FetchPlan(context.settings, context.ports.bounds.follower.named_max)
         self._out_of_range = OutOfRangeResolver(
             context.ports, context.channels, context.node_id, context.settings.fetch_backoff_ms
         )
@@ -248,14 +244,15 @@ class Fetcher:
             self._take(_parts_of(response))
 
     def _take(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
-        """Append what came, `TAKEN_MAX` partitions in one turn. The request counts as under way until
+        """Append what came, so many partitions in one turn. The request counts as under way until
         all is taken."""
         if self._closed:
             return
         now_ms = self.context.ports.clock.now_ms
         until_ms = now_ms() + SLICE_MS
-        for taken in range(TAKEN_MAX):
-            if taken >= TIMED_FROM and now_ms() >= until_ms:
+        bounds = self.context.ports.bounds.follower
+        for taken in range(bounds.appended_max):
+            if taken >= bounds.timed_from and now_ms() >= until_ms:
                 break
             key, data = next(parts, NOTHING)
             if data is None:

@@ -2,7 +2,7 @@
 
 Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
 brokers that are alive on the listener asked. A topic that does not exist is created where client and
-broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
+broker allow it; the client receives UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
 topic that is asked for was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: in 0 no topics means all of them, from 1 on null does; 12 asks by topic id, 8 to 10 may
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 
 LISTENER_NOT_FOUND_SINCE = 6
 IDS_SINCE = 12
-DESCRIBED_INLINE_MAX = 500
-"""Partitions of one answer that is made in one turn of the loop."""
-DESCRIBED_PER_SLICE = 50
-"""Of a larger one, those between two looks at the clock."""
 
 
 def error_response(request: MetadataRequest, code: int, message: str) -> MetadataResponse:
@@ -68,7 +64,7 @@ def handle(
     if 10 <= ctx.api_version < IDS_SINCE:
         _check_names(request)
     topics = list(_known_topics(request, ctx, broker.image))
-    many = sum(map(len, topics)) > DESCRIBED_INLINE_MAX
+    many = sum(map(len, topics)) > broker.ports.bounds.handlers.described_inline_max
     answer = _answer_in_slices if many else _answer
     waiting = broker.metadata_hold.park(
         map(Led, topics), ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
@@ -204,7 +200,7 @@ class _Answering:
 
     def _topic(self, topic: Topic) -> Iterator[None]:
         new = self._ctx.api_version >= LISTENER_NOT_FOUND_SINCE
-        view = self._view
+        view, per_slice = self._view, self._broker.ports.bounds.handlers.described_per_slice
         partitions: list[MetadataResponsePartition] = []
         for index in range(len(topic)):
             if not topic.has(index):
@@ -221,7 +217,7 @@ class _Answering:
                     offline_replicas=found.offline,
                 )
             )
-            if not index % DESCRIBED_PER_SLICE:
+            if not index % per_slice:
                 yield
         self._topics.append(
             MetadataResponseTopic(

@@ -49,10 +49,6 @@ ATTRIBUTES_AT = 22
 """The byte of a batch that says whether it belongs to a transaction, and how it is compressed."""
 CODEC = 7
 ZSTD_SINCE = 7
-APPENDED_INLINE_MAX = 100
-"""Partitions of one request that are appended without giving way: some 3 ms."""
-APPENDED_PER_SLICE = 20
-"""Of a larger one, those that are appended between two looks at the clock."""
 ADMIN_CLIENT_ID = "__admin_client"
 """May write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
 
@@ -104,7 +100,8 @@ def _append_request(
 ) -> ProduceResponse | Parked | None:
     """`proofs` is None where the request is of no transaction."""
     topics = request.topic_data
-    if sum([len(topic.partition_data) for topic in topics]) > APPENDED_INLINE_MAX:
+    most = broker.ports.bounds.handlers.appended_inline_max
+    if sum([len(topic.partition_data) for topic in topics]) > most:
         parked = Working()
         _append_in_slices(request, ctx, broker, proofs, parked)
         return parked
@@ -126,7 +123,7 @@ def _append_in_slices(
     def steps() -> Iterator[None]:
         response = ProduceResponse(responses=[])
         waiting, refused = None, False
-        for topics in _parts(request.topic_data):
+        for topics in _parts(request.topic_data, broker.ports.bounds.handlers.appended_per_slice):
             waiting, some = _append_all(
                 topics, request.acks, ctx, broker, response, waiting, proofs
             )
@@ -143,16 +140,16 @@ def _append_in_slices(
     broker.slices.run(steps(), parked.fail)
 
 
-def _parts(topics: Iterable[TopicProduceData]) -> Iterator[list[TopicProduceData]]:
-    """The same, `APPENDED_PER_SLICE` partitions at a time."""
+def _parts(topics: Iterable[TopicProduceData], most: int) -> Iterator[list[TopicProduceData]]:
+    """The same, `most` partitions at a time."""
     for topic in topics:
         partitions = list(topic.partition_data)
-        for at in range(0, len(partitions), APPENDED_PER_SLICE):
+        for at in range(0, len(partitions), most):
             yield [
                 TopicProduceData(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_data=partitions[at : at + APPENDED_PER_SLICE],
+                    partition_data=partitions[at : at + most],
                 )
             ]
 

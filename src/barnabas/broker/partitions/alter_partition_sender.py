@@ -33,8 +33,6 @@ from barnabas.wire.messages.alter_partition_response import AlterPartitionRespon
 from barnabas.wire.messages.alter_partition_response import PartitionData as PartitionAnswer
 
 RETRY_MS = 50.0
-CHANGES_MAX = 500
-"""In one request: a thousand partitions take 30 ms to be read and answered in one turn of the controller."""
 REFUSED_RETRY_MS = 1000.0
 """A replica that the controller did not want in the ISR is offered again after this."""
 TAKE_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -100,7 +98,7 @@ class AlterPartitionSender:
         }
         if not self._pending or self._in_flight:
             return
-        for key in list(self._pending)[:CHANGES_MAX]:
+        for key in list(self._pending)[: self._ports.bounds.replicas.isr_changes_max]:
             self._in_flight[key] = self._pending.pop(key)
         self._controller.send(self._request(), self._on_answer)
 

@@ -25,8 +25,6 @@ from barnabas.wire.messages.assign_replicas_to_dirs_request import (
 from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 
 RETRY_MS = 500.0
-PARTITIONS_MAX = 500
-"""In one request."""
 Key = tuple[Uuid, int]
 OnAnswer = Callable[[int], None]
 """Gets the error code for the one replica."""
@@ -77,7 +75,7 @@ class DirectoryAssignments:
         if self._broker_epoch() < 0:
             self._schedule(RETRY_MS)
             return
-        for key in list(self._pending)[:PARTITIONS_MAX]:
+        for key in list(self._pending)[: self._ports.bounds.replicas.assignments_max]:
             self._in_flight[key] = self._pending.pop(key)
         self._controller.send(self._request(), self._on_answer)
 

@@ -32,7 +32,6 @@ from barnabas.types import Buffer, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-SLICE_BYTES = 1 << 20
 RETRY_MS = 500.0
 """After an error, and between looks while the controller is waited for."""
 SYNCS_BEFORE_BLOCKING = 3
@@ -89,6 +88,7 @@ class LogDirMoves:
         broker_texts: Callable[[], dict[str, str]],
     ) -> None:
         self._ports = ports
+        self._copied_bytes = ports.bounds.replicas.copied_bytes
         self._logs = replicas.logs
         self._find: Callable[[TopicPartition], Partition | None] = replicas.by_name.get
         self._assignments = assignments
@@ -283,7 +283,9 @@ class LogDirMoves:
         offset = move.copy.log_end_offset
         block, move.is_warm = move.is_warm, False
         try:
-            found = move.partition.read(offset, SLICE_BYTES, None, at_least_one=True, block=block)
+            found = move.partition.read(
+                offset, self._copied_bytes, None, at_least_one=True, block=block
+            )
         except OffsetOutOfRange:
             move.cuts = -1  # aligned with the next step
             return None
@@ -293,7 +295,7 @@ class LogDirMoves:
         return found.records
 
     def _read_in_background(self, move: LogDirMove, offset: int) -> None:
-        job = move.source.read_job(offset, SLICE_BYTES)
+        job = move.source.read_job(offset, self._copied_bytes)
         move.waits = True
 
         def done(_: Buffer | BaseException) -> None:

@@ -21,10 +21,6 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.ports import Ports, call_all
 from barnabas.types import Uuid
 
-NEW_SLICE = 8
-"""Made in one turn at most."""
-KNOWN_SLICE = 160
-"""Changed in one turn at most."""
 SLICE_MS = 5.0
 """A turn ends after this, though a busy disk takes 20 ms for one log."""
 
@@ -46,6 +42,7 @@ class MetadataApplyQueue:
         """`follow` makes one what the image says, `is_known` tells whether it is here; `followed` is
         called after each slice."""
         self._ports = ports
+        self._bounds = ports.bounds.replicas
         self._image = image
         self._node_id = node_id
         self._is_known = is_known
@@ -70,9 +67,10 @@ class MetadataApplyQueue:
         for key in told:
             (known if self._is_known(key) else new)[key] = None
         now: dict[Key, None] = {}
+        bounds = self._bounds
         for keys, at_once in (
-            (known, len(known) <= KNOWN_SLICE),
-            (new, len(self) + len(new) <= NEW_SLICE),
+            (known, len(known) <= bounds.changed_per_turn),
+            (new, len(self) + len(new) <= bounds.created_per_turn),
         ):
             if at_once:
                 now.update(keys)
@@ -112,7 +110,7 @@ class MetadataApplyQueue:
     def _schedule(self) -> None:
         if len(self) and not self._scheduled:
             self._scheduled = True
-            self._ports.wakeups.call_soon(self._go_on)
+            self._ports.wakeups.call_soon(self._apply_slice)
 
     def _take(self, key: Key) -> bool:
         """Out of every line; whether it waited."""
@@ -121,19 +119,20 @@ class MetadataApplyQueue:
             del line[key]
         return bool(lines)
 
-    def _go_on(self) -> None:
+    def _apply_slice(self) -> None:
         self._scheduled = False
         now_ms = self._ports.clock.now_ms
         until_ms = now_ms() + SLICE_MS
-        left = KNOWN_SLICE
+        left = most = self._bounds.changed_per_turn
+        new_cost = most // self._bounds.created_per_turn
         # One look at the front: who looks again after each passes over all that were taken before.
         try:
-            for key in list(islice(chain(self._led, self._others, self._gone), KNOWN_SLICE)):
+            for key in list(islice(chain(self._led, self._others, self._gone), most)):
                 if left <= 0 or now_ms() >= until_ms:
                     break
                 if not self._take(key):
                     continue
-                left -= 1 if self._is_known(key) else KNOWN_SLICE // NEW_SLICE
+                left -= 1 if self._is_known(key) else new_cost
                 self._follow(key)
         finally:
             self._schedule()

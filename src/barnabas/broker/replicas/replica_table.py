@@ -124,6 +124,18 @@ class ReplicaTable:
         logs.flushes.on_flushed = partial(_on_flushed, self)
         logs.on_start_moved = partial(_on_start_moved, self)
 
+    def validate(self) -> None:
+        """Each replica is known by id and by name, and has the log of its name. Raises AssertionError."""
+        for (topic_id, index), partition in self.by_id.items():
+            assert (partition.topic_id, partition.index) == (topic_id, index), repr(partition)
+            partition.validate()
+            log = partition.log
+            if log is not None:
+                assert self.logs.logs.get(partition.name) is log, f"{partition!r} has another log"
+        for (topic, index), partition in self.by_name.items():
+            assert self.by_id[partition.topic_id, index] is partition, repr(partition)
+            assert partition.topic == topic, repr(partition)
+
     # -- looking up ------------------------------------------------------------------------------
 
     def find(self, key: PartitionKey) -> tuple[Partition | None, ErrorCode]:
@@ -155,9 +167,12 @@ class ReplicaTable:
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
-        directory of its replica works (else the high watermark would wait for it)."""
+        directory of its replica works (else the high watermark would wait for it). An epoch of -1 is
+        not known here: then the controller compares."""
         known = self.image.brokers.get(broker)
-        if known is None or not known.active or broker_epoch not in (-1, known.epoch):
+        if known is None or not known.active:
+            return False
+        if broker_epoch != -1 and known.epoch not in (-1, broker_epoch):
             return False
         topic = self.image.topics_by_id.get(partition.topic_id)
         if topic is None or broker not in topic.replicas[partition.index]:

@@ -16,7 +16,7 @@ TRANSACTION_COORDINATOR_FENCED; here that is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -142,6 +142,12 @@ class Markers:
             for ending in endings.values()
             if ending.remaining
         ]
+
+    def asked(self) -> Iterator[tuple[int, SendMarkers]]:
+        """All that is being written, with its partition of ``__transaction_state``."""
+        for partition, endings in self._endings.items():
+            for ending in endings.values():
+                yield partition, ending.markers
 
     def describe(self) -> dict[str, object]:
         """For tools and failing tests."""

@@ -41,7 +41,7 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
     """Id, active controller, brokers, and how many partitions are in which state."""
     with reach(bootstrap, data) as connected:
         described = connected.describe_cluster()
-        active = active_controller(connected)
+        active = active_controller(connected, described.controller_id)
         states = states_of(connected.topics())
     counted = ", ".join(f"{count} {name}" for name, count in states.items() if count)
     title = (
@@ -58,13 +58,15 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
     show(as_json, told, table)
 
 
-def active_controller(connected: Connected) -> int | None:
+def active_controller(connected: Connected, named: int) -> int | None:
     """The quorum's leader, as DescribeQuorum says: a broker's DescribeCluster names any broker that takes
-    requests for the controller. None while there is no leader."""
+    requests for the controller. Where there is no quorum the broker that is `named` is the controller. None
+    while there is none."""
     try:
         described = connected.call(connected.admin.describe_quorum(timeout_ms=QUORUM_MS))
-    except (ChannelError, KafkaError):
-        return None
+    except (ChannelError, KafkaError) as error:
+        has_quorum = not (isinstance(error, ChannelError) and error.kind == "unsupported")
+        return None if has_quorum or named < 0 else named
     return described.leader_id if described.leader_id >= 0 else None
 
 

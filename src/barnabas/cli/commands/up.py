@@ -17,6 +17,7 @@ import typer
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.cli.local.coordination import Coordination, coordination_of
 from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.supervisor import Supervisor
 from barnabas.config.meta_properties import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from barnabas.host.ports import HostPorts
     from barnabas.security.client_security import ClientSecurity
 
+CLASSICAL_NODES = 3
+"""Of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
@@ -42,7 +45,7 @@ PREDECESSOR_S = 6.0
 
 def command(
     nodes: int | None = typer.Option(
-        None, min=1, max=100, help="How many (default: those in DIR, or 1)."
+        None, min=1, max=100, help="How many (default: those in DIR, or 1; with ZooKeeper 3)."
     ),
     data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
     port: int | None = typer.Option(
@@ -68,6 +71,17 @@ def command(
     replace_lost: bool = typer.Option(
         False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
     ),
+    coordination: str = typer.Option(
+        "", metavar="kraft|zookeeper", help="Who coordinates a new cluster (default: kraft)."
+    ),
+    zookeeper: str = typer.Option(
+        "",
+        metavar="HOST:PORT[/CHROOT]",
+        help="The ZooKeeper ensemble to use (default: servers of its own in DIR, which need Java).",
+    ),
+    zookeeper_servers: int | None = typer.Option(
+        None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
+    ),
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
@@ -79,23 +93,43 @@ def command(
     await_predecessors(directory)
     dealt = [rack for rack in racks.split(",") if rack]
     secure = secure or directory.security.is_there
-    files = directory.lay_out(nodes, settings, port, dealt, secure=secure)
+    chosen = coordination_of(
+        directory.path,
+        directory.zookeeper,
+        has_cluster=bool(directory.nodes()),
+        wanted=coordination,
+        ensemble=zookeeper,
+        servers=zookeeper_servers,
+    )
+    if chosen.connect and secure:
+        raise Failure("--secure is for clusters with a quorum: ZooKeeper's keeps no users here")
+    if chosen.connect and nodes is None and not directory.nodes():
+        nodes = CLASSICAL_NODES
+    files = directory.lay_out(nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect)
     check(files)
-    if not replace_lost:
+    if not replace_lost and not chosen.connect:
         check_no_voter_is_lost(files)
-    raise typer.Exit(LocalCluster(directory, files, restart=restart).run())
+    raise typer.Exit(LocalCluster(directory, files, restart, chosen).run())
 
 
 class LocalCluster:
     """A run of the cluster, from start to exit status."""
 
-    def __init__(self, directory: ClusterDirectory, files: list[NodeFiles], restart: bool) -> None:
+    def __init__(
+        self,
+        directory: ClusterDirectory,
+        files: list[NodeFiles],
+        restart: bool,
+        coordination: Coordination,
+    ) -> None:
         self._began = time.monotonic()
         self._files = files
         self._restart = restart
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_fault)
-        cluster_id = cluster_id_of(files) or uuid_text(random_uuid(os.urandom))
+        self._coordination = coordination
+        known = None if coordination.connect else cluster_id_of(files)
+        cluster_id = known or uuid_text(random_uuid(os.urandom))
         self._security = directory.security if directory.security.is_there else None
         if self._security is not None:
             format_with_users(files, cluster_id, self._security)
@@ -118,6 +152,15 @@ class LocalCluster:
         for number in end_signals():
             self._loop.add_signal_handler(number, self._stop)
         self._loop.add_signal_handler(signal.SIGUSR1, self._supervisor.adopt)
+        self._coordination.start()
+        try:
+            return self._run_nodes()
+        finally:
+            self._coordination.stop()
+
+    def _run_nodes(self) -> int:
+        if self._coordination.connect:
+            say(f"zookeeper: {self._coordination.connect}")
         try:
             self._supervisor.start()
         except OSError as error:

@@ -40,7 +40,7 @@ from barnabas.wire.messages.describe_quorum_request import (
 )
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
 
-ANYBODY = ReplicaKey(-1)
+OBSERVER = ReplicaKey(-1)
 UNREACHABLE = 3
 FETCH_BYTES = 8 * 1024 * 1024
 SEARCHES = 5
@@ -65,7 +65,8 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`."""
+    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`; `Failure` where the
+    cluster has no quorum."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -77,7 +78,12 @@ def find_quorum(connected: Connected) -> FoundQuorum:
             for partition in topic.partitions:
                 raise_for(partition.error_code, partition.error_message)
 
-    told = connected.call(connected.client.ask_any(request, check))
+    try:
+        told = connected.call(connected.client.ask_any(request, check))
+    except ChannelError as error:
+        if error.kind == "unsupported":
+            raise Failure("this cluster has no metadata log: ZooKeeper coordinates it") from error
+        raise
     part = told.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
@@ -107,7 +113,7 @@ class MetadataLogReader:
         """What was committed next, fed to `reader`; waits up to `wait_ms` where nothing is new. A
         snapshot only sets the reader's image. Raises `Failure`, `KafkaError`, `ChannelError`."""
         asked = FetchRequest(
-            self.quorum.epoch, ANYBODY, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
+            self.quorum.epoch, OBSERVER, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
             self.high_watermark,
         )  # fmt: skip
         answer = self._ask(asked, wait_ms)
@@ -130,7 +136,7 @@ class MetadataLogReader:
         parts: list[Buffer] = []
         position = 0
         while True:
-            asked = SnapshotRequest(self.quorum.epoch, ANYBODY, at, position, FETCH_BYTES)
+            asked = SnapshotRequest(self.quorum.epoch, OBSERVER, at, position, FETCH_BYTES)
             answer = self._ask(asked)
             if not isinstance(answer, SnapshotResponse):
                 return  # asked again from the beginning, of the new leader

@@ -31,6 +31,7 @@ CLIENT_LISTENER = "PLAINTEXT"
 SECURE_LISTENER = "SASL_SSL"
 CONTROLLER_LISTENER = "CONTROLLER"
 VOTERS_KEY = "controller.quorum.voters"
+ZOOKEEPER_KEY = "zookeeper.connect"
 KEPT_KEYS = (
     "node.id",
     "listeners",
@@ -39,6 +40,8 @@ KEPT_KEYS = (
     "inter.broker.listener.name",
     "controller.listener.names",
     VOTERS_KEY,
+    ZOOKEEPER_KEY,
+    "broker.id",
     "log.dirs",
 )
 """What this module writes itself; users cannot set these."""
@@ -71,6 +74,14 @@ class NodeFiles(NamedTuple):
     @property
     def controller_endpoint(self) -> Endpoint:
         return Endpoint(HOST, self.controller_port)
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """By name; without a quorum no listener is the controllers' own."""
+        found = {CLIENT_LISTENER: str(self.client_endpoint)}
+        if self.controller_port:
+            found[CONTROLLER_LISTENER] = str(self.controller_endpoint)
+        return found
 
 
 class ClusterDirectory:
@@ -116,11 +127,13 @@ class ClusterDirectory:
         racks: Sequence[str] = (),
         *,
         secure: bool = False,
+        zookeeper: str = "",
     ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
         over what they have, and with ports that are free; with `port` clients find the first node there and
         the others behind it. `racks` are dealt out in turn; `secure` lets listeners
-        encrypt and authenticate, and stays. Raises :class:`Failure`."""
+        encrypt and authenticate, and stays; `zookeeper` is the ensemble that coordinates the cluster, which
+        then has no quorum. Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -140,7 +153,7 @@ class ClusterDirectory:
                     node_id,
                     home,
                     _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
-                    ports.keep_or_take(old.controller_port if old else None),
+                    0 if zookeeper else ports.keep_or_take(old.controller_port if old else None),
                 )
             )
         if secure:
@@ -149,8 +162,22 @@ class ClusterDirectory:
             self.security.create([node.node_id for node in nodes])
         for node in nodes:
             rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
-            _write_properties(node, nodes, {**settings, **rack}, self.security if secure else None)
+            chosen = {**settings, **rack}
+            values = (
+                _classical_properties(node, len(nodes), chosen, zookeeper)
+                if zookeeper
+                else _properties(node, nodes, chosen, self.security if secure else None)
+            )
+            _write_properties(node, values)
         return nodes
+
+    @property
+    def zookeeper(self) -> str | None:
+        """The ensemble that coordinates the cluster of this directory; None where a quorum does, or where
+        there is no cluster yet."""
+        for node in self.nodes():
+            return parse_properties(node.properties.read_text()).get(ZOOKEEPER_KEY)
+        return None
 
     def _known_nodes(self, present: list[NodeFiles]) -> int:
         """How many nodes the cluster has, including those whose directories were removed: a quorum
@@ -172,10 +199,7 @@ class ClusterDirectory:
                 {
                     "id": node.node_id,
                     "pid": pids.get(node.node_id),
-                    "listeners": {
-                        CLIENT_LISTENER: str(node.client_endpoint),
-                        CONTROLLER_LISTENER: str(node.controller_endpoint),
-                    },
+                    "listeners": node.listeners,
                     "properties": str(node.properties),
                     "log": str(node.log),
                 }
@@ -305,26 +329,55 @@ def _read_node(node_id: int, home: Path) -> NodeFiles:
             node_id,
             home,
             ports.get(SECURE_LISTENER) or ports[CLIENT_LISTENER],
-            ports[CONTROLLER_LISTENER],
+            0 if ZOOKEEPER_KEY in values else ports[CONTROLLER_LISTENER],
         )
     except (OSError, ValueError, KeyError) as error:
         raise Failure(f"{path} is not what `barnabas up` writes: {error}") from error
 
 
-def _write_properties(
-    node: NodeFiles,
-    nodes: list[NodeFiles],
-    settings: Mapping[str, str],
-    security: LocalSecurity | None,
-) -> None:
-    replication = min(3, len(nodes))
+def _replication(nodes: int) -> dict[str, str]:
+    """Of internal topics, as far as there are nodes."""
+    replication = min(3, nodes)
     in_sync = max(1, replication - 1)
-    values = {
-        "process.roles": "broker,controller",
+    return {
         "offsets.topic.replication.factor": str(replication),
         "offsets.topic.min.isr": str(in_sync),
         "transaction.state.log.replication.factor": str(replication),
         "transaction.state.log.min.isr": str(in_sync),
+    }
+
+
+def _classical_properties(
+    node: NodeFiles, nodes: int, settings: Mapping[str, str], zookeeper: str
+) -> dict[str, str]:
+    """Of a broker that ZooKeeper coordinates."""
+    values = _replication(nodes)
+    if node.properties.exists():
+        values.update(parse_properties(node.properties.read_text()))
+    at = f"{CLIENT_LISTENER}://{node.client_endpoint}"
+    return {
+        **values,
+        **settings,
+        "broker.id": str(node.node_id),
+        ZOOKEEPER_KEY: zookeeper,
+        "listeners": at,
+        "advertised.listeners": at,
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "log.dirs": str(node.data),
+    }
+
+
+def _properties(
+    node: NodeFiles,
+    nodes: list[NodeFiles],
+    settings: Mapping[str, str],
+    security: LocalSecurity | None,
+) -> dict[str, str]:
+    replication = min(3, len(nodes))
+    in_sync = max(1, replication - 1)
+    values = {
+        "process.roles": "broker,controller",
+        **_replication(len(nodes)),
         "share.coordinator.state.topic.replication.factor": str(replication),
         "share.coordinator.state.topic.min.isr": str(in_sync),
     }
@@ -349,6 +402,10 @@ def _write_properties(
             "log.dirs": str(node.data),
         }
     )
+    return values
+
+
+def _write_properties(node: NodeFiles, values: Mapping[str, str]) -> None:
     try:
         node.home.mkdir(parents=True, exist_ok=True)
         replace_file(

@@ -19,7 +19,6 @@ from barnabas.controller.partitions.leader_and_isr import (
     partitions_leaders_first,
     replicas_of,
 )
-from barnabas.controller.slicing import DECIDED_INLINE_MAX
 
 
 class BrokerFencing:
@@ -96,7 +95,8 @@ class BrokerFencing:
         wait for a leader; then those that they follow. The last slice includes the fencing itself."""
         cluster = self._runtime.cluster
         last: list[int] = []
-        if sum(cluster.image.replicas_on(broker) for broker in brokers) <= DECIDED_INLINE_MAX:
+        replicas = sum(cluster.image.replicas_on(broker) for broker in brokers)
+        if replicas <= cluster.bounds.inline_max:
             steps = (
                 step for broker in brokers for step in partitions_leaders_first(cluster, broker)
             )

@@ -9,6 +9,7 @@ Source: Kafka's ``BrokerHeartbeatManager``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 UNKNOWN_OFFSET = -1
 
@@ -104,8 +105,8 @@ class BrokerSessions:
         return sorted(b for b, s in self._sessions.items() if s.last_contact_ms + wait <= now_ms)
 
     def deadline_ms(self) -> float | None:
-        """When the next session runs out; None without sessions."""
-        if not self._sessions:
+        """When the next session runs out; None without sessions, or where they last for ever."""
+        if not self._sessions or self.timeout_ms == inf:
             return None
         return min(s.last_contact_ms for s in self._sessions.values()) + self.timeout_ms
 

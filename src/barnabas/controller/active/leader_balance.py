@@ -22,13 +22,10 @@ from barnabas.controller.decision_context import STRATEGY, UNCLEAN, ControllerCo
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.failover_reconcile import look_for_leaders
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
-from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.topic import ORDINARY, Topic
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.wire.schema import Message
 
-MOVES_MAX = 1000
-"""Leaderships that one pass moves."""
 TOLD_MAX = 20
 """Partitions of one broker whose own reasons one pass tells; the others are counted."""
 NAMED_MAX = 5
@@ -53,7 +50,7 @@ def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | N
     """How much of what prefers `broker` is led elsewhere, last; before it None, between looks at some
     partitions."""
     slots = cluster.image.slots
-    preferred = 0
+    preferred, scanned = 0, cluster.bounds.scanned_per_slice
     elsewhere = []
     for _ in cluster.image.membership.sift(broker):
         yield None
@@ -64,7 +61,7 @@ def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | N
             preferred += 1
             if topic.leader[index] != broker:
                 elsewhere.append(key)
-        if at % SCANNED_PER_SLICE == SCANNED_PER_SLICE - 1:
+        if at % scanned == scanned - 1:
             yield None
     yield Imbalance(broker, preferred, elsewhere)
 
@@ -186,9 +183,9 @@ class LeaderBalancer:
         """Over the brokers, in slices."""
         runtime = self._runtime
         image, tell = runtime.image, self._reasons.tell
-        moves = 0
+        moves, bounds = 0, runtime.cluster.bounds
         for broker in sorted({*image.brokers, *image.membership.brokers()}):
-            if moves >= MOVES_MAX:
+            if moves >= bounds.moves_max:
                 break
             found = Imbalance(broker, 0, [])
             for last in imbalance(runtime.cluster, broker):
@@ -204,8 +201,8 @@ class LeaderBalancer:
                 tell(f"broker {broker}", self._lacking(found, why))
                 continue
             alone: list[str] = []
-            for start in range(0, len(found.elsewhere), DECIDED_PER_SLICE):
-                keys = found.elsewhere[start : start + DECIDED_PER_SLICE]
+            for start in range(0, len(found.elsewhere), bounds.slice_max):
+                keys = found.elsewhere[start : start + bounds.slice_max]
                 records = self._slice(found, keys, moves, alone)
                 moves += len(records)
                 why = (
@@ -217,7 +214,7 @@ class LeaderBalancer:
                 count = len(alone) - TOLD_MAX
                 tell(f"broker {broker}", f"{count} more are left: {_some(alone[TOLD_MAX:], count)}")
         self._running = False
-        if moves >= MOVES_MAX:
+        if moves >= bounds.moves_max:
             tell("leaders", f"{moves} were moved in one pass; the next begins at once")
             self._next_ms = runtime.now_ms()
             runtime.arm(self._next_ms)
@@ -241,7 +238,7 @@ class LeaderBalancer:
         records: list[Message] = []
         for key in keys:
             at = cluster.image.at(key)
-            if at is None or moves + len(records) >= MOVES_MAX:
+            if at is None or moves + len(records) >= cluster.bounds.moves_max:
                 continue
             topic, index = at
             if topic.leader[index] == found.broker or not topic.has(index):

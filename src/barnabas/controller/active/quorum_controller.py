@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
@@ -39,7 +40,6 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
-from barnabas.controller.slicing import SLICES_PER_TURN_MAX
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -91,6 +91,11 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
+def _session_timeout_ms(config: NodeConfig) -> float:
+    """Where ZooKeeper coordinates the cluster its sessions say who is silent."""
+    return inf if config.zookeeper is not None else config.controller.session_timeout_ms
+
+
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
@@ -123,8 +128,9 @@ class QuorumController:
             policies,
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
+            ports.bounds.decisions,
         )
-        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
+        self.sessions = BrokerSessions(_session_timeout_ms(config))
         self.placement_rng, self.acl_rng = map(
             ports.rng, ("controller.placement", "controller.acls")
         )
@@ -145,8 +151,7 @@ class QuorumController:
         self._appending = False
         self._deferred: list[DecidedBatch] = []
         self._wakeup: Wakeup | None = None
-        self._wakeup_ms = 0.0
-        self.committed_offset = -1
+        self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
@@ -426,7 +431,7 @@ class QuorumController:
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:
-            for _ in range(SLICES_PER_TURN_MAX):
+            for _ in range(self.cluster.bounds.slices_per_turn):
                 if not self._work or not self.may_decide:
                     break
                 self._take_step(self._work[0])
@@ -494,6 +499,16 @@ class QuorumController:
             "DepartingBrokers": len(self.cluster.departing),
             "RememberedRefusals": len(self.refusals),
         }
+
+    def validate(self) -> None:
+        """Invariants 4, 5, 8 and 12 in this controller's image. Raises AssertionError."""
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
+        assert not offsets or offsets[0] > self.committed_offset, f"{offsets[0]} is committed"
+        if self.active_epoch is None:
+            assert not self.image.uncommitted, f"{self!r} keeps what it may not decide"
+            assert not self._waiting and not self._later, f"{self!r} still answers"
+        self.image.validate()
 
     def describe(self) -> dict[str, object]:
         """A summary for people, metrics and logs."""

@@ -256,7 +256,9 @@ def _replace(
 
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     replicas = cluster.image.replicas_on(broker)
-    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
+    records, work = in_steps(
+        cluster.bounds, replicas, partitions_leaders_first(cluster, broker), decide
+    )
     if work is None:
         return Decision(response, [record, *records], reason)
     cluster.departing[broker] = reason
@@ -396,7 +398,9 @@ def _heartbeat_active(
             return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
 
     replicas = cluster.image.replicas_on(known.id)
-    records, steps = in_steps(replicas, partitions_leaders_first(cluster, known.id), decide)
+    records, steps = in_steps(
+        cluster.bounds, replicas, partitions_leaders_first(cluster, known.id), decide
+    )
     work = None if steps is None else noted(cluster, sessions, [known.id], steps)
     return Decision(_answer(fenced=False), [record, *records], reason, work)
 
@@ -492,7 +496,7 @@ def unfence(
             cluster.arriving = None
 
     replicas = cluster.image.replicas_on(known.id)
-    records, work = in_steps(replicas, leaderless(cluster, known.id), decide)
+    records, work = in_steps(cluster.bounds, replicas, leaderless(cluster, known.id), decide)
     return [record, *records], work
 
 
@@ -514,7 +518,9 @@ def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBr
             return list(isr_updates(cluster, keys, reason))
 
     replicas = cluster.image.replicas_on(broker)
-    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
+    records, work = in_steps(
+        cluster.bounds, replicas, partitions_leaders_first(cluster, broker), decide
+    )
     if work is None:
         return Decision(response, [*records, last], reason)
     cluster.departing[broker] = reason

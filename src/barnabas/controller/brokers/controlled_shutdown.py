@@ -19,7 +19,6 @@ from barnabas.controller.partitions.leader_and_isr import (
     partitions_leaders_first,
     replicas_of,
 )
-from barnabas.controller.slicing import DECIDED_INLINE_MAX
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
@@ -33,7 +32,7 @@ def fence_on_request(
     cluster: ControllerContext, known: BrokerRegistration, reason: str, response: R
 ) -> Decision[R]:
     """It leaves every ISR and is fenced; `response` follows then."""
-    if cluster.image.replicas_on(known.id) <= DECIDED_INLINE_MAX:
+    if cluster.image.replicas_on(known.id) <= cluster.bounds.inline_max:
         return Decision(response, fence_records(cluster, [known], reason), reason)
     cluster.departing[known.id] = reason
 
@@ -65,7 +64,10 @@ def lose_directories(
     to what is decided already."""
     reason = change.reason or ""
     steps = _lost_in_steps(cluster, known, lost, reason)
-    if decision.work is not None or cluster.image.replicas_on(known.id) <= DECIDED_INLINE_MAX:
+    if (
+        decision.work is not None
+        or cluster.image.replicas_on(known.id) <= cluster.bounds.inline_max
+    ):
         updates = [record for records in steps for record in records]
         decision.records = [*decision.records, *updates, change]
         return

@@ -59,7 +59,7 @@ def alter_partition(
     results: list[TopicResult] = []
     steps = _steps(cluster, request, results, on_refusal, hold_back, on_fall)
     names = [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions]
-    return in_slices(names, steps, lambda: AlterPartitionResponse(topics=results))
+    return in_slices(cluster.bounds, names, steps, lambda: AlterPartitionResponse(topics=results))
 
 
 def _steps(

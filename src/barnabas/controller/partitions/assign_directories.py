@@ -48,7 +48,9 @@ def assign_replicas(
         for data in topic.partitions
     ]
     steps = _steps(cluster, request, answers, note)
-    return in_slices(names, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
+    return in_slices(
+        cluster.bounds, names, steps, lambda: AssignReplicasToDirsResponse(directories=answers)
+    )
 
 
 def _steps(

@@ -10,7 +10,6 @@ from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
-from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -84,13 +83,13 @@ def elect_leaders(
 
     def slices() -> Iterator[Decision[None]]:
         records: list[Message] = []
-        looked = 0
+        looked, most = 0, cluster.bounds.slice_max
         for name, indexes in asked():
-            for start in range(0, max(len(indexes), 1), DECIDED_PER_SLICE):
-                part = indexes[start : start + DECIDED_PER_SLICE]
+            for start in range(0, max(len(indexes), 1), most):
+                part = indexes[start : start + most]
                 records += elect_part(name, part)
                 looked += max(len(part), 1)
-                if looked >= SCANNED_PER_SLICE or len(records) >= DECIDED_PER_SLICE:
+                if looked >= cluster.bounds.scanned_per_slice or len(records) >= most:
                     yield Decision(None, records)
                     records, looked = [], 0
         yield Decision(None, records)
@@ -99,7 +98,7 @@ def elect_leaders(
 
 
 def _are_few(cluster: ControllerContext, request: ElectLeadersRequest) -> bool:
-    left = DECIDED_INLINE_MAX
+    left = cluster.bounds.inline_max
     for _, indexes in _asked(cluster, request):
         left -= len(indexes)
         if left < 0:

@@ -15,11 +15,7 @@ from typing import Any
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.leader_and_isr import isr_updates, partitions_leaders_first
-from barnabas.controller.slicing import DECIDED_PER_SLICE
 from barnabas.metadata.image.topic import NO_LEADER
-
-LEADERS_SCANNED = 10_000
-"""Leaders looked at in one step: a third of a millisecond where all partitions have one."""
 
 
 def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
@@ -42,10 +38,10 @@ def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iter
 
 def look_for_leaders(cluster: ControllerContext, reason: str) -> Iterator[Decision[Any]]:
     """Elections for every partition without a leader: its topic's rules may have changed."""
-    looked = 0
+    looked, bounds = 0, cluster.bounds
     for topic in list(cluster.image.topics_by_id.values()):
         looked += len(topic)
-        if looked >= LEADERS_SCANNED:
+        if looked >= bounds.leaders_scanned:
             looked = 0
             yield Decision(None)
         if NO_LEADER not in topic.leader:
@@ -56,6 +52,6 @@ def look_for_leaders(cluster: ControllerContext, reason: str) -> Iterator[Decisi
             for index in range(len(leaders))
             if leaders[index] == NO_LEADER and topic.has(index)
         ]
-        for start in range(0, len(leaderless), DECIDED_PER_SLICE):
-            keys = leaderless[start : start + DECIDED_PER_SLICE]
+        for start in range(0, len(leaderless), bounds.slice_max):
+            keys = leaderless[start : start + bounds.slice_max]
             yield Decision(None, list(isr_updates(cluster, keys, reason, only_leaderless=True)))

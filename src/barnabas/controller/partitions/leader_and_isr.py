@@ -14,7 +14,6 @@ from barnabas.controller.decision import Record
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.isr_shrink_fast_path import IsrShrinkFastPath
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
-from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import NO_LEADER
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -105,14 +104,14 @@ def partitions_leaders_first(cluster: ControllerContext, broker: int) -> Iterato
     keys = cluster.image.partition_keys_of(broker)
     taken = bytearray(len(keys))
     yield from _led(cluster, keys, broker, taken)
-    followed = []
+    followed, bounds = [], cluster.bounds
     for at, key in enumerate(keys):
         if not taken[at] and slots[key >> 32] is not None:
             followed.append(key)
-            if len(followed) == DECIDED_PER_SLICE:
+            if len(followed) == bounds.slice_max:
                 yield followed
                 followed = []
-        elif not at % SCANNED_PER_SLICE:
+        elif not at % bounds.scanned_per_slice:
             yield []
     yield followed
 
@@ -126,9 +125,9 @@ def led_by(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
 def replicas_of(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Keys of the broker's partitions, in steps."""
     yield from _sifted(cluster, broker)
-    keys = cluster.image.partition_keys_of(broker)
-    for start in range(0, len(keys), DECIDED_PER_SLICE):
-        yield list(keys[start : start + DECIDED_PER_SLICE])
+    keys, most = cluster.image.partition_keys_of(broker), cluster.bounds.slice_max
+    for start in range(0, len(keys), most):
+        yield list(keys[start : start + most])
 
 
 def leaderless(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
@@ -149,17 +148,17 @@ def _led(
     """Those of `keys` whose partition `leader` leads, in steps, an empty one where many were looked at in
     vain; `taken` notes their positions."""
     slots = cluster.image.slots
-    step = []
+    step, bounds = [], cluster.bounds
     for at, key in enumerate(keys):
         topic = slots[key >> 32]
         if topic is not None and topic.leader[key & 0xFFFFFFFF] == leader:
             step.append(key)
             if taken is not None:
                 taken[at] = 1
-            if len(step) == DECIDED_PER_SLICE:
+            if len(step) == bounds.slice_max:
                 yield step
                 step = []
-        elif not at % SCANNED_PER_SLICE:
+        elif not at % bounds.scanned_per_slice:
             yield []
     yield step
 

@@ -84,7 +84,9 @@ def alter_reassignments(
     names = [
         (wanted.name, p.partition_index) for wanted in request.topics for p in wanted.partitions
     ]
-    return in_slices(names, _steps(cluster, request, answers or {}, responses), respond)
+    return in_slices(
+        cluster.bounds, names, _steps(cluster, request, answers or {}, responses), respond
+    )
 
 
 def _steps(

@@ -33,7 +33,9 @@ def delete_topics(
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     results: list[DeletableTopicResult] = []
     steps = _steps(cluster, asked, results, quota)
-    return in_slices(range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results))
+    return in_slices(
+        cluster.bounds, range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results)
+    )
 
 
 def _steps(

@@ -28,8 +28,6 @@ from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
-HELPED_FROM_BYTES = 4 << 20
-"""Shorter rounds are over before a helper process would have begun."""
 HELPER_DEATHS_MAX = 2
 """In a row: then this process compacts itself."""
 
@@ -197,7 +195,7 @@ class LogCleaner:
 
     def _compactor_for(self, plan: cleaning_pass.CleaningPlan) -> Compactor:
         ports = self._ports
-        if plan.dirty_bytes + plan.clean_bytes < HELPED_FROM_BYTES:
+        if plan.dirty_bytes + plan.clean_bytes < ports.bounds.logs.helped_from_bytes:
             return LocalCompactor()
         if self.helper_deaths >= HELPER_DEATHS_MAX or not isinstance(ports, HasHelper):
             return LocalCompactor()

@@ -63,7 +63,7 @@ class LogDirectories:
         """Told of corrupt batches that the upkeep of the logs comes upon."""
         self.on_start_moved: Callable[[TopicPartition], None] = lambda name: None
         """Told of logs of which retention took segments."""
-        self.files = FileCache(ports.disk)
+        self.files = FileCache(ports.disk, loaded_tables_max=ports.bounds.logs.loaded_tables_max)
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
             for path, meta in identities.items()

@@ -227,9 +227,10 @@ def rebuild(place: SegmentLocation, damage: Damage, batches: list[bytes]) -> int
         if damage.resume < source.size:
             for located in source.headers(damage.resume, crc=True):
                 _copy(source, located, target)
+        # Where all files of the segment were lost, the empty index says only that it has to be proved.
+        index = files.get(target.transaction_index_path)
         if place.disk.exists(source.transaction_index_path):
-            aborted = place.disk.read_file(source.transaction_index_path)
-            files.get(target.transaction_index_path).append([aborted])
+            index.append([place.disk.read_file(source.transaction_index_path)])
         target.finish()
         segment_swap.make_durable(place.disk, place.directory, target)
         return target.size

@@ -15,6 +15,7 @@ Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -112,7 +113,14 @@ class TransactionalWriter(NamedTuple):
 class ProducerStates:
     """All producers of one partition. `end_offset` is the offset behind what it has seen."""
 
-    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated", "verifications")
+    __slots__ = (
+        "end_offset",
+        "entries",
+        "loaded_to",
+        "open_transactions",
+        "unreplicated",
+        "verifications",
+    )
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -123,6 +131,9 @@ class ProducerStates:
         """Completed, but the marker is not below the high watermark yet."""
         self.verifications: dict[int, Verification] = {}
         """By producer id; on a leader only."""
+        self.loaded_to = -1
+        """What completed before this offset counts as replicated: the snapshot that was loaded does not say
+        (nor does Kafka's). The decision is in the coordinator's log, so readers see what they will see."""
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -265,6 +276,7 @@ class ProducerStates:
         self.unreplicated.append(done)
         entry.transaction_start = None
         del self.open_transactions[header.producer_id]
+        assert done.first_offset < done.last_offset, f"a marker before its transaction: {done}"
         return done
 
     def stable_behind(self, done: CompletedTransaction) -> int:
@@ -312,12 +324,25 @@ class ProducerStates:
         }
         return len(old)
 
+    def validate(self) -> None:
+        """Invariants 9 and 10, as far as this state shows. Raises AssertionError."""
+        starts = list(self.open_transactions.values())
+        assert starts == sorted(starts), f"open transactions are out of order: {starts}"
+        for producer_id, entry in self.entries.items():
+            start = entry.transaction_start
+            assert self.open_transactions.get(producer_id) == start, f"{producer_id}: {start}"
+            assert len(entry.batches) <= BATCHES_KEPT
+            for batch, following in pairwise(entry.batches):
+                assert batch.last_offset < following.first_offset, f"{producer_id}: {entry.batches}"
+            if entry.batches:
+                assert entry.batches[-1].last_offset < self.end_offset, f"{producer_id}"
+
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
         self.open_transactions.clear()
         self.unreplicated.clear()
         self.verifications.clear()
-        self.end_offset = end_offset
+        self.end_offset, self.loaded_to = end_offset, -1
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -356,6 +381,7 @@ class ProducerStates:
         except MalformedError as error:
             raise ValueError(str(error)) from error
         self.clear(end_offset)
+        self.loaded_to = end_offset
         for row in snapshot.producer_entries:
             self.entries[row.producer_id] = _entry_of(row)
         starts = [

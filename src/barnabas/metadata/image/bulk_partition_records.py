@@ -31,8 +31,6 @@ LIST_MAX = 30
 """Replicas of one partition; longer lists are left to the compiled codec."""
 KNOWN_MAX = 8_000
 """Lists remembered by their bytes."""
-STAGE_SLICE = 300
-"""Values staged in one turn: about a millisecond."""
 _LISTS_AT = 23
 _ints = [Struct(f">{n}i").unpack_from for n in range(LIST_MAX + 1)]
 _uuids = [Struct(">" + n * "16s").unpack for n in range(LIST_MAX + 1)]

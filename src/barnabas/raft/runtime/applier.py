@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from barnabas.limits import RaftBounds
 from barnabas.log.errors import CorruptLogError
 from barnabas.raft.core.batches import CommittedEntries, committed_batches
 from barnabas.raft.core.log_metadata import LogMetadata
@@ -21,11 +22,6 @@ from barnabas.raft.state_machine import StateMachine
 from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, SnapshotFile
 from barnabas.record.batch import CorruptBatchError
-
-SLICE_BYTES = 32 * 1024
-"""Of log handed on per turn: some hundred records. Replay takes 1-2 ms; what a broker does about 500
-changed leaders takes 10."""
-
 
 _DONE = object()
 
@@ -55,8 +51,10 @@ class Applier:
         node_id: int,
         later: Callable[[Callable[[], None]], None],
         on_failed: Callable[[Exception], None] | None = None,
+        bounds: RaftBounds = RaftBounds(),
     ) -> None:
         self._log = log
+        self._slice_bytes = bounds.applied_bytes
         self._shape = shape
         self._machine = machine
         self._node_id = node_id
@@ -179,8 +177,8 @@ class Applier:
     def _begin_slice(self) -> None:
         log, at = self._log, self.applied_offset
         # What came last is in memory. What the disk gives may have rotted since it was read at the start.
-        kept = log.read_kept(at, SLICE_BYTES, self.committed_offset)
-        data = log.read(at, SLICE_BYTES, self.committed_offset) if kept is None else kept
+        kept = log.read_kept(at, self._slice_bytes, self.committed_offset)
+        data = log.read(at, self._slice_bytes, self.committed_offset) if kept is None else kept
         found = committed_batches(data, at, self.committed_offset, check_crc=kept is None)
         if found.end_offset == self.applied_offset:
             why = f"nothing is there between {at} and the high watermark {self.committed_offset}"

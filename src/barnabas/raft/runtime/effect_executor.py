@@ -73,7 +73,7 @@ class EffectExecutor:
         self._on_failed = on_failed
         self._watch = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._strangers = Strangers(ports, settings, directory, transport, machine, self.halt)
-        self._fetched = FetchedSnapshot(ports.disk, directory)
+        self._fetched = FetchedSnapshot(ports.disk, directory, ports.bounds.raft)
         self._reader = reader
         self._mark = RecoveryPoint(ports, directory)
         self._effects: deque[do.Effect] = deque()
@@ -321,7 +321,8 @@ class EffectExecutor:
             self._log_generation += 1
             self._log.restart_at(effect.id.offset)
             path = f"{self._directory}/{snapshot_files.file_name(effect.id)}"
-            snapshot = snapshot_files.SnapshotFile(self._ports.disk, path, effect.id)
+            ports = self._ports
+            snapshot = snapshot_files.SnapshotFile(ports.disk, path, effect.id, ports.bounds.raft)
             self._applier.load(snapshot)
             node = self._settings.node_id
             self._ports.log("info", "raft.snapshot_installed", node=node, id=str(effect.id))

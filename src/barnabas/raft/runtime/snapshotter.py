@@ -230,7 +230,8 @@ class Snapshotter:
         if now - self._doubted_ms < DOUBT_MS:
             return
         self._doubted_ms = now
-        disk, path = self._ports.disk, f"{self._directory}/{snapshot_files.file_name(snapshot)}"
+        disk, bounds = self._ports.disk, self._ports.bounds.raft
+        path = f"{self._directory}/{snapshot_files.file_name(snapshot)}"
 
         def done(result: object) -> None:
             if (
@@ -240,7 +241,7 @@ class Snapshotter:
                 self._on_damaged(snapshot, result)
 
         def check() -> None:
-            snapshot_files.SnapshotFile(disk, path, snapshot).check()
+            snapshot_files.SnapshotFile(disk, path, snapshot, bounds).check()
 
         self._ports.background.run(QUEUE, check, done)
 
@@ -262,7 +263,7 @@ class Snapshotter:
         path = f"{self._directory}/{snapshot_files.file_name(snapshot)}"
         try:
             last = snapshot_files.SnapshotFile(
-                self._ports.disk, path, snapshot
+                self._ports.disk, path, snapshot, self._ports.bounds.raft
             ).last_contained_timestamp
         except snapshot_files.CorruptSnapshotError:
             return True  # of no use to any replica, and a newer one exists

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from barnabas.limits import NodeBounds, RaftBounds
 from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk
 from barnabas.raft.core.batches import ControlRecord
@@ -56,7 +57,12 @@ class BootstrappedReplica:
 
 
 def open_replica(
-    disk: Disk, settings: ReplicaSettings, directory: str, *, cut_damage: bool = False
+    disk: Disk,
+    settings: ReplicaSettings,
+    directory: str,
+    *,
+    cut_damage: bool = False,
+    bounds: NodeBounds = NodeBounds(),
 ) -> BootstrappedReplica:
     """The only voter does not open a log that lacks what was on disk, unless `cut_damage`. Raises
     ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError`` (`DamagedLogError`)."""
@@ -64,9 +70,9 @@ def open_replica(
     disk.make_dirs(path)
     snapshot_files.remove_leftovers(disk, path)
     known = snapshot_files.snapshots_in(disk, path)
-    log = _open_log(disk, settings, path, known, cut_damage=cut_damage)
+    log = _open_log(disk, settings, path, known, bounds, cut_damage=cut_damage)
     try:
-        return _opened(disk, settings, path, known, log, cut_damage=cut_damage)
+        return _opened(disk, settings, path, known, log, bounds.raft, cut_damage=cut_damage)
     except BaseException:
         log.close(clean=False)
         raise
@@ -78,6 +84,7 @@ def _opened(
     path: str,
     known: list[OffsetAndEpoch],
     log: PartitionRaftLog,
+    bounds: RaftBounds,
     *,
     cut_damage: bool,
 ) -> BootstrappedReplica:
@@ -96,21 +103,24 @@ def _opened(
 
     def check(error: UnsoundError) -> None:
         if not cut_damage and error.offset < (synced := marked_offset(disk, path)):
-            if _votes_alone(disk, settings, path, known):
+            if _votes_alone(disk, settings, path, known, bounds):
                 raise DamagedLogError(path, 0, error.offset, synced) from error
 
-    shape, controls, earliest, unsound = _scan_sound(log, earliest, latest, epoch_max, check)
+    shape, controls, earliest, unsound = _scan_sound(
+        log, earliest, latest, epoch_max, bounds.scan_bytes, check
+    )
     fault = fault or unsound
     if latest is not None and _contradicts(shape, latest):
         log.restart_at(latest.offset)
         earliest = latest
-        shape, controls = scan(log)
+        shape, controls = scan(log, scan_bytes=bounds.scan_bytes)
     _make_durable(log, shape)
     shape.earliest_snapshot, shape.latest_snapshot = earliest, latest
     file = None
     history = VoterHistory(VoterSet.static(settings.static_voters, settings.listener_name))
     if latest is not None:
-        file = SnapshotFile(disk, f"{path}/{snapshot_files.file_name(latest)}", latest)
+        name = snapshot_files.file_name(latest)
+        file = SnapshotFile(disk, f"{path}/{name}", latest, bounds)
         for _, message in file.controls:
             _note(history, message, latest.offset - 1)
     for base_offset, records in controls:
@@ -125,6 +135,7 @@ def _scan_sound(
     earliest: OffsetAndEpoch | None,
     latest: OffsetAndEpoch | None,
     epoch_max: int,
+    scan_bytes: int,
     before_cut: Callable[[UnsoundError], None],
 ) -> tuple[LogMetadata, list[tuple[int, list[ControlRecord]]], OffsetAndEpoch | None, str]:
     """(shape, control batches, earliest snapshot, why it was cut) of the log without its unsound part. Where
@@ -133,7 +144,7 @@ def _scan_sound(
     while True:
         before = earliest.epoch if earliest and earliest.offset == log.start_offset > 0 else UNKNOWN
         try:
-            return *scan(log, before, epoch_max), earliest, fault
+            return *scan(log, before, epoch_max, scan_bytes), earliest, fault
         except UnsoundError as error:
             if latest is None or latest.offset <= error.offset:
                 before_cut(error)
@@ -174,6 +185,7 @@ def _open_log(
     settings: ReplicaSettings,
     path: str,
     known: list[OffsetAndEpoch],
+    bounds: NodeBounds,
     *,
     cut_damage: bool,
 ) -> PartitionRaftLog:
@@ -181,7 +193,7 @@ def _open_log(
     synced = 0 if cut_damage else marked_offset(disk, path)
 
     def check(file: str, position: int, end: int) -> None:
-        if max(end, latest) < synced and _votes_alone(disk, settings, path, known):
+        if max(end, latest) < synced and _votes_alone(disk, settings, path, known, bounds.raft):
             raise DamagedLogError(file, position, end, synced)
 
     log = PartitionRaftLog.open(
@@ -192,6 +204,7 @@ def _open_log(
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.segment_ms,
         before_cut=lambda segment, position, end: check(segment.path, position, end),
+        bounds=bounds,
     )
     active = log.partition_log.active
     try:
@@ -203,13 +216,18 @@ def _open_log(
 
 
 def _votes_alone(
-    disk: Disk, settings: ReplicaSettings, path: str, known: list[OffsetAndEpoch]
+    disk: Disk,
+    settings: ReplicaSettings,
+    path: str,
+    known: list[OffsetAndEpoch],
+    bounds: RaftBounds,
 ) -> bool:
     """Whether this node is the only voter, by what is sound of snapshot and log."""
     history = VoterHistory(VoterSet.static(settings.static_voters, settings.listener_name))
     latest = known[-1] if known else None
     if latest is not None:
-        file = SnapshotFile(disk, f"{path}/{snapshot_files.file_name(latest)}", latest)
+        name = snapshot_files.file_name(latest)
+        file = SnapshotFile(disk, f"{path}/{name}", latest, bounds)
         for _, message in file.controls:
             _note(history, message, latest.offset - 1)
     for base_offset, records in sound_controls(disk, path):

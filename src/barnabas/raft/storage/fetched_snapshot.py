@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.limits import RaftBounds
 from barnabas.ports import Disk, File
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.storage.snapshot_files import (
@@ -17,8 +18,9 @@ class FetchedSnapshot:
     """At most one at a time; a new one replaces what was there of another. Where it was interrupted, this
     replica may take one of the same id itself before that."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, bounds: RaftBounds = RaftBounds()) -> None:
         self._disk = disk
+        self._bounds = bounds
         self._directory = directory
         self._id: OffsetAndEpoch | None = None
         self._file: File | None = None
@@ -39,7 +41,7 @@ class FetchedSnapshot:
         file, self._file, self._id = self._file, None, None
         assert file is not None
         try:
-            SnapshotFile(self._disk, self._path(snapshot), snapshot).verify()
+            SnapshotFile(self._disk, self._path(snapshot), snapshot, self._bounds).verify()
         except CorruptSnapshotError as error:
             file.close()
             self._disk.remove(self._path(snapshot))

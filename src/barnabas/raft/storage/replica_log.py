@@ -13,6 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
+from barnabas.limits import NodeBounds, RaftBounds
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.flush_jobs import sync_log_job
@@ -27,11 +28,7 @@ from barnabas.record.builder import ControlType
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
 
 DIRECTORY = f"{METADATA_TOPIC}-0"
-SCAN_BYTES = 4 * 1024 * 1024
-TAIL_BYTES_MAX = 64 * 1024
-"""What was appended last is kept in memory up to this size: followers ask for it next, and it is applied."""
-TAIL_APPENDS_MAX = 16
-"""So many appends at most."""
+SCAN_BYTES = RaftBounds().scan_bytes
 EPOCH_MAX = (1 << 31) - 1
 UNKNOWN = -1
 _HEAD = Struct(">qiibIhi")
@@ -79,8 +76,16 @@ class RaftLog(Protocol):
 class PartitionRaftLog:
     """A `RaftLog` on disk."""
 
-    def __init__(self, disk: Disk, files: FileCache, log: PartitionLog, fault: str = "") -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        files: FileCache,
+        log: PartitionLog,
+        fault: str = "",
+        bounds: RaftBounds = RaftBounds(),
+    ) -> None:
         self._disk = disk
+        self._bounds = bounds
         self._files = files
         self._log = log
         self.fault = fault
@@ -100,11 +105,12 @@ class PartitionRaftLog:
         segment_bytes: int,
         segment_ms: int,
         before_cut: BeforeCut | None = None,
+        bounds: NodeBounds = NodeBounds(),
     ) -> PartitionRaftLog:
         """`directory` is that of the partition; everything below `recovery_point` is known to be
         durable and is not looked at. Blocks. Raises ``OSError``, ``ValueError``, and what `before_cut`
         raises."""
-        files = FileCache(disk)
+        files = FileCache(disk, loaded_tables_max=bounds.logs.loaded_tables_max)
         config = LogConfig(
             segment_bytes=segment_bytes,
             segment_ms=segment_ms,
@@ -129,7 +135,7 @@ class PartitionRaftLog:
         except BaseException:
             files.close_all()
             raise
-        return cls(disk, files, opened.log, opened.fault)
+        return cls(disk, files, opened.log, opened.fault, bounds.raft)
 
     @property
     def partition_log(self) -> PartitionLog:
@@ -150,7 +156,8 @@ class PartitionRaftLog:
 
     def append(self, records: Buffer) -> None:
         log, size = self._log, len(records)
-        if size > TAIL_BYTES_MAX:
+        tail_bytes_max = self._bounds.tail_bytes_max
+        if size > tail_bytes_max:
             self._forget_tail()
             log.append_as_follower(records)
             return
@@ -165,7 +172,7 @@ class PartitionRaftLog:
         tail = self._tail
         tail.append((offset, log.log_end_offset, data))
         size += self._tail_bytes
-        while size > TAIL_BYTES_MAX or len(tail) > TAIL_APPENDS_MAX:
+        while size > tail_bytes_max or len(tail) > self._bounds.tail_appends_max:
             size -= len(tail.popleft()[2])
         self._tail_bytes = size
 
@@ -236,7 +243,10 @@ class UnsoundError(ValueError):
 
 
 def scan(
-    log: RaftLog, epoch_before: int = UNKNOWN, epoch_max: int = EPOCH_MAX
+    log: RaftLog,
+    epoch_before: int = UNKNOWN,
+    epoch_max: int = EPOCH_MAX,
+    scan_bytes: int = SCAN_BYTES,
 ) -> tuple[LogMetadata, list[tuple[int, list[ControlRecord]]]]:
     """The shape of a log that was just opened, without its snapshots, and its control batches by base
     offset. The record before its start is of `epoch_before`, where that is known; `epoch_max` is the last
@@ -246,7 +256,7 @@ def scan(
     shape, before = found.shape, -1
     while before < shape.end_offset < log.end_offset:
         before = shape.end_offset
-        found.pass_batches(memoryview(log.read(before, SCAN_BYTES, log.end_offset)))
+        found.pass_batches(memoryview(log.read(before, scan_bytes, log.end_offset)))
     if shape.last_epoch > epoch_max and found.epoch_is_one_batch():
         raise UnsoundError(shape.epochs[-1][1], f"epoch {shape.last_epoch} was not reached yet")
     return shape, found.controls
@@ -300,7 +310,7 @@ class _Scan:
             return
         if epoch > before:
             if not records or records[0][0] != ControlType.LEADER_CHANGE:
-                raise UnsoundError(offset, f"nobody was elected in epoch {epoch}")
+                raise UnsoundError(offset, f"no leader was elected in epoch {epoch}")
         elif self.shape.epochs:  # the first of a log is looked at with the snapshot
             from_offset = self.shape.epochs[-1][1] if self.epoch_is_one_batch() else offset
             raise UnsoundError(from_offset, f"epoch {epoch} follows epoch {before}")

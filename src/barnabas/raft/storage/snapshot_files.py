@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from barnabas.limits import RaftBounds
 from barnabas.ports import Disk, File
 from barnabas.raft.core.batches import (
     ControlRecord,
@@ -33,9 +34,6 @@ from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
-READ_BYTES = 256 * 1024
-VALUES_MAX = 500
-"""Read in one go, however large the batches are."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -143,10 +141,13 @@ def freeze_job(
 class SnapshotFile:
     """A `SnapshotReader` over a file with the bytes of a snapshot."""
 
-    def __init__(self, disk: Disk, path: str, snapshot: OffsetAndEpoch) -> None:
+    def __init__(
+        self, disk: Disk, path: str, snapshot: OffsetAndEpoch, bounds: RaftBounds = RaftBounds()
+    ) -> None:
         """Reads the first batch. Raises :class:`CorruptSnapshotError`, ``OSError``."""
         self._disk = disk
         self._path = path
+        self._bounds = bounds
         self._id = snapshot
         first = next(self._batches(), None)
         self.controls: tuple[ControlRecord, ...] = ()
@@ -176,7 +177,7 @@ class SnapshotFile:
                 kinds = [kind for kind, _ in control_records(batch)]
                 footer = ControlType.SNAPSHOT_FOOTER in kinds
             else:
-                yield from slices_of_values(batch, VALUES_MAX)
+                yield from slices_of_values(batch, self._bounds.snapshot_values_max)
         if not footer:
             raise CorruptSnapshotError(f"{self._path} has no snapshot footer")
 
@@ -198,7 +199,8 @@ class SnapshotFile:
         """(whether it is a control batch, its bytes) for each, checked by CRC."""
         file = self._disk.open(self._path)
         try:
-            position, size, want = 0, file.size(), READ_BYTES
+            read_bytes = self._bounds.snapshot_read_bytes
+            position, size, want = 0, file.size(), read_bytes
             while position < size:
                 data = memoryview(file.read_at(position, want))
                 end = 0
@@ -207,7 +209,7 @@ class SnapshotFile:
                     yield run.is_control, data[run.position : end]
                 if end == 0 and position + want >= size:
                     raise CorruptSnapshotError(f"{self._path} ends inside a batch")
-                want = READ_BYTES if end else want * 4
+                want = read_bytes if end else want * 4
                 position += end
         except CorruptBatchError as error:
             raise CorruptSnapshotError(f"{self._path}: {error}") from error

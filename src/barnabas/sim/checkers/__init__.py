@@ -30,6 +30,7 @@ from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
 from barnabas.sim.checkers.leader_in_isr import LastMembers, LeaderInIsr
 from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
+from barnabas.sim.checkers.machine_states import MachinesAreValid
 from barnabas.sim.checkers.new_partitions import NewPartitions
 from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
 from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
@@ -41,6 +42,7 @@ from barnabas.sim.checkers.reassignments import ReassignmentsKeepMinIsr
 from barnabas.sim.checkers.replica_logs import ReplicaLogs
 from barnabas.sim.checkers.snapshot_files import SnapshotsSayWhatTheLogSays
 from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
+from barnabas.sim.checkers.transaction_decisions import MarkersFollowDecisions
 from barnabas.sim.checkers.transaction_markers import TransactionMarkers
 from barnabas.sim.checkers.votes import OneVotePerEpoch
 from barnabas.sim.history import History
@@ -58,6 +60,7 @@ def checkers_after_loss() -> list[Checker]:
         DerivedFilesFit(),
         CoordinatorsKnowTheirLogs(),
         EveryFileIsKnown(),
+        MachinesAreValid(),
         NoFaultIsAnswered(),
     ]
 
@@ -94,11 +97,13 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         owners,
         OnlyIdleOffsetsExpire(history, owners),
         CommittedOffsetsStay(history.commits),
+        MarkersFollowDecisions(),
         AcknowledgedTopicsStay(history),
         OnlyThrottledReplicasWait(),
         LogsFollowTheirConfigs(),
         DerivedFilesFit(),
         CoordinatorsKnowTheirLogs(),
         EveryFileIsKnown(),
+        MachinesAreValid(),
         NoFaultIsAnswered(),
     ]

@@ -10,13 +10,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from barnabas.limits import NodeBounds
 from barnabas.ports import Helper, Listener, Receiver, Rng
 from barnabas.sim.world.background import SYNC_MS_MAX, SimBackground
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.helper import SimHelper
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.world import START_WALL_MS, Event, World
+from barnabas.sim.zookeeper.client import SimZooKeeper
 from barnabas.types import Endpoint
+from barnabas.zookeeper.session import ZooKeeper
 
 COUNTED = {
     "fetcher.truncating": "truncations",
@@ -108,6 +111,7 @@ class SimProcess:
 
     def __init__(self, machine: SimMachine) -> None:
         self.machine = machine
+        self.bounds = NodeBounds()
         self.host = machine.host
         self.world = machine.world
         self.alive = True
@@ -118,6 +122,7 @@ class SimProcess:
         self.background = SimBackground(self)
         self.wakeups = SimWakeups(self)
         self.helper: Helper = SimHelper(self)
+        self.zookeeper: ZooKeeper = SimZooKeeper(self)
         self.log_lines: deque[str] = deque(maxlen=400)
         self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
         self.owner: object = None

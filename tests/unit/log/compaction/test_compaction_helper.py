@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.limits import LogBounds, NodeBounds
 from barnabas.log.compaction import compactor
 from barnabas.log.compaction.compaction_rules import OffsetMap
 from barnabas.log.config import LogConfig
-from barnabas.log.directories import log_cleaner
 from barnabas.ports import HelperDied
 from barnabas.record.builder import build_batch
 from tests.unit.log.directories.test_directories import T0, TOPIC_ID, values
@@ -36,7 +36,6 @@ class Helper:
 
 @pytest.fixture(autouse=True)
 def short_rounds_are_helped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_cleaner, "HELPED_FROM_BYTES", 0)
     monkeypatch.setattr(compactor, "_best_map", lambda secret: OffsetMap)
 
 
@@ -44,6 +43,7 @@ def compacted(dies_at: set[int]) -> tuple[DirectoriesWorld, Helper, list[str]]:
     world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
     helper = Helper(world, dies_at)
     world.process.helper = helper
+    world.process.bounds = NodeBounds(logs=LogBounds(helped_from_bytes=0))
     lines: list[str] = []
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(world.process, "log", lambda _, event, **fields: lines.append(event))

@@ -1,0 +1,26 @@
+"""StopReplica (Kafka 3.9; only where ZooKeeper coordinates the cluster).
+
+Behaviour: the controller says which replicas this broker has no longer. The answer waits until they are
+gone. Orders of an older controller, and those for an earlier registration of this broker, are refused.
+
+Version notes: version 3 has a leader epoch per partition (KIP-570).
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.kafka39.stop_replica_request import StopReplicaRequest
+from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: StopReplicaRequest, code: int, message: str) -> StopReplicaResponse:
+    return StopReplicaResponse(error_code=code)
+
+
+API = Api(ApiKey.STOP_REPLICA, StopReplicaRequest, error_response, "cluster", "cluster-action")
+
+
+def handle(request: StopReplicaRequest, ctx: RequestContext, orders: ControlRequests) -> Parked:
+    return orders.handle(request)

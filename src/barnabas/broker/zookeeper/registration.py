@@ -1,0 +1,272 @@
+"""The broker's own life where ZooKeeper coordinates the cluster: an ephemeral znode, and its end.
+
+STARTING → (znode made) FENCED → (the controller's UpdateMetadata names this registration) RUNNING →
+LEAVING → STOPPED. The broker epoch is the znode's creation zxid. When the session expires the broker
+registers again in the next one, with a new epoch; until the controller knows of that it is FENCED.
+
+The znode of a predecessor that died lives until its session ends. Where it names this process's own
+endpoints, which this process has bound, its owner is certainly gone, and the znode is removed; else it
+is waited for.
+
+Source: Kafka's ``KafkaServer`` and ``KafkaZkClient.registerBroker`` (KIP-380, KIP-279).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, LifecyclePhase
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.config.listeners import PROTOCOLS
+from barnabas.ports import Ports, Wakeup
+from barnabas.types import Uuid, uuid_text
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.kafka39.controlled_shutdown_request import ControlledShutdownRequest
+from barnabas.wire.messages.kafka39.controlled_shutdown_response import ControlledShutdownResponse
+from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
+from barnabas.zookeeper.operations import Create, Created, Delete, GetData, NodeData
+from barnabas.zookeeper.session import WatchEvent
+from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.znodes import (
+    BrokerInfo,
+    ZnodeError,
+    broker_path,
+    decode_broker,
+    encode_broker,
+)
+
+PURPOSE = "registration"
+RETRY_MS = 250.0
+LEAVE_MS_MAX = 2_500.0
+"""A controlled shutdown takes no longer before the logs are closed regardless, as under a quorum."""
+LEAVING_POLL_MS = 100.0
+CONTROLLER_GONE_MS = 700.0
+
+
+class ZookeeperRegistration:
+    """One incarnation of one broker: what `BrokerLifecycle` is under a quorum."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        controller: ControllerChannel,
+        identity: BrokerIdentity,
+        *,
+        is_registered: Callable[[int], bool],
+        registration_timeout_ms: float,
+    ) -> None:
+        """`is_registered` says whether the image shows this broker alive under an epoch."""
+        self.ports = ports
+        self.identity = identity
+        self.phase = LifecyclePhase.STARTING
+        self.broker_epoch = -1
+        self.cordoned: tuple[Uuid, ...] = ()
+        self.on_registered: Callable[[], None] = lambda: None
+        self._sessions = sessions
+        self._controller = controller
+        self._is_registered = is_registered
+        self._deadline_ms = ports.clock.now_ms() + registration_timeout_ms
+        self._under_way = False
+        self._retry: Wakeup | None = None
+        self._on_left: Callable[[], None] | None = None
+        self._leave_deadline_ms = 0.0
+        self._asking = False
+        self._path = broker_path(identity.node_id)
+        self._session_id = 0
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.phase in (LifecyclePhase.STARTING, LifecyclePhase.FENCED)
+
+    # -- registration ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Register, as soon as the ensemble serves."""
+        self._sessions.follow(self)
+        if self._sessions.is_connected:
+            self._register()
+
+    def on_connected(self, is_new: bool) -> None:
+        if self.broker_epoch < 0:
+            self._register()
+
+    def on_expired(self) -> None:
+        """The znode is gone with the session."""
+        self.broker_epoch = -1
+        self._under_way = False
+        if self.phase is LifecyclePhase.RUNNING:
+            self.phase = LifecyclePhase.FENCED
+            self.ports.log("warning", "broker.registration_lost", error="SESSION_EXPIRED")
+
+    def on_watch(self, event: WatchEvent) -> None:
+        return
+
+    def _info(self) -> BrokerInfo:
+        me = self.identity
+        listeners = {
+            name: (at, PROTOCOLS[protocol]) for name, (at, protocol) in me.listeners.items()
+        }
+        return BrokerInfo(me.node_id, listeners, me.rack)
+
+    def _register(self) -> None:
+        if self._under_way or self.phase in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
+            return
+        self._under_way = True
+        self._session_id = self._sessions.id
+        data = encode_broker(self._info(), self.ports.clock.wall_ms())
+        self._sessions.submit(Create(self._path, data, ephemeral=True), self._on_created)
+
+    def _on_created(self, result: Created | ZooKeeperError) -> None:
+        if isinstance(result, Created):
+            self._registered(result.stat.czxid)
+        elif isinstance(result, NodeExists):
+            self._sessions.submit(GetData(self._path), self._on_present)
+        else:
+            self._again(str(result))
+
+    def _on_present(self, result: NodeData | ZooKeeperError) -> None:
+        if isinstance(result, ZooKeeperError):
+            self._again("" if isinstance(result, NoNode) else str(result))
+        elif result.stat.ephemeral_owner == self._sessions.id:
+            self._registered(result.stat.czxid)  # the answer to its creation was lost
+        elif self._is_mine(result.data):
+            self.ports.log("info", "broker.predecessor_removed", path=self._path)
+            self._sessions.submit(Delete(self._path), lambda _: self._again(""))
+        else:
+            self._again("another session holds it", result.data)
+
+    def _is_mine(self, data: bytes) -> bool:
+        try:
+            other = decode_broker(self.identity.node_id, data)
+        except ZnodeError:
+            return False
+        mine = {at for at, _ in self._info().listeners.values()}
+        return {at for at, _ in other.listeners.values()} == mine
+
+    def _registered(self, czxid: int) -> None:
+        self._under_way = False
+        self.broker_epoch = czxid
+        if self.phase is LifecyclePhase.STARTING:
+            self.phase = LifecyclePhase.FENCED
+        self.ports.log("info", "broker.registered", epoch=czxid, path=self._path)
+        self.on_registered()
+
+    def _again(self, why: str, holder: bytes = b"") -> None:
+        """Try again soon; a first registration that has taken too long ends the process."""
+        self._under_way = False
+        if self.phase is LifecyclePhase.STOPPED:
+            return
+        if why:
+            self.ports.log("warning", "broker.registration_refused", path=self._path, error=why)
+        if self.phase is LifecyclePhase.STARTING and self.ports.clock.now_ms() >= self._deadline_ms:
+            held = f", held by {holder.decode('utf-8', 'replace')}" if holder else ""
+            self.ports.halt(
+                f"broker {self.identity.node_id} did not register at {self._path} within"
+                f" initial.broker.registration.timeout.ms: {why}{held}"
+            )
+        self._after(RETRY_MS if why else 0.0, self._retry_registration)
+
+    def _retry_registration(self) -> None:
+        if self.broker_epoch < 0 and self._sessions.is_connected:
+            self._register()
+
+    def _after(self, delay_ms: float, action: Callable[[], None]) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self.ports.wakeups.call_at(self.ports.clock.now_ms() + delay_ms, action)
+
+    # -- what the broker says ----------------------------------------------------------------------
+
+    def on_metadata(self, concerns_me: bool) -> None:
+        """The image moved."""
+        if self.phase is LifecyclePhase.FENCED and self._is_registered(self.broker_epoch):
+            self.phase = LifecyclePhase.RUNNING
+            self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
+        elif self.phase is LifecyclePhase.RUNNING and not self._is_registered(self.broker_epoch):
+            self.phase = LifecyclePhase.FENCED
+            self.ports.log("warning", "broker.fenced", epoch=self.broker_epoch)
+
+    def on_controller_change(self) -> None:
+        return
+
+    def register_again(self) -> None:
+        return
+
+    def set_cordoned(self, directories: Sequence[Uuid]) -> None:
+        """Kept here alone: no znode of Kafka 3.9 says which directories take no new replicas."""
+        self.cordoned = tuple(sorted(directories))
+
+    def on_directory_offline(self, directory: Uuid) -> None:
+        """There is no way yet to tell the controller which replicas are gone, so the broker ends, and the
+        replicas on other brokers take over."""
+        self.ports.halt(
+            f"log directory {uuid_text(directory)} has failed; where ZooKeeper coordinates the cluster"
+            " a broker ends with its first failed log directory"
+        )
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
+        """Hand the leaderships over, remove the registration, then call `on_left`."""
+        self._on_left = on_left
+        was = self.phase
+        self.phase = LifecyclePhase.LEAVING
+        self._leave_deadline_ms = self.ports.clock.now_ms() + LEAVE_MS_MAX
+        if not controlled or self.broker_epoch < 0 or was is LifecyclePhase.STARTING:
+            self._after(0.0, lambda: self._leave("there is nothing to hand over"))
+            return
+        self._ask_to_leave()
+
+    def _ask_to_leave(self) -> None:
+        if self.phase is not LifecyclePhase.LEAVING:
+            return
+        now_ms = self.ports.clock.now_ms()
+        gone_since = self._controller.unreachable_since_ms
+        if now_ms >= self._leave_deadline_ms:
+            self._leave("it took too long")
+        elif gone_since is not None and now_ms - gone_since >= CONTROLLER_GONE_MS:
+            self._leave("no controller answers")
+        else:
+            self._after(LEAVING_POLL_MS, self._ask_to_leave)
+            if not self._asking:
+                self._asking = True
+                self._controller.send(
+                    ControlledShutdownRequest(
+                        broker_id=self.identity.node_id, broker_epoch=self.broker_epoch
+                    ),
+                    self._on_shutdown_answer,
+                    purpose=PURPOSE,
+                    timeout_ms=max(self._leave_deadline_ms - now_ms, 1.0),
+                )
+
+    def _on_shutdown_answer(self, response: ControlledShutdownResponse | KafkaError) -> None:
+        self._asking = False
+        if isinstance(response, KafkaError) or response.error_code:
+            error = response.code if isinstance(response, KafkaError) else response.error_code
+            if code_of(error) is ErrorCode.STALE_BROKER_EPOCH:
+                self._leave("the controller does not know this registration any more")
+        elif not response.remaining_partitions:
+            self._leave("the controller has taken its leaderships")
+
+    def _leave(self, why: str) -> None:
+        if self.phase is not LifecyclePhase.LEAVING:
+            return
+        self.phase = LifecyclePhase.STOPPED
+        if self._retry is not None:
+            self._retry.cancel()
+        self.ports.log("info", "broker.left", why=why)
+        on_left, self._on_left = self._on_left, None
+        if on_left is not None:
+            on_left()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "phase": self.phase.value,
+            "broker_epoch": self.broker_epoch,
+            "incarnation": uuid_text(self.identity.incarnation),
+            "session": f"{self._sessions.id:#x}",
+        }
+
+    def __repr__(self) -> str:
+        return f"ZookeeperRegistration({self.phase.value}, broker epoch {self.broker_epoch})"

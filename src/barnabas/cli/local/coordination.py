@@ -1,0 +1,74 @@
+"""Who coordinates the cluster of ``barnabas up``: its own quorum, or ZooKeeper.
+
+A directory stays with what it began with. Without an ensemble to use (`--zookeeper`) ZooKeeper's servers are
+started in the directory itself, ``DIR/zookeeper-1`` and so on, and end with ``up``; their client ports are
+kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from barnabas.cli.failure import Failure
+from barnabas.cli.local.zookeeper_servers import (
+    ZooKeeperFailed,
+    ZooKeeperMissing,
+    ZooKeeperServers,
+)
+
+QUORUM, ZOOKEEPER = "kraft", "zookeeper"
+OWN_PREFIX = "zookeeper-"
+
+
+class Coordination(NamedTuple):
+    """`connect` is empty where the cluster has a quorum; `servers` are those that ``up`` runs."""
+
+    connect: str = ""
+    servers: ZooKeeperServers | None = None
+
+    def start(self) -> None:
+        """Start the servers and wait until they serve. Raises :class:`Failure`."""
+        if self.servers is None:
+            return
+        try:
+            self.servers.start()
+        except (ZooKeeperFailed, OSError) as error:
+            raise Failure(f"ZooKeeper cannot be started: {error}") from error
+
+    def stop(self) -> None:
+        if self.servers is not None:
+            self.servers.stop()
+
+
+def coordination_of(
+    directory: Path,
+    present: str | None,
+    *,
+    has_cluster: bool,
+    wanted: str,
+    ensemble: str,
+    servers: int | None,
+) -> Coordination:
+    """`present`: what the directory's nodes connect to; `wanted`, `ensemble` and `servers`: what was
+    asked for. Raises :class:`Failure`."""
+    wanted = wanted or (ZOOKEEPER if ensemble or servers else "")
+    if wanted not in ("", QUORUM, ZOOKEEPER):
+        raise Failure(f"--coordination is {QUORUM} or {ZOOKEEPER}, not {wanted!r}", 2)
+    if has_cluster and wanted and (wanted == ZOOKEEPER) != (present is not None):
+        held = "ZooKeeper" if present is not None else "a quorum"
+        raise Failure(f"{directory} holds a cluster that {held} coordinates: it stays so")
+    if present is None and wanted != ZOOKEEPER:
+        return Coordination()
+    own = sorted(directory.glob(f"{OWN_PREFIX}*/zoo.cfg"))
+    if ensemble or (present is not None and not own):
+        return Coordination(ensemble or present or "")
+    if servers is not None and own and servers != len(own):
+        raise Failure(f"{directory} has {len(own)} ZooKeeper servers, not {servers}")
+    number = len(own) or servers or 1
+    kept = [int(at.rpartition(":")[2]) for at in (present or "").split(",") if ":" in at]
+    try:
+        made = ZooKeeperServers(directory, number, client_ports=kept)
+    except ZooKeeperMissing as error:
+        raise Failure(str(error)) from error
+    return Coordination(made.connect, made)

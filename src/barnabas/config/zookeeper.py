@@ -1,0 +1,99 @@
+"""Settings of a broker that ZooKeeper coordinates: its keys, their types, and what the other mode asks
+for.
+
+A file with ``zookeeper.connect`` and without ``process.roles`` describes such a broker. Keys of the
+quorum that have no meaning there get harmless values, so that one table of keys serves both modes.
+Source: ``KafkaConfig`` and ``ZkConfigs`` of Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
+from barnabas.config.settings import Settings, _key
+from barnabas.config.tables import broker_zookeeper
+
+ZOOKEEPER = ConfigDef(list(parse_table(broker_zookeeper.KEYS)))
+UNREACHED_LISTENER = "CONTROLLER"
+GENERATED = -1
+"""A broker id that the ensemble still has to give."""
+_PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
+
+
+class ZookeeperSettings(Settings):
+    """The ensemble and how this broker is known there."""
+
+    connect: str = _key("zookeeper.connect")
+    session_timeout_ms: int = _key("zookeeper.session.timeout.ms")
+    connection_timeout_ms: int | None = _key("zookeeper.connection.timeout.ms")
+    max_in_flight: int = _key("zookeeper.max.in.flight.requests")
+    tls: bool = _key("zookeeper.ssl.client.enable")
+    id_generation: bool = _key("broker.id.generation.enable")
+    reserved_id_max: int = _key("reserved.broker.max.id")
+    control_plane_listener: str | None = _key("control.plane.listener.name")
+    shutdown_retries_max: int = _key("controlled.shutdown.max.retries")
+    shutdown_retry_backoff_ms: int = _key("controlled.shutdown.retry.backoff.ms")
+
+
+def is_classical(properties: Mapping[str, str]) -> bool:
+    """Whether the file is of a broker that ZooKeeper coordinates."""
+    return bool(properties.get("zookeeper.connect", "").strip()) and not properties.get(
+        "process.roles", ""
+    )
+
+
+def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
+    """Of such a file. Raises :class:`ConfigError`."""
+    known = {name: text for name, text in texts.items() if name in ZOOKEEPER.keys}
+    values: Mapping[str, ConfigValue] = ZOOKEEPER.typed(known)
+    _refuse(texts, values)
+    return ZookeeperSettings(values)
+
+
+def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None:
+    key = "inter.broker.protocol.version"
+    if values[key] not in _PROTOCOL_VERSIONS:
+        raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
+    for key, why in (
+        ("zookeeper.metadata.migration.enable", "this version migrates no cluster to KRaft"),
+        ("zookeeper.set.acl", "this version makes znodes for every client"),
+    ):
+        if values[key]:
+            raise ConfigError(key, "true", why)
+    if texts.get("authorizer.class.name", "").strip():
+        raise ConfigError(
+            "authorizer.class.name",
+            texts["authorizer.class.name"],
+            "this version keeps no access control entries in ZooKeeper",
+        )
+
+
+def classical_id(texts: Mapping[str, str]) -> int:
+    """The broker's id by its file; `GENERATED` where the ensemble gives one. Raises :class:`ConfigError`."""
+    text = texts.get("broker.id", texts.get("node.id", "-1")).strip()
+    try:
+        number = int(text)
+    except ValueError:
+        raise ConfigError("broker.id", text, "it is a number") from None
+    settings = zookeeper_settings(texts)
+    if number < 0:
+        if not settings.id_generation:
+            raise ConfigError("broker.id", text, "broker.id.generation.enable is false")
+        return GENERATED
+    if settings.id_generation and number > settings.reserved_id_max:
+        allowed = f"above reserved.broker.max.id ({settings.reserved_id_max}) are generated ids"
+        raise ConfigError("broker.id", text, allowed)
+    return number
+
+
+def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
+    """`texts` with what a broker's table requires of the other mode's keys."""
+    number = str(max(classical_id(texts), 0))
+    return {
+        **texts,
+        "process.roles": "broker",
+        "node.id": number,
+        "broker.id": number,
+        "controller.listener.names": UNREACHED_LISTENER,
+    }

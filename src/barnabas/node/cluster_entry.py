@@ -1,0 +1,112 @@
+"""A broker's first questions to the ZooKeeper ensemble: of which cluster it is, and which broker.
+
+Makes the persistent znodes that every broker needs, and the cluster's id where there is none; has an id
+given to a broker whose file has none. What ``meta.properties`` says of an earlier start must agree. Once
+per process.
+
+Source: Kafka 3.9's ``KafkaServer.startup`` (getOrGenerateClusterId, getOrGenerateBrokerId).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from barnabas.config.meta_properties import random_uuid
+from barnabas.config.node import NodeConfig
+from barnabas.config.zookeeper import GENERATED
+from barnabas.ports import Ports
+from barnabas.types import uuid_text
+from barnabas.zookeeper.errors import NodeExists, ZooKeeperError
+from barnabas.zookeeper.operations import Create, GetData, NodeData, SetData, Stat
+from barnabas.zookeeper.session import WatchEvent
+from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.znodes import (
+    BROKER_SEQUENCE,
+    CLUSTER_ID,
+    PERSISTENT,
+    ZnodeError,
+    decode_cluster_id,
+    encode_cluster_id,
+    parents_first,
+)
+
+
+class ClusterEntry:
+    """Asks as soon as the ensemble serves; `on_known` gets the cluster's id and the broker's."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        config: NodeConfig,
+        directories: Mapping[str, tuple[str, int]],
+        on_known: Callable[[str, int], None],
+    ) -> None:
+        """`directories`: cluster and broker that each log directory says it is of."""
+        self._ports = ports
+        self._sessions = sessions
+        self._config = config
+        self._directories = directories
+        self._on_known = on_known
+        self._asked = False
+
+    def on_connected(self, is_new: bool) -> None:
+        if self._asked:
+            return
+        self._asked = True
+        for path in parents_first([*PERSISTENT, "/cluster"]):
+            self._sessions.ask(Create(path), self._on_made)
+        cluster_id = uuid_text(random_uuid(self._ports.rng("zookeeper.cluster").randbytes))
+        known = next(iter(self._directories.values()), None)
+        if known is not None:
+            cluster_id = known[0]
+        self._sessions.ask(
+            Create(CLUSTER_ID, encode_cluster_id(cluster_id)),
+            lambda _: self._sessions.ask(GetData(CLUSTER_ID), self._on_cluster_id),
+        )
+
+    def on_expired(self) -> None:
+        return
+
+    def on_watch(self, event: WatchEvent) -> None:
+        return
+
+    def _on_made(self, result: object) -> None:
+        if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
+            self._ports.halt(f"ZooKeeper refuses what every broker needs: {result}")
+
+    def _on_cluster_id(self, result: NodeData | ZooKeeperError) -> None:
+        if isinstance(result, ZooKeeperError):
+            self._ports.halt(f"{CLUSTER_ID} cannot be read: {result}")
+            return
+        try:
+            cluster_id = decode_cluster_id(result.data)
+        except ZnodeError as error:
+            self._ports.halt(str(error))
+            return
+        for path, (known, _) in self._directories.items():
+            if known != cluster_id:
+                self._ports.halt(
+                    f"{path} is of cluster {known}, but the ZooKeeper ensemble of {cluster_id}"
+                )
+                return
+        broker = int(self._config.node_id)
+        if broker == GENERATED:
+            broker = next((known for _, known in self._directories.values()), GENERATED)
+        if broker == GENERATED:
+            self._sessions.ask(SetData(BROKER_SEQUENCE, b""), partial(self._on_number, cluster_id))
+        else:
+            self._on_known(cluster_id, broker)
+
+    def _on_number(self, cluster_id: str, result: Stat | ZooKeeperError) -> None:
+        if isinstance(result, ZooKeeperError):
+            self._ports.halt(f"{BROKER_SEQUENCE} gives no broker id: {result}")
+            return
+        assert self._config.zookeeper is not None
+        broker = self._config.zookeeper.reserved_id_max + result.version
+        self._ports.log("info", "broker.id_generated", broker=broker)
+        self._on_known(cluster_id, broker)
+
+    def __repr__(self) -> str:
+        return f"ClusterEntry({'asked' if self._asked else 'waits for the ensemble'})"

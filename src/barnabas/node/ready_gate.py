@@ -1,0 +1,77 @@
+"""Requests of clients and brokers that wait until a starting broker knows the cluster.
+
+Where ZooKeeper coordinates the cluster a broker takes its controller's orders on the listener of clients,
+so the listener serves before the broker knows any topic. What is asked meanwhile waits, as connections do
+under a quorum; else a client would learn of a cluster without topics.
+
+Source: Kafka's ``SocketServer.enableRequestProcessing``, which waits for the start and not for the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+from barnabas.ports import Ports, call_all
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, Working
+
+
+class ReadyGate:
+    """Closed until `open`, and open for ever after."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._waiting: list[Callable[[], None]] = []
+        self.is_open = False
+
+    def open(self) -> None:
+        self.is_open = True
+        waiting, self._waiting = self._waiting, []
+        call_all(waiting)
+
+    def before(self, module: HandlerModule) -> HandlerModule:
+        """`module`, whose requests wait until the gate is open."""
+
+        def handle(request: Any, ctx: RequestContext, role: Any) -> Any:
+            if self.is_open:
+                return module.handle(request, ctx, role)
+            parked = Parked()
+            self._waiting.append(partial(self._serve, module, request, ctx, role, parked))
+            return parked
+
+        return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+    def _serve(
+        self, module: HandlerModule, request: Any, ctx: RequestContext, role: Any, parked: Parked
+    ) -> None:
+        if parked.done:
+            return  # its connection is gone
+        api: Api = module.API
+        failed = partial(self._fail, api, request, parked)
+        try:
+            result = module.handle(request, ctx, role)
+        except Exception as error:  # noqa: BLE001 - one request's fault is not the others'
+            failed(error)
+            return
+        if isinstance(result, Parked):
+            result.attach(lambda answer: _complete(parked, answer))
+            if isinstance(result, Working):
+                result.watch(lambda: None, failed)
+        else:
+            parked.complete(result)
+
+    def _fail(self, api: Api, request: Any, parked: Parked, error: Exception) -> None:
+        if not isinstance(error, KafkaError):
+            self._ports.log("error", "request.failed", api=api.key.name, error=repr(error))
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, type(error).__name__)
+        parked.complete(api.error_response(request, error.code, error.message))
+
+    def __repr__(self) -> str:
+        return f"ReadyGate({'open' if self.is_open else f'{len(self._waiting)} waiting'})"
+
+
+def _complete(parked: Parked, answer: Any) -> None:
+    parked.complete(answer)

@@ -1,0 +1,152 @@
+"""What a broker's listener serves where ZooKeeper coordinates the cluster.
+
+Every broker may be the controller, so the controller's APIs are on the listeners of brokers, as in
+Kafka 3.9. A broker that is not the controller hands on to it what clients ask (KIP-590), so that a client
+which has missed an election need not find the controller first. Brokers' own requests to it are answered
+NOT_CONTROLLER elsewhere.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from barnabas.broker import handlers as broker_handlers
+from barnabas.broker.broker import Broker
+from barnabas.broker.controller_client.forwarding import forward, timeout_of
+from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
+from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.controller.handlers import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    envelope,
+    incremental_alter_configs,
+    list_partition_reassignments,
+)
+from barnabas.metadata.image.image import BROKER, TOPIC
+from barnabas.node.ready_gate import ReadyGate
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
+from barnabas.wire.messages.create_topics_response import (
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
+from barnabas.wire.schema import Message
+from barnabas.zookeeper.controller import controlled_shutdown
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+
+FORWARDED = cast(
+    "tuple[HandlerModule, ...]",
+    (
+        create_topics,
+        delete_topics,
+        create_partitions,
+        elect_leaders,
+        alter_partition_reassignments,
+        list_partition_reassignments,
+        incremental_alter_configs,
+        alter_configs,
+    ),
+)
+"""The controller answers them; other brokers hand them on."""
+OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
+ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
+
+
+def add_to(
+    table: ApiTable,
+    broker: Broker,
+    controller: ZookeeperController,
+    orders: ControlRequests,
+    gate: ReadyGate,
+) -> None:
+    """Serve a broker's APIs, the controller's, and what controllers order. All but orders, and what only
+    controllers answer, wait at the `gate`."""
+    decider = controller.decider
+    for module in broker_handlers.MODULES:
+        table.add(gate.before(module), broker)
+    for module in FORWARDED:
+        handler = _restricted(module, controller)
+        table.add(gate.before(_here_or_there(handler, broker, controller)), decider)
+        if decider.forwarded.get(module.API.key) is None:
+            decider.forwarded.add(handler, decider)
+    for module in OF_BROKERS:
+        table.add(module, decider)
+    table.add(cast("HandlerModule", controlled_shutdown), controller)
+    for module in ORDERS:
+        table.add(module, orders)
+
+
+def _create_topics(
+    request: CreateTopicsRequest, ctx: RequestContext, controller: ZookeeperController
+) -> Message | Parked | None:
+    """A topic that is being deleted exists until its last replica is gone."""
+    going = [topic for topic in request.topics if topic.name in controller.deletions]
+    if not going:
+        return create_topics.handle(request, ctx, controller.decider)
+    request.topics = [topic for topic in request.topics if topic not in going]
+    refused = [
+        CreatableTopicResult(
+            name=topic.name,
+            error_code=ErrorCode.TOPIC_ALREADY_EXISTS,
+            error_message=f"Topic '{topic.name}' is marked for deletion.",
+            num_partitions=-1,
+            replication_factor=-1,
+        )
+        for topic in going
+    ]
+
+    def with_refused(response: Message | None) -> Message | None:
+        assert isinstance(response, CreateTopicsResponse)
+        response.topics = [*response.topics, *refused]
+        return response
+
+    return then(create_topics.handle(request, ctx, controller.decider), with_refused)
+
+
+def _here_or_there(
+    module: HandlerModule, broker: Broker, controller: ZookeeperController
+) -> HandlerModule:
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        if controller.decider.may_decide:
+            return module.handle(request, ctx, role)
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return forward(broker.controller, module.API, request, ctx, timeout_ms)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _restricted(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
+    if module.API.key is create_topics.API.key:
+
+        def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+            return _create_topics(request, ctx, controller)
+
+        return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+    if module.API.key in (alter_configs.API.key, incremental_alter_configs.API.key):
+        return _with_known_resources(module)
+    return module
+
+
+def _with_known_resources(module: HandlerModule) -> HandlerModule:
+    """Topics and brokers: Kafka 3.9 keeps no other configuration of these APIs in ZooKeeper."""
+
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        for resource in request.resources:
+            if resource.resource_type not in (TOPIC, BROKER):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"resources of type {resource.resource_type} are not kept where ZooKeeper"
+                    " coordinates the cluster",
+                )
+        return module.handle(request, ctx, role)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))

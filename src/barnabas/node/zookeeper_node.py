@@ -1,0 +1,390 @@
+"""A broker that ZooKeeper coordinates, assembled: every one of them may be the controller.
+
+Order of start: listeners bound, a session to the ensemble; then, when it serves, the persistent znodes,
+the cluster's id and this broker's; then the broker, its election, its registration. What comes after
+the session is asynchronous: where it cannot be, the process halts with one sentence.
+
+Source: Kafka 3.9's ``KafkaServer``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from barnabas.broker.broker import Broker
+from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, Lifecycle
+from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
+from barnabas.broker.zookeeper.metadata_records import Incarnation
+from barnabas.broker.zookeeper.registration import ZookeeperRegistration
+from barnabas.client.network.channels import Channels
+from barnabas.config.loggers import Loggers
+from barnabas.config.meta_properties import (
+    FILE_NAME,
+    DirectoryError,
+    MetaProperties,
+    classical_text,
+    random_uuid,
+    read_classical_properties,
+)
+from barnabas.config.node import NodeConfig
+from barnabas.config.zookeeper import GENERATED
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.decision import Decision
+from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.node.cluster_entry import ClusterEntry
+from barnabas.node.listeners import Listeners
+from barnabas.node.logger_configs import OwnLoggers
+from barnabas.node.node import LOCK_FILE
+from barnabas.node.ready_gate import ReadyGate
+from barnabas.node.zookeeper_apis import add_to
+from barnabas.policy import NO_POLICIES, load_policies
+from barnabas.ports import Ports
+from barnabas.security.node_security import NodeSecurity
+from barnabas.types import Endpoint, NodeId
+from barnabas.wire.api_versions import Features
+from barnabas.zookeeper.config_watch import ConfigWatch
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.election import ControllerElection
+from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.controller.metadata_reader import LEVEL
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.session import HasZooKeeper
+from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
+
+SESSION_ENDS_MS_MAX = 1_000.0
+"""For closing the session, at the end; without it the ensemble notices by the session's time-out."""
+
+
+class ZookeeperNode:
+    """A broker and a possible controller of a cluster that ZooKeeper coordinates."""
+
+    def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
+        assert config.zookeeper is not None
+        self.config = config
+        self.ports = ports
+        self._loggers = loggers or Loggers()
+        self._features_image: MetadataImage | None = None
+        self.listeners = Listeners(ports, config, self._features)
+        self.security = NodeSecurity(config)
+        self.channels = Channels(
+            ports, f"node-{config.node_id}", security=self.security.between_brokers
+        )
+        if not isinstance(ports, HasZooKeeper):
+            raise OSError(0, "this world has no way to a ZooKeeper ensemble")
+        settings = session_settings(config.zookeeper, config.properties)
+        self.sessions = SessionKeeper(ports, ports.zookeeper, settings)
+        self.broker: Broker | None = None
+        self.controller: ZookeeperController | None = None
+        self.election: ControllerElection
+        self._journal: ZookeeperJournal
+        self._config_watch: ConfigWatch
+        self._orders: ControlRequests
+        self._stopping = False
+        self._gate = ReadyGate(ports)
+        self._policies = NO_POLICIES
+        self._classical: dict[str, tuple[str, int]] = {}
+
+    # -- start -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin. Raises ``DirectoryError``, ``ConfigError``, ``OSError`` with one sentence."""
+        self._policies = load_policies(self.config.properties)
+        self.security.check(self.ports, self.listeners.stages.values())
+        self._read_directories()
+        try:
+            self.listeners.bind()
+            self.listeners.hold(self.config.broker_listeners)
+            self.sessions.follow(
+                ClusterEntry(self.ports, self.sessions, self.config, self._classical, self._known)
+            )
+            self.sessions.open()
+        except BaseException:
+            self.listeners.close()
+            raise
+
+    def _read_directories(self) -> None:
+        disk = self.ports.disk
+        for path in self.config.log_dirs:
+            disk.make_dirs(path)
+            if not disk.try_lock(f"{path}/{LOCK_FILE}"):
+                why = "another process has it; each node needs a log directory of its own"
+                raise OSError(0, why, path)
+            known = read_classical_properties(disk, path)
+            if known is None:
+                continue
+            if self.config.node_id not in (known[1], GENERATED):
+                raise DirectoryError(
+                    f"{path} belongs to broker {known[1]}, but broker.id is {self.config.node_id}"
+                )
+            if any(known != other for other in self._classical.values()):
+                raise DirectoryError(f"{path} is of another broker or cluster than the others")
+            self._classical[path] = known
+
+    def _known(self, cluster_id: str, broker_id: int) -> None:
+        """The ensemble has said of which cluster this is, and which broker."""
+        self.config = dataclasses.replace(self.config, node_id=NodeId(broker_id))
+        self._assemble(cluster_id)
+
+    def _assemble(self, cluster_id: str) -> None:
+        try:
+            self._make(cluster_id)
+        except (OSError, DirectoryError) as error:
+            self.ports.halt(str(error))
+
+    def _make(self, cluster_id: str) -> None:
+        config, ports = self.config, self.ports
+        identities = self._identify(cluster_id)
+        image = MetadataImage()
+        image.replay_batch([FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL)], 0, 0)
+        image.take_changes()
+        listeners = self.listeners.advertised(config.broker_listeners)
+        control = self._control_listener
+        self.election = ControllerElection(
+            ports,
+            self.sessions,
+            int(config.node_id),
+            self.channels,
+            control,
+            lambda: listeners[control],
+        )
+        self.broker = self._make_broker(cluster_id, identities, listeners, image)
+        self._make_controller(cluster_id)
+        self._serve(self.broker)
+        for follower in (self._config_watch, self.election, self.controller):
+            assert follower is not None
+            self.sessions.follow(follower)
+        self.broker.start()
+        self._read_own_configs()
+        self.election.on_connected(True)
+
+    @property
+    def _control_listener(self) -> str:
+        """On which orders are taken and controllers are reached."""
+        assert self.config.zookeeper is not None
+        name = self.config.zookeeper.control_plane_listener
+        return (name or self.config.inter_broker_listener_name).upper()
+
+    def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
+        """Version 0 has no directory ids: those of this process are its own affair."""
+        broker_id, rng = int(self.config.node_id), self.ports.rng("ids")
+        found = {}
+        for path in self.config.log_dirs:
+            if path not in self._classical:
+                text = classical_text(cluster_id, broker_id)
+                self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+            directory = random_uuid(rng.randbytes)
+            found[path] = MetaProperties(cluster_id, NodeId(broker_id), directory)
+        return found
+
+    def _make_broker(
+        self,
+        cluster_id: str,
+        identities: Mapping[str, MetaProperties],
+        listeners: Mapping[str, Endpoint],
+        image: MetadataImage,
+    ) -> Broker:
+        broker = Broker(
+            self.ports,
+            self.config,
+            cluster_id=cluster_id,
+            identities=identities,
+            listeners=listeners,
+            channels=self.channels,
+            to_controllers=self.channels,
+            image=image,
+            controller_endpoint=self._controller,
+        )
+        self._config_watch = ConfigWatch(
+            self.ports, self.sessions, self._configs_in_use, self._on_config
+        )
+        self._orders = ControlRequests(
+            self.ports, broker, self._incarnation, self._config_watch.read_topics
+        )
+        broker.open_lifecycle = self._open_registration
+        broker.names_controller = True
+        broker.on_ready = self._on_ready
+        self.election.on_change = broker.on_controller_change
+        return broker
+
+    def _make_controller(self, cluster_id: str) -> None:
+        config, ports = self.config, self.ports
+        self._journal = ZookeeperJournal(
+            ports, self.sessions, lambda: self.election.controller_endpoint
+        )
+        decider = QuorumController(
+            ports,
+            config,
+            self._journal,
+            cluster_id=cluster_id,
+            endpoints={},
+            sender=self.channels,
+            policies=self._policies,
+        )
+        orders = BrokerOrders(
+            ports,
+            self.channels,
+            self._journal.committed,
+            int(config.node_id),
+            self._control_listener,
+        )
+        self.controller = ZookeeperController(
+            ports, self.sessions, self.election, self._journal, orders, decider, self.channels
+        )
+
+    def _serve(self, broker: Broker) -> None:
+        assert self.controller is not None
+        own = OwnLoggers(int(self.config.node_id), self._loggers)
+        for table in self.listeners.tables(self.config.broker_listeners):
+            add_to(table, broker, self.controller, self._orders, self._gate)
+            self.listeners.add_sasl(table)
+            own.serve(table)
+        # Its controller's orders come here too, before it is ready; what clients ask waits at the gate.
+        self.listeners.serve(self.config.broker_listeners)
+
+    def _open_registration(self, identity: BrokerIdentity) -> Lifecycle:
+        broker = self.broker
+        assert broker is not None
+        registration = ZookeeperRegistration(
+            self.ports,
+            self.sessions,
+            broker.controller,
+            identity,
+            is_registered=self._is_registered,
+            registration_timeout_ms=self.config.broker.registration_timeout_ms,
+        )
+        registration.on_registered = self.election.stand
+        return registration
+
+    def _is_registered(self, epoch: int) -> bool:
+        assert self.broker is not None
+        known = self.broker.image.brokers.get(self.broker.node_id)
+        return known is not None and known.epoch == epoch and not known.fenced
+
+    def _incarnation(self) -> Incarnation:
+        assert self.broker is not None
+        return Incarnation(
+            self.broker.node_id, self.broker.lifecycle.broker_epoch, self.broker.incarnation
+        )
+
+    def _controller(self) -> tuple[int, Endpoint] | None:
+        endpoint = self.election.controller_endpoint
+        return None if endpoint is None else (self.election.controller_id, endpoint)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this broker's registration is known to it as alive."""
+        broker = self.broker
+        if broker is None or not broker.is_started:
+            return False
+        return self._is_registered(broker.lifecycle.broker_epoch)
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller is not None and self.controller.decider.may_decide
+
+    def _on_ready(self) -> None:
+        self.ports.log("info", "broker.ready", broker=int(self.config.node_id))
+        self._gate.open()
+
+    # -- configurations ----------------------------------------------------------------------------
+
+    def _configs_in_use(self) -> list[tuple[int, str]]:
+        assert self.broker is not None
+        topics = [(TOPIC, name) for name in self.broker.image.topics_by_name]
+        return [(BROKER, CLUSTER_DEFAULT), (BROKER, str(self.broker.node_id)), *topics]
+
+    def _read_own_configs(self) -> None:
+        self._config_watch.on_connected(True)
+
+    def _on_config(self, kind: int, name: str, values: Mapping[str, str]) -> None:
+        """What a znode says now: for this broker's image, and for its controller's."""
+        broker = self.broker
+        assert broker is not None
+        if kind != TOPIC or name in broker.image.topics_by_name:
+            self._orders.replay(config_records(broker.image, kind, name, values))
+        self._tell_controller(kind, name)
+
+    def _tell_controller(self, kind: int, name: str) -> None:
+        """A configuration that others wrote; read again where this controller has written meanwhile."""
+        journal, controller = self._journal, self.controller
+        assert controller is not None
+        decider = controller.decider
+        if not decider.may_decide:
+            return
+        at_ms = self.ports.clock.now_ms() + 200.0
+        later = partial(self._tell_controller, kind, name)
+        if not journal.is_idle:
+            self.ports.wakeups.call_at(at_ms, later)
+            return
+        before = journal.log_end_offset
+
+        def on_read(kind: int, name: str, values: Mapping[str, str]) -> None:
+            if not decider.may_decide:
+                return
+            if journal.log_end_offset != before:
+                self.ports.wakeups.call_at(at_ms, later)
+                return
+            if kind == TOPIC and name not in decider.image.topics_by_name:
+                return
+            records = config_records(decider.image, kind, name, values)
+            if records:
+                why = f"the configuration of {name or 'all brokers'} was changed in ZooKeeper"
+                journal.observe(lambda: decider.commit(Decision(None, records, why)))
+
+        self._config_watch.read((kind, name), on_read)
+
+    def _features(self) -> Features:
+        """ZooKeeper clusters of Kafka 3.9 have no finalized features of their own."""
+        return Features({}, {}, -1)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def begin_shutdown(self, on_done: Callable[[], None]) -> None:
+        """Controlled: hand the leaderships over, close the logs, end the session; `on_done` follows."""
+        if self._stopping:
+            return
+        self._stopping = True
+        finished: list[None] = []
+
+        def finish() -> None:
+            if finished:
+                return
+            finished.append(None)
+            self.listeners.close()
+            self.channels.close()
+            self._policies.close()
+            on_done()
+
+        def broker_left() -> None:
+            self.ports.wakeups.call_at(self.ports.clock.now_ms() + SESSION_ENDS_MS_MAX, finish)
+            self.sessions.close(finish)
+
+        def no_client_is_served() -> None:
+            self.listeners.end(self.config.broker_listeners)
+
+        if self.broker is not None and self.broker.is_started:
+            self.broker.begin_shutdown(broker_left, no_client_is_served)
+        else:
+            broker_left()
+
+    @property
+    def logs_closed(self) -> int:
+        """How far the end has come."""
+        return 0 if self.broker is None else self.broker.logs_closed
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return {
+            "node": int(self.config.node_id),
+            "zookeeper": repr(self.sessions),
+            "controller": self.controller.describe() if self.controller else None,
+            "broker": self.broker.describe() if self.broker else None,
+            "listeners": self.listeners.describe(),
+        }
+
+    def __repr__(self) -> str:
+        return f"ZookeeperNode({self.config!r})"

@@ -1,0 +1,500 @@
+"""What the controller orders its brokers: LeaderAndIsr, UpdateMetadata, StopReplica, to each in order.
+
+Every live broker has a queue of what it has to learn, by partition, so that what changes twice before
+it is sent goes once. One request per broker is under way; it is sent again until it is answered or the
+broker is gone. A request is made of the committed image when it is sent, in the order LeaderAndIsr,
+UpdateMetadata, StopReplica, and a broker that has just registered learns everything, UpdateMetadata
+first.
+
+The connection over which a broker gets its orders says by its end that the process may be gone.
+
+Source: Kafka's ``ControllerChannelManager`` and ``AbstractControllerBrokerRequestBatch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.client.network.channels import ChannelError
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.registrations import BrokerRegistration
+from barnabas.metadata.image.topic import PartitionState, Topic
+from barnabas.ports import Ports, Wakeup
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode, code_of
+from barnabas.wire.messages.kafka39.leader_and_isr_request import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from barnabas.wire.messages.kafka39.stop_replica_request import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
+from barnabas.wire.messages.kafka39.update_metadata_request import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from barnabas.wire.schema import Message
+
+PURPOSE = "controller orders"
+TIMEOUT_MS = 30_000.0
+RETRY_MS = 100.0
+PARTITIONS_MAX = 2_000
+"""In one request."""
+FULL = 2
+"""Type of an UpdateMetadata that has every topic (KIP-866)."""
+LEADER_DURING_DELETE = -2
+EPOCH_DURING_DELETE = -2
+
+Key = tuple[Uuid, int]
+Stopped = tuple[str, int]
+
+
+class OrderSender(Protocol):
+    """The part of :class:`barnabas.client.network.channels.Channels` that carries orders."""
+
+    def send(
+        self,
+        target: Endpoint,
+        request: Message,
+        on_done: Callable[[Any], None],
+        *,
+        version: int | None = None,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+    ) -> None: ...
+
+    def disconnect(self, target: Endpoint, purpose: str | None = None) -> None: ...
+
+    def watch(
+        self,
+        target: Endpoint,
+        *,
+        on_closed: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
+    ) -> Callable[[], None]: ...
+
+
+class _Removed(NamedTuple):
+    """A topic that is being deleted, as brokers learn of it."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+
+
+class _BrokerQueue:
+    """What one incarnation of a broker has to learn."""
+
+    def __init__(self, broker: int, epoch: int, endpoint: Endpoint) -> None:
+        self.broker = broker
+        self.epoch = epoch
+        self.endpoint = endpoint
+        self.leader_and_isr: dict[Key, None] = {}
+        self.metadata: dict[Key, None] = {}
+        self.removed: dict[Uuid, _Removed] = {}
+        self.stopped: dict[Stopped, None] = {}
+        self.brokers_changed = True
+        """Whether it has to learn who lives."""
+        self.begun = False
+        """Whether it has had its first UpdateMetadata."""
+        self.under_way = False
+        self.retry: Wakeup | None = None
+        self.unwatch: Callable[[], None] = lambda: None
+
+
+class BrokerOrders:
+    """The orders of one controller epoch after the other."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sender: OrderSender,
+        image: MetadataImage,
+        node_id: int,
+        listener: str,
+    ) -> None:
+        """`image` is what is committed; `listener` that on which brokers take orders."""
+        self._ports = ports
+        self._sender = sender
+        self._image = image
+        self._node_id = node_id
+        self._listener = listener
+        self._queues: dict[int, _BrokerQueue] = {}
+        self.controller_epoch = -1
+        self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
+        self.on_unreachable: Callable[[int], None] = lambda broker: None
+        self.on_stale: Callable[[int], None] = lambda epoch: None
+        """A broker obeys a newer controller."""
+
+    # -- an office ---------------------------------------------------------------------------------
+
+    def begin(self, controller_epoch: int) -> None:
+        """Tell everything to everyone: what brokers know is of a former controller."""
+        self.end()
+        self.controller_epoch = controller_epoch
+        self._meet(self._image.brokers)
+        self._pump()
+
+    def end(self) -> None:
+        for queue in self._queues.values():
+            queue.unwatch()
+            if queue.retry is not None:
+                queue.retry.cancel()
+        self._queues = {}
+        self.controller_epoch = -1
+
+    def _meet(self, brokers: Iterable[int]) -> None:
+        """Take up live brokers that are new, and let go those that are not alive."""
+        for broker in sorted(brokers):
+            known = self._image.brokers.get(broker)
+            present = self._queues.get(broker)
+            if known is None or known.fenced:
+                if present is not None:
+                    self._drop(present)
+                continue
+            endpoint = known.endpoint(self._listener)
+            if endpoint is None or (present is not None and present.epoch == known.epoch):
+                continue
+            if present is not None:
+                self._drop(present)
+            queue = self._queues[broker] = _BrokerQueue(broker, known.epoch, endpoint)
+            if broker != self._node_id:
+                ended = partial(self._on_ended, queue)
+                queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
+            for topic in self._image.topics_by_id.values():
+                for index, replicas in enumerate(topic.replicas):
+                    queue.metadata[topic.id, index] = None
+                    if broker in replicas:
+                        queue.leader_and_isr[topic.id, index] = None
+
+    def _on_ended(self, queue: _BrokerQueue) -> None:
+        """A connection to the broker, of whatever purpose, has ended from its side."""
+        if self._queues.get(queue.broker) is queue:
+            self.on_unreachable(queue.broker)
+
+    def _drop(self, queue: _BrokerQueue) -> None:
+        queue.unwatch()
+        if queue.retry is not None:
+            queue.retry.cancel()
+        self._queues.pop(queue.broker, None)
+        self._sender.disconnect(queue.endpoint, PURPOSE)
+
+    # -- what is to be ordered ---------------------------------------------------------------------
+
+    def on_written(self, changes: ImageChanges, deleted: Iterable[Topic]) -> None:
+        """The committed image has moved."""
+        for topic in deleted:
+            removed = _Removed(topic.name, topic.id, len(topic))
+            for queue in self._queues.values():
+                queue.removed[topic.id] = removed
+        keys = dict(changes.partitions)
+        for topic_id in changes.topics_created:
+            topic_now = self._image.topics_by_id.get(topic_id)
+            if topic_now is not None:
+                keys.update(dict.fromkeys((topic_id, i) for i in range(len(topic_now))))
+        for key in keys:
+            state = self._image.partition(*key)
+            if state is None:
+                continue
+            for queue in self._queues.values():
+                queue.metadata[key] = None
+                if queue.broker in state.replicas:
+                    queue.leader_and_isr[key] = None
+        if changes.brokers:
+            for queue in self._queues.values():
+                queue.brokers_changed = True
+            self._meet(changes.brokers)
+        self._pump()
+
+    def on_removed(self, name: str, topic_id: Uuid, partitions: int) -> None:
+        """A topic that a former controller has begun to delete."""
+        for queue in self._queues.values():
+            queue.removed[topic_id] = _Removed(name, topic_id, partitions)
+        self._pump()
+
+    def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> bool:
+        """Have the broker delete its logs of `partitions`; whether it lives."""
+        queue = self._queues.get(broker)
+        if queue is None:
+            return False
+        queue.stopped.update(dict.fromkeys(partitions))
+        self._pump_one(queue)
+        return True
+
+    def is_alive(self, broker: int) -> bool:
+        return broker in self._queues
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        for queue in list(self._queues.values()):
+            self._pump_one(queue)
+
+    def _pump_one(self, queue: _BrokerQueue) -> None:
+        if queue.under_way or queue.retry is not None:
+            return
+        made = self._next_request(queue)
+        if made is None:
+            return
+        request, undo = made
+        queue.under_way = True
+        self._sender.send(
+            queue.endpoint,
+            request,
+            partial(self._on_answer, queue, request, undo),
+            timeout_ms=TIMEOUT_MS,
+            purpose=PURPOSE,
+        )
+
+    def _next_request(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]] | None:
+        """And what puts back into the queue what it says, where it is not answered."""
+        if queue.begun and queue.leader_and_isr and not queue.removed:
+            return self._leader_and_isr(queue)
+        if not queue.begun or queue.metadata or queue.brokers_changed or queue.removed:
+            return self._update_metadata(queue)
+        for one in [one for one in queue.stopped if _has_replica(self._image, queue.broker, one)]:
+            del queue.stopped[one]  # it was given back meanwhile
+        if queue.stopped:
+            return self._stop_replica(queue)
+        return None
+
+    def _take(self, keys: dict[Key, None]) -> list[PartitionState]:
+        states = []
+        for key in list(keys)[:PARTITIONS_MAX]:
+            del keys[key]
+            state = self._image.partition(*key)
+            if state is not None:
+                states.append(state)
+        return states
+
+    def _leader_and_isr(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+        states = self._take(queue.leader_and_isr)
+        leaders = sorted({state.leader for state in states if state.leader >= 0})
+        request = LeaderAndIsrRequest(
+            controller_id=self._node_id,
+            controller_epoch=self.controller_epoch,
+            broker_epoch=queue.epoch,
+            type=0,
+            topic_states=[
+                LeaderAndIsrTopicState(
+                    topic_name=name,
+                    topic_id=topic_id,
+                    partition_states=[self._leader_state(state) for state in of_topic],
+                )
+                for (topic_id, name), of_topic in _by_topic(states).items()
+            ],
+            live_leaders=[
+                LeaderAndIsrLiveLeader(broker_id=leader, host_name=at.host, port=at.port)
+                for leader in leaders
+                for at in [self._endpoint(leader)]
+                if at is not None
+            ],
+        )
+        return request, lambda: _put_back(queue.leader_and_isr, states)
+
+    def _leader_state(self, state: PartitionState) -> LeaderAndIsrPartitionState:
+        return LeaderAndIsrPartitionState(
+            partition_index=state.partition,
+            controller_epoch=self.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=list(state.replicas),
+            adding_replicas=list(state.adding),
+            removing_replicas=list(state.removing),
+            is_new=state.partition_epoch == 0,
+            leader_recovery_state=state.recovery,
+        )
+
+    def _endpoint(self, broker: int) -> Endpoint | None:
+        known = self._image.brokers.get(broker)
+        return None if known is None or known.fenced else known.endpoint(self._listener)
+
+    def _update_metadata(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+        removed = dict(queue.removed)
+        queue.removed.clear()
+        begun, queue.begun = queue.begun, True
+        queue.brokers_changed = False
+        states = self._take_all(queue) if not begun else self._take(queue.metadata)
+        topics = [
+            UpdateMetadataTopicState(
+                topic_name=name,
+                topic_id=topic_id,
+                partition_states=[self._metadata_state(state) for state in of_topic],
+            )
+            for (topic_id, name), of_topic in _by_topic(states).items()
+        ]
+        gone = [self._removed_topic(one) for one in removed.values()]
+        request = UpdateMetadataRequest(
+            controller_id=self._node_id,
+            controller_epoch=self.controller_epoch,
+            broker_epoch=queue.epoch,
+            type=0 if begun else FULL,
+            topic_states=[*gone, *topics],
+            live_brokers=[
+                _live_broker(known)
+                for _, known in sorted(self._image.brokers.items())
+                if not known.fenced
+            ],
+        )
+
+        def undo() -> None:
+            _put_back(queue.metadata, states)
+            queue.removed = {**removed, **queue.removed}
+            queue.brokers_changed = True
+            queue.begun = queue.begun and begun
+
+        return request, undo
+
+    def _take_all(self, queue: _BrokerQueue) -> list[PartitionState]:
+        """The first one holds everything: what a broker then has on disk, and it lacks, is stray."""
+        states = []
+        while queue.metadata:
+            states += self._take(queue.metadata)
+        return states
+
+    def _metadata_state(self, state: PartitionState) -> UpdateMetadataPartitionState:
+        brokers = self._image.brokers
+        return UpdateMetadataPartitionState(
+            partition_index=state.partition,
+            controller_epoch=self.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            zk_version=state.partition_epoch,
+            replicas=list(state.replicas),
+            offline_replicas=[b for b in state.replicas if b not in brokers or brokers[b].fenced],
+        )
+
+    def _removed_topic(self, removed: _Removed) -> UpdateMetadataTopicState:
+        return UpdateMetadataTopicState(
+            topic_name=removed.name,
+            topic_id=removed.topic_id,
+            partition_states=[
+                UpdateMetadataPartitionState(
+                    partition_index=index,
+                    controller_epoch=self.controller_epoch,
+                    leader=LEADER_DURING_DELETE,
+                    leader_epoch=EPOCH_DURING_DELETE,
+                )
+                for index in range(removed.partitions)
+            ],
+        )
+
+    def _stop_replica(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+        taken = list(queue.stopped)[:PARTITIONS_MAX]
+        for one in taken:
+            del queue.stopped[one]
+        by_topic: dict[str, list[StopReplicaPartitionState]] = {}
+        for name, index in taken:
+            by_topic.setdefault(name, []).append(
+                StopReplicaPartitionState(
+                    partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
+                )
+            )
+        request = StopReplicaRequest(
+            controller_id=self._node_id,
+            controller_epoch=self.controller_epoch,
+            broker_epoch=queue.epoch,
+            topic_states=[
+                StopReplicaTopicState(topic_name=name, partition_states=states)
+                for name, states in by_topic.items()
+            ],
+        )
+        return request, lambda: queue.stopped.update(dict.fromkeys(taken))
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _on_answer(
+        self, queue: _BrokerQueue, request: Message, undo: Callable[[], None], answer: Any
+    ) -> None:
+        queue.under_way = False
+        if self._queues.get(queue.broker) is not queue:
+            return
+        code = ErrorCode.NONE if isinstance(answer, ChannelError) else code_of(answer.error_code)
+        if isinstance(answer, ChannelError) or code:
+            self._on_failed(queue, undo, answer, code)
+            return
+        if isinstance(answer, StopReplicaResponse):
+            done = [
+                (one.topic_name, one.partition_index)
+                for one in answer.partition_errors
+                if not one.error_code
+            ]
+            self.on_stopped(queue.broker, done)
+        self._pump_one(queue)
+
+    def _on_failed(
+        self, queue: _BrokerQueue, undo: Callable[[], None], answer: Any, code: ErrorCode
+    ) -> None:
+        undo()
+        self._ports.log(
+            "warning",
+            "controller.order_not_followed",
+            broker=queue.broker,
+            error=str(answer) if isinstance(answer, ChannelError) else code.name,
+        )
+        if code is ErrorCode.STALE_CONTROLLER_EPOCH:
+            self.on_stale(self.controller_epoch)
+            return
+        at_ms = self._ports.clock.now_ms() + RETRY_MS
+        queue.retry = self._ports.wakeups.call_at(at_ms, partial(self._again, queue))
+        if isinstance(answer, ChannelError):
+            self.on_unreachable(queue.broker)
+
+    def _again(self, queue: _BrokerQueue) -> None:
+        queue.retry = None
+        if self._queues.get(queue.broker) is queue:
+            self._pump_one(queue)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            str(queue.broker): len(queue.metadata) + len(queue.leader_and_isr) + len(queue.stopped)
+            for queue in self._queues.values()
+        }
+
+    def __repr__(self) -> str:
+        return f"BrokerOrders(epoch {self.controller_epoch}, brokers {sorted(self._queues)})"
+
+
+def _has_replica(image: MetadataImage, broker: int, partition: Stopped) -> bool:
+    topic, index = image.topics_by_name.get(partition[0]), partition[1]
+    return topic is not None and topic.has(index) and broker in topic.replicas[index]
+
+
+def _put_back(keys: dict[Key, None], states: Iterable[PartitionState]) -> None:
+    keys.update(dict.fromkeys((state.topic_id, state.partition) for state in states))
+
+
+def _by_topic(
+    states: Iterable[PartitionState],
+) -> dict[tuple[Uuid, str], list[PartitionState]]:
+    found: dict[tuple[Uuid, str], list[PartitionState]] = {}
+    for state in states:
+        found.setdefault((state.topic_id, state.topic), []).append(state)
+    return found
+
+
+def _live_broker(known: BrokerRegistration) -> UpdateMetadataBroker:
+    return UpdateMetadataBroker(
+        id=known.id,
+        endpoints=[
+            UpdateMetadataEndpoint(
+                port=at.port, host=at.host, listener=name, security_protocol=at.protocol
+            )
+            for name, at in known.listeners.items()
+        ],
+        rack=known.rack,
+    )

@@ -1,0 +1,165 @@
+"""Topics that are being deleted: their replicas first, on every broker, then their znodes.
+
+A topic leaves the controller's image when its deletion is decided, which
+``/admin/delete_topics/<name>`` records. Each replica is then ReplicaDeletionStarted where its broker
+lives, ReplicaDeletionIneligible where it does not, and ReplicaDeletionSuccessful when the broker has
+answered StopReplica. When all are, the znodes go. A broker that returns is asked again; a new
+controller finds the names in ``/admin/delete_topics``.
+
+Source: Kafka's ``TopicDeletionManager`` and ``ReplicaStateMachine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.ports import Ports
+from barnabas.types import Uuid
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
+from barnabas.zookeeper.controller.election import Leadership
+from barnabas.zookeeper.controller.journal import OPERATIONS_MAX, ZookeeperJournal
+from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
+from barnabas.zookeeper.operations import Delete, Multi, Operation
+from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.topic_znodes import partition_path, state_path, topic_path
+from barnabas.zookeeper.znodes import CONFIG, DELETE_TOPICS
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that goes. `replicas` by partition."""
+
+    name: str
+    topic_id: Uuid
+    replicas: Mapping[int, Sequence[int]]
+
+
+class _Deletion:
+    def __init__(self, topic: DeletedTopic) -> None:
+        self.topic = topic
+        self.left: dict[int, dict[Stopped, None]] = {}
+        """What each broker still has."""
+        for index in sorted(topic.replicas):
+            for broker in topic.replicas[index]:
+                self.left.setdefault(broker, {})[topic.name, index] = None
+        self.removing = False
+
+
+class TopicDeletion:
+    """The deletions of one controller epoch after the other."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        journal: ZookeeperJournal,
+        orders: BrokerOrders,
+    ) -> None:
+        self._ports = ports
+        self._sessions = sessions
+        self._journal = journal
+        self._orders = orders
+        self._under_way: dict[str, _Deletion] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._under_way
+
+    def begin(self, topic: DeletedTopic) -> None:
+        if topic.name in self._under_way:
+            return
+        deletion = self._under_way[topic.name] = _Deletion(topic)
+        self._ports.log("info", "topic.deletion_started", topic=topic.name)
+        for broker in sorted(deletion.left):
+            self._stop(deletion, broker)
+        self._maybe_finish(deletion)
+
+    def end(self) -> None:
+        """The office is over."""
+        self._under_way.clear()
+
+    def on_broker(self, broker: int) -> None:
+        """The broker lives (again)."""
+        for deletion in list(self._under_way.values()):
+            if broker in deletion.left:
+                self._stop(deletion, broker)
+
+    def _stop(self, deletion: _Deletion, broker: int) -> None:
+        if not self._orders.stop_replicas(broker, deletion.left[broker]):
+            self._ports.log(
+                "info",
+                "topic.deletion_ineligible",
+                topic=deletion.topic.name,
+                broker=broker,
+                reason="the broker is not alive; it is asked when it returns",
+            )
+
+    def on_stopped(self, broker: int, stopped: Iterable[Stopped]) -> None:
+        """The broker has deleted its logs of these partitions."""
+        for one in stopped:
+            deletion = self._under_way.get(one[0])
+            left = None if deletion is None else deletion.left.get(broker)
+            if deletion is None or left is None:
+                continue
+            left.pop(one, None)
+            if not left:
+                del deletion.left[broker]
+                self._maybe_finish(deletion)
+
+    def _maybe_finish(self, deletion: _Deletion) -> None:
+        leadership = self._journal.leadership
+        if deletion.left or deletion.removing or leadership is None:
+            return
+        deletion.removing = True
+        self._remove(deletion, leadership, self._paths(deletion.topic))
+
+    def _paths(self, topic: DeletedTopic) -> list[str]:
+        """Children first; the request for the deletion last."""
+        paths = []
+        for index in sorted(topic.replicas):
+            paths += [state_path(topic.name, index), partition_path(topic.name, index)]
+        at = topic_path(topic.name)
+        config = f"{CONFIG}/topics/{topic.name}"
+        return [*paths, f"{at}/partitions", at, config, f"{DELETE_TOPICS}/{topic.name}"]
+
+    def _remove(self, deletion: _Deletion, leadership: Leadership, paths: list[str]) -> None:
+        now, later = paths[: OPERATIONS_MAX - 1], paths[OPERATIONS_MAX - 1 :]
+        operations: tuple[Operation, ...] = (leadership.check, *[Delete(path) for path in now])
+        done = partial(self._on_removed, deletion, leadership, now, later)
+        self._sessions.submit(Multi(operations), done)
+
+    def _on_removed(
+        self,
+        deletion: _Deletion,
+        leadership: Leadership,
+        now: list[str],
+        later: list[str],
+        result: object,
+    ) -> None:
+        name = deletion.topic.name
+        if self._journal.leadership is not leadership:
+            return
+        if isinstance(result, MultiFailed) and result.index > 0:
+            if isinstance(result.cause, NoNode):
+                del now[result.index - 1]
+                self._remove(deletion, leadership, now + later)
+                return
+            self._ports.log("error", "topic.deletion_failed", topic=name, error=result)
+            self._journal.on_lost(f"the znodes of topic {name} cannot be removed: {result}")
+        elif isinstance(result, ZooKeeperError):
+            self._journal.on_lost(f"the znodes of topic {name} were not removed: {result}")
+        elif later:
+            self._remove(deletion, leadership, later)
+        else:
+            del self._under_way[name]
+            self._journal.forget_topic(name)
+            self._ports.log("info", "topic.deletion_completed", topic=name)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            name: {str(broker): len(left) for broker, left in deletion.left.items()}
+            for name, deletion in self._under_way.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"TopicDeletion({sorted(self._under_way)})"

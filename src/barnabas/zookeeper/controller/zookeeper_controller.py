@@ -1,0 +1,332 @@
+"""The controller of a cluster that ZooKeeper coordinates: the same decisions, another journal.
+
+`ZookeeperController` joins the parts: the election says when this broker is controller; a reader loads
+what is written; the `QuorumController` decides; the journal writes; orders tell brokers; watches say
+what others changed. Failover reads everything, then completes what the predecessor left: partitions
+without a state znode, deletions that are asked for, brokers that died meanwhile.
+
+Who lives is what ``/brokers/ids`` holds, with one addition: where the connection to a broker ends and
+its listener refuses connections, its process is gone, and it is fenced before its session expires.
+Should that be wrong the broker answers again while its znode is there, and is taken back.
+
+Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's ancestors.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers.broker_registration import unfence
+from barnabas.controller.decision import Decision, Record
+from barnabas.controller.partitions.leader_and_isr import (
+    isr_updates,
+    partitions_leaders_first,
+)
+from barnabas.ports import Ports, Wakeup
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
+from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
+from barnabas.zookeeper.controller.metadata_reader import (
+    ClusterZnodes,
+    MetadataReader,
+    registration_record,
+)
+from barnabas.zookeeper.controller.partition_requests import PartitionRequests
+from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
+from barnabas.zookeeper.controller.topic_requests import TopicRequests
+from barnabas.zookeeper.errors import NoNode, ZooKeeperError
+from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
+from barnabas.zookeeper.session import WatchEvent
+from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.topic_znodes import TopicAssignment
+from barnabas.zookeeper.znodes import (
+    BROKER_IDS,
+    DELETE_TOPICS,
+    PREFERRED_ELECTION,
+    REASSIGNMENTS,
+    TOPICS,
+    BrokerInfo,
+    ZnodeError,
+    broker_path,
+    decode_broker,
+)
+
+WATCHED = (BROKER_IDS, TOPICS, DELETE_TOPICS, REASSIGNMENTS, PREFERRED_ELECTION)
+LOOK_AGAIN_MS = 1_000.0
+"""How often a broker that looks dead, and whose registration is there, is asked whether it lives."""
+
+
+class ZookeeperController:
+    """This broker as controller, or as one that may become it."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        election: ControllerElection,
+        journal: ZookeeperJournal,
+        orders: BrokerOrders,
+        controller: QuorumController,
+        network: ProbeNetwork,
+    ) -> None:
+        self._network = network
+        self._ports = ports
+        self._sessions = sessions
+        self._election = election
+        self._journal = journal
+        self._orders = orders
+        self.decider = controller
+        self.deletions = TopicDeletion(ports, sessions, journal, orders)
+        self._requests = TopicRequests(
+            ports, sessions, journal, controller, self.deletions, self._ask
+        )
+        self._moves = PartitionRequests(ports, sessions, controller, self._ask)
+        self._reader: MetadataReader | None = None
+        self._registered: dict[int, int] = {}
+        """Creation zxid of the registrations that are there."""
+        self._leaving: dict[int, int] = {}
+        """Brokers that have asked to leave, under that epoch."""
+        self._look: Wakeup | None = None
+        journal.written = controller.image
+        journal.on_commit = controller.on_commit
+        journal.on_written = self._on_written
+        journal.on_lost = election.resign
+        orders.on_stopped = self.deletions.on_stopped
+        orders.on_unreachable = self._on_unreachable
+        orders.on_stale = lambda epoch: election.resign(
+            f"a broker obeys a newer epoch than {epoch}"
+        )
+        election.on_elected = self._on_elected
+        election.on_lost = self._on_lost
+
+    # -- an office ---------------------------------------------------------------------------------
+
+    def _on_elected(self, leadership: Leadership) -> None:
+        self._reader = MetadataReader(
+            self._ports,
+            self._sessions,
+            partial(self._on_read, leadership),
+            partial(self._on_unread, leadership),
+        )
+        self._reader.start()
+
+    def _on_unread(self, leadership: Leadership, why: str) -> None:
+        if self._election.leadership is leadership:
+            self._election.resign(f"the cluster cannot be read: {why}")
+
+    def _on_read(self, leadership: Leadership, found: ClusterZnodes) -> None:
+        self._reader = None
+        if self._election.leadership is not leadership:
+            return
+        going = {name: found.topics[name][0] for name in found.deletions if name in found.topics}
+        unasked = [name for name in found.deletions if name not in going]
+        versions = {name: version for name, (_, version) in found.topics.items()}
+        for name in going:
+            del found.topics[name]
+        incomplete = found.incomplete()
+        image = self._journal.begin(leadership, found)
+        for name in going:
+            self._journal.knows_topic(name, versions[name])
+        self._registered = {broker: czxid for broker, (_, czxid) in found.brokers.items()}
+        controller = self.decider
+        controller.on_snapshot(image)
+        controller.on_leader_change(controller.node_id, leadership.epoch)
+        self._orders.begin(leadership.epoch)
+        self._ports.log(
+            "info",
+            "controller.loaded",
+            epoch=leadership.epoch,
+            brokers=sorted(found.brokers),
+            topics=len(found.topics),
+            deletions=sorted(going),
+            incomplete=sorted(incomplete),
+        )
+        for name in sorted(going):
+            self._delete(name, going[name])
+        for name in unasked:
+            self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
+        for name in sorted(incomplete):
+            self._requests.complete(name, found.topics[name][0])
+        for path in WATCHED:  # their watches may have fired meanwhile
+            self._look_at(path)
+        self._arm_look()
+
+    def _on_lost(self, reason: str) -> None:
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader = None
+        controller = self.decider
+        controller.on_leader_change(-1, controller.epoch)
+        self._journal.end()
+        self._orders.end()
+        self.deletions.end()
+        self._moves.end()
+        self._registered, self._leaving = {}, {}
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        self._ports.log("info", "controller.office_lost", reason=reason)
+
+    @property
+    def _in_office(self) -> bool:
+        return self.decider.may_decide
+
+    def _on_written(self, committed: WrittenChanges) -> None:
+        self._orders.on_written(committed.changes, committed.deleted)
+        for broker, partition in committed.removed:
+            self._orders.stop_replicas(broker, [partition])
+        self._moves.on_written()
+        for topic in committed.deleted:
+            replicas = {index: ids for index, ids in enumerate(topic.replicas) if ids}
+            self.deletions.begin(DeletedTopic(topic.name, topic.id, replicas))
+        for broker in committed.changes.brokers:
+            if self._orders.is_alive(broker):
+                self.deletions.on_broker(broker)
+
+    # -- watches -----------------------------------------------------------------------------------
+
+    def on_connected(self, is_new: bool) -> None:
+        return
+
+    def on_expired(self) -> None:
+        return
+
+    def on_watch(self, event: WatchEvent) -> None:
+        if self._in_office:
+            self._look_at(event.path)
+
+    def _look_at(self, path: str) -> None:
+        """What is there now, and watch it."""
+        followers = {
+            BROKER_IDS: self._on_broker_ids,
+            TOPICS: self._requests.on_topics,
+            DELETE_TOPICS: self._requests.on_delete_topics,
+        }
+        if path in (REASSIGNMENTS, PREFERRED_ELECTION):
+            self._moves.look_at(path)
+        elif path in followers:
+            self._ask(GetChildren(path, watch=True), followers[path])
+
+    def _ask(self, request: Any, then: Any) -> None:
+        """Read, for as long as this office lasts."""
+        leadership = self._election.leadership
+
+        def on_answer(result: object) -> None:
+            if not self._in_office or self._election.leadership is not leadership:
+                return
+            try:
+                then(result)
+            except ZnodeError as error:
+                self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+
+        self._sessions.ask(request, on_answer)
+
+    # -- brokers -----------------------------------------------------------------------------------
+
+    def _on_broker_ids(self, children: ChildNames | ZooKeeperError) -> None:
+        if isinstance(children, ZooKeeperError):
+            return
+        present = {int(name) for name in children.names if name.isdigit()}
+        for broker in sorted(self._registered):
+            if broker not in present:
+                self._on_unregistered(broker)
+        for broker in sorted(present):
+            self._ask(GetData(broker_path(broker)), partial(self._on_registration, broker))
+
+    def _on_unregistered(self, broker: int) -> None:
+        self._registered.pop(broker, None)
+        self._leaving.pop(broker, None)
+        reason = f"broker {broker} is gone: its registration in ZooKeeper has ended"
+        self.decider.fencing.fence(broker, reason)
+
+    def _on_registration(self, broker: int, node: NodeData | ZooKeeperError) -> None:
+        if isinstance(node, NoNode):
+            if broker in self._registered:
+                self._on_unregistered(broker)
+            return
+        if isinstance(node, ZooKeeperError):
+            return
+        czxid = node.stat.czxid
+        if self._registered.get(broker) == czxid:
+            return
+        self._register(decode_broker(broker, node.data), czxid)
+
+    def _register(self, info: BrokerInfo, czxid: int) -> None:
+        """A new incarnation: the former one leaves its ISRs first, where it was not fenced."""
+        controller, broker = self.decider, info.id
+        self._registered[broker] = czxid
+        self._leaving.pop(broker, None)
+        cluster = controller.cluster
+        known = controller.image.brokers.get(broker)
+        reason = f"broker {broker} registers in ZooKeeper"
+        records: list[Record] = [registration_record(info, czxid, fenced=True)]
+        if known is not None and not known.fenced:
+            with cluster.leaving([broker], f"broker {broker} was started again"):
+                steps = partitions_leaders_first(cluster, broker)
+                keys = list(dict.fromkeys(key for step in steps for key in step))
+                records = [*isr_updates(cluster, keys, None), *records]
+        controller.commit(Decision(None, records, reason))
+        self._take_back(broker, reason)
+
+    def _take_back(self, broker: int, reason: str) -> None:
+        controller = self.decider
+        known = controller.image.brokers[broker]
+        controller.cluster.departing.pop(broker, None)
+        records, work = unfence(controller.cluster, known, reason)
+        controller.commit(Decision(None, records, reason))
+        if work is not None:
+            controller.begin(work)
+
+    def on_leaving(self, broker: int) -> None:
+        """The broker has asked for a controlled shutdown: that it still answers does not make it alive."""
+        if broker in self._registered:
+            self._leaving[broker] = self._registered[broker]
+
+    def _on_unreachable(self, broker: int) -> None:
+        """A connection to the broker ended: is the process gone?"""
+        known = self.decider.image.brokers.get(broker)
+        if self._in_office and known is not None and not known.fenced:
+            self.decider.liveness.probe(known)
+
+    def _arm_look(self) -> None:
+        at_ms = self._ports.clock.now_ms() + LOOK_AGAIN_MS
+        self._look = self._ports.wakeups.call_at(at_ms, self._look_again)
+
+    def _look_again(self) -> None:
+        """Brokers that are registered and fenced: do they answer after all?"""
+        controller = self.decider
+        for broker, czxid in sorted(self._registered.items()):
+            known = controller.image.brokers.get(broker)
+            if known is None or not known.fenced or known.epoch != czxid:
+                continue
+            endpoint = controller.liveness.probe_endpoint(known)
+            if self._leaving.get(broker) != czxid and endpoint is not None:
+                self._network.probe(endpoint, partial(self._on_answers, broker, czxid))
+        if self._in_office:
+            self._arm_look()
+
+    def _on_answers(self, broker: int, czxid: int, alive: bool) -> None:
+        known = self.decider.image.brokers.get(broker)
+        if alive and self._in_office and known is not None and known.fenced:
+            if self._registered.get(broker) == czxid == known.epoch:
+                self._take_back(broker, f"broker {broker} answers again")
+
+    def _delete(self, name: str, assignment: TopicAssignment) -> None:
+        """A deletion that a predecessor began."""
+        topic = DeletedTopic(name, assignment.topic_id, assignment.replicas)
+        self._orders.on_removed(name, assignment.topic_id, len(assignment.replicas))
+        self.deletions.begin(topic)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "election": self._election.describe(),
+            "journal": self._journal.describe(),
+            "orders": self._orders.describe(),
+            "deletions": self.deletions.describe(),
+            "registered": {str(broker): czxid for broker, czxid in self._registered.items()},
+        }
+
+    def __repr__(self) -> str:
+        return f"ZookeeperController({self._election!r})"

@@ -1,0 +1,80 @@
+"""`/config/{topics,brokers,clients,users,ips}/NAME` and `/config/changes`: dynamic configuration.
+
+One znode holds everything of one entity: a topic's or broker's configuration, a client's quotas, a user's
+quotas and SCRAM credentials. Names of users, clients and IP addresses are sanitized; `<default>` stands
+for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote_plus
+
+from barnabas.zookeeper.layout.java_order import java_map
+from barnabas.zookeeper.layout.json_bytes import JsonReader, to_json
+
+CONFIG = "/config"
+CHANGES = "/config/changes"
+CHANGE_PREFIX = f"{CHANGES}/config_change_"
+DEFAULT = "<default>"
+ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
+
+
+def sanitize(name: str) -> str:
+    """As `Sanitizer.sanitize`: a name that can be part of a path."""
+    return quote(name, safe="")
+
+
+def desanitize(name: str) -> str:
+    return unquote_plus(name)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigZnode:
+    """`entity`: `topics/T`, `brokers/1`, `users/alice/clients/app`, sanitized as in the path."""
+
+    entity: str
+    config: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        return f"{CONFIG}/{self.entity}"
+
+    def encode(self) -> bytes:
+        return to_json({"version": 1, "config": java_map(self.config)})
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> ConfigZnode:
+        """Raises `MalformedZnode`. A znode without data has no configuration."""
+        entity = path.removeprefix(f"{CONFIG}/")
+        if not data:
+            return cls(entity, {})
+        config = JsonReader.parse(path, data).object("config")
+        names = list(config.keys())
+        return cls(entity, {name: config.text(name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChangeZnode:
+    """A sequential child of `/config/changes`: the configuration of `entity` has changed."""
+
+    entity: str
+    name: str = ""
+    """Of the znode, once it has its number."""
+
+    @property
+    def path(self) -> str:
+        return f"{CHANGES}/{self.name}" if self.name else CHANGE_PREFIX
+
+    def encode(self) -> bytes:
+        return to_json({"version": 2, "entity_path": self.entity})
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> ConfigChangeZnode:
+        """Raises `MalformedZnode`. Version 1 (before 0.11) has type and name apart."""
+        fields = JsonReader.parse(path, data)
+        name = path.removeprefix(f"{CHANGES}/")
+        if fields.check_version(1, 2) == 1:
+            return cls(f"{fields.text('entity_type')}/{fields.text('entity_name')}", name)
+        return cls(fields.text("entity_path"), name)

@@ -1,0 +1,132 @@
+"""JSON as Jackson writes it, and a reader whose errors name the znode."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_LOWER_ESCAPE = re.compile(r"\\u00([0-9a-f]{2})")
+
+
+class MalformedZnode(ValueError):
+    """A znode does not hold what its path says; `path` names it."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"znode {path}: {why}")
+        self.path = path
+        self.why = why
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """Compact, in the mapping's order, text as UTF-8, control characters as Jackson escapes them."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if "\\u00" in text:
+        text = _LOWER_ESCAPE.sub(lambda match: f"\\u00{match[1].upper()}", text)
+    return text.encode()
+
+
+class JsonReader:
+    """One JSON object of a znode."""
+
+    def __init__(self, path: str, fields: Mapping[str, Any]) -> None:
+        self.path = path
+        self._fields = fields
+
+    @classmethod
+    def parse(cls, path: str, data: bytes) -> JsonReader:
+        """Raises `MalformedZnode`, as all that follow."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise MalformedZnode(path, f"no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise MalformedZnode(path, "no JSON object")
+        return cls(path, value)
+
+    def wrong(self, key: str, wanted: str) -> MalformedZnode:
+        return MalformedZnode(self.path, f"{key} is {wanted}")
+
+    def has(self, key: str) -> bool:
+        return self._fields.get(key) is not None
+
+    def keys(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        value = self._fields.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong(key, "not a whole number" if key in self._fields else "missing")
+        return value
+
+    def number_text(self, key: str) -> int:
+        """A whole number that is written as text."""
+        try:
+            return int(self.text(key))
+        except ValueError:
+            raise self.wrong(key, "not a whole number in quotes") from None
+
+    def text(self, key: str) -> str:
+        value = self._fields.get(key)
+        if not isinstance(value, str):
+            raise self.wrong(key, "not a text" if key in self._fields else "missing")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        return self.text(key) if self.has(key) else None
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        values = self._list(key)
+        if not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+            raise self.wrong(key, "not a list of whole numbers")
+        return tuple(values)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self._list(key)
+        if not all(isinstance(one, str) for one in values):
+            raise self.wrong(key, "not a list of texts")
+        return tuple(values)
+
+    def object(self, key: str) -> JsonReader:
+        value = self._fields.get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(key, "not an object" if key in self._fields else "missing")
+        return JsonReader(self.path, value)
+
+    def optional_object(self, key: str) -> JsonReader:
+        """Empty where it is missing."""
+        return self.object(key) if self.has(key) else JsonReader(self.path, {})
+
+    def objects(self, key: str) -> list[JsonReader]:
+        values = self._list(key)
+        if not all(isinstance(one, dict) for one in values):
+            raise self.wrong(key, "not a list of objects")
+        return [JsonReader(self.path, one) for one in values]
+
+    def _list(self, key: str) -> list[Any]:
+        value = self._fields.get(key)
+        if not isinstance(value, list):
+            raise self.wrong(key, "not a list" if key in self._fields else "missing")
+        return value
+
+    def check_version(self, lowest: int, highest: int) -> int:
+        version = self.integer("version")
+        if not lowest <= version <= highest:
+            raise self.wrong("version", f"{version}, and {lowest} to {highest} is known")
+        return version
+
+
+def decimal_text(path: str, data: bytes) -> int:
+    """A znode that holds one number as text."""
+    try:
+        return int(data.decode())
+    except ValueError:
+        raise MalformedZnode(path, "no number") from None
+
+
+def utf8_text(path: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except ValueError:
+        raise MalformedZnode(path, "no UTF-8 text") from None

@@ -1,0 +1,154 @@
+"""One session to the ensemble for a whole node, opened again whenever it has expired.
+
+`SessionKeeper` owns the session and hands its events to those who follow it. Watches are one-shot and
+end with their session: a follower reads again, and watches again, when `on_connected` says that the
+session is new.
+
+Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient`` (sessions that expire are replaced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, TypeVar
+
+from barnabas.config.zookeeper import ZookeeperSettings
+from barnabas.ports import Ports, call_all
+from barnabas.security.tls_settings import SecurityKeys, tls_settings
+from barnabas.zookeeper.errors import (
+    ConnectionLoss,
+    OperationTimeout,
+    SessionExpired,
+    ZooKeeperError,
+)
+from barnabas.zookeeper.operations import Request
+from barnabas.zookeeper.session import (
+    SessionSettings,
+    SessionState,
+    WatchEvent,
+    ZooKeeper,
+    ZooKeeperSession,
+)
+
+T = TypeVar("T")
+RETRY_MS = 100.0
+PREFIX = "zookeeper."
+
+
+class SessionFollower(Protocol):
+    """One who depends on the session."""
+
+    def on_connected(self, is_new: bool) -> None:
+        """Requests are served again; `is_new`: no watch and no ephemeral znode of before is left."""
+
+    def on_expired(self) -> None:
+        """The session is over, with its ephemeral znodes and watches."""
+
+    def on_watch(self, event: WatchEvent) -> None:
+        """A watch has fired; it may be another follower's."""
+
+
+class SessionKeeper:
+    """The node's present session."""
+
+    def __init__(self, ports: Ports, zookeeper: ZooKeeper, settings: SessionSettings) -> None:
+        self._ports = ports
+        self._zookeeper = zookeeper
+        self._settings = settings
+        self._session: ZooKeeperSession | None = None
+        self._followers: list[SessionFollower] = []
+        self._is_new = True
+        self._closed = False
+        self._on_closed: Callable[[], None] | None = None
+
+    def follow(self, follower: SessionFollower) -> None:
+        """Hand events to `follower` too, after those who came before."""
+        self._followers.append(follower)
+
+    def open(self) -> None:
+        """Begin the first session. Raises ``ConfigError``."""
+        self._is_new = True
+        self._session = self._zookeeper.open(self._settings, self)
+
+    @property
+    def id(self) -> int:
+        return 0 if self._session is None else self._session.id
+
+    @property
+    def is_connected(self) -> bool:
+        return self._session is not None and self._session.state is SessionState.CONNECTED
+
+    def submit(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
+        """Ask in the present session; once, whatever comes of it."""
+        if self._session is None or self._closed:
+            self._ports.wakeups.call_soon(lambda: done(SessionExpired()))
+            return
+        self._session.submit(request, done)
+
+    def ask(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
+        """Read: asked again, in the next session too, until the ensemble has answered."""
+
+        def on_answer(result: T | ZooKeeperError) -> None:
+            if not isinstance(result, (ConnectionLoss, OperationTimeout, SessionExpired)):
+                done(result)
+            elif not self._closed:
+                at_ms = self._ports.clock.now_ms() + RETRY_MS
+                self._ports.wakeups.call_at(at_ms, lambda: self.ask(request, done))
+
+        self.submit(request, on_answer)
+
+    def close(self, on_closed: Callable[[], None]) -> None:
+        """End the session, and its ephemeral znodes with it; `on_closed` follows, once."""
+        self._closed = True
+        session = self._session
+        if session is None or session.state.is_final:
+            self._ports.wakeups.call_soon(on_closed)
+            return
+        self._on_closed = on_closed
+        session.close()
+
+    # -- what the session says ---------------------------------------------------------------------
+
+    def on_session_state(self, state: SessionState) -> None:
+        self._ports.log("info", "zookeeper.session", state=state.value, id=f"{self.id:#x}")
+        if state is SessionState.CONNECTED:
+            is_new, self._is_new = self._is_new, False
+            call_all([partial(one.on_connected, is_new) for one in self._followers])
+        elif state is SessionState.EXPIRED:
+            try:
+                call_all([one.on_expired for one in self._followers])
+            finally:
+                if not self._closed:
+                    self.open()
+        elif state is SessionState.AUTH_FAILED:
+            self._ports.halt("the ZooKeeper ensemble refuses this broker's credentials")
+        if state.is_final and self._closed and self._on_closed is not None:
+            on_closed, self._on_closed = self._on_closed, None
+            on_closed()
+
+    def on_watch(self, event: WatchEvent) -> None:
+        call_all([partial(one.on_watch, event) for one in self._followers])
+
+    def __repr__(self) -> str:
+        state = "none" if self._session is None else self._session.state.value
+        return f"SessionKeeper({self.id:#x}, {state})"
+
+
+def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> SessionSettings:
+    """As the node's file says; `texts` are its properties. Raises ``ConfigError``."""
+    tls = None
+    if settings.tls:
+        keys = {
+            name.removeprefix(PREFIX): text
+            for name, text in texts.items()
+            if name.startswith(f"{PREFIX}ssl.") and name != "zookeeper.ssl.client.enable"
+        }
+        tls = tls_settings(SecurityKeys(keys), is_server=False)
+    return SessionSettings(
+        settings.connect,
+        settings.session_timeout_ms,
+        settings.connection_timeout_ms or settings.session_timeout_ms,
+        settings.max_in_flight,
+        tls,
+    )

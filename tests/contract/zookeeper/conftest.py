@@ -1,0 +1,65 @@
+"""Ensembles for the contract: the twin, and a real one where Java and pyspark are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
+from tests.contract.zookeeper.harness import (
+    AnyEnsemble,
+    RealEnsemble,
+    SimulatedEnsemble,
+    start_real,
+)
+
+
+def _real(directory: Path, servers: int) -> Iterator[ZooKeeperServers]:
+    try:
+        started = start_real(directory, servers)
+    except ZooKeeperMissing as missing:
+        pytest.skip(str(missing))
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServers]:
+    """A real server for all tests of a module; each works below a chroot of its own."""
+    yield from _real(tmp_path_factory.mktemp("zookeeper"), 1)
+
+
+@pytest.fixture(params=["twin", pytest.param("real", marks=pytest.mark.java)])
+def ensemble(request: pytest.FixtureRequest) -> Iterator[AnyEnsemble]:
+    """One server."""
+    under_test: AnyEnsemble
+    if request.param == "twin":
+        under_test = SimulatedEnsemble(1)
+    else:
+        under_test = RealEnsemble(request.getfixturevalue("one_server"))
+    yield under_test
+    under_test.close()
+
+
+@pytest.fixture(params=["twin", pytest.param("real", marks=[pytest.mark.java, pytest.mark.slow])])
+def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyEnsemble]:
+    """Three servers, for this test alone."""
+    if request.param == "twin":
+        twin = SimulatedEnsemble(3)
+        yield twin
+        twin.close()
+        return
+    for servers in _real(tmp_path, 3):
+        real = RealEnsemble(servers)
+        yield real
+        real.close()
+
+
+@pytest.fixture
+def chroot(request: pytest.FixtureRequest) -> str:
+    """A chroot of this test's own."""
+    return "/" + "".join(ch if ch.isalnum() else "-" for ch in request.node.name) + "/kafka"

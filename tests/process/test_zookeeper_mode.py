@@ -1,0 +1,234 @@
+"""A cluster that a real ZooKeeper coordinates: used by another client, hurt under load, started again.
+
+Needs Java and pyspark, whose jars have ZooKeeper's server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, class_path, java
+from tests.process.launch import Up, barnabas, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.java]
+TOPIC = "t"
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    try:
+        java(), class_path()
+    except ZooKeeperMissing as missing:
+        pytest.skip(str(missing))
+    started = Up(tmp_path_factory.mktemp("classical"), "--coordination", "zookeeper", "--restart")
+    try:
+        started.wait_for_line("bootstrap: ")
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.fixture(scope="module")
+def znodes(up: Up) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=up.wait_for_line("zookeeper: ").split()[1])
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def bootstrap(up: Up) -> str:
+    return str(up.state["bootstrap"])
+
+
+def read_json(znodes: Any, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(znodes.get(path)[0])
+    return found
+
+
+def create(up: Up, name: str, partitions: int = 1, within_s: float = 30.0) -> None:
+    """By another client; asked again while no controller answers."""
+    admin = AdminClient({"bootstrap.servers": bootstrap(up), "log_level": 0})
+    deadline = time.monotonic() + within_s
+    while True:
+        topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+        try:
+            admin.create_topics([topic], request_timeout=5)[name].result()
+            return
+        except KafkaException as error:
+            assert time.monotonic() < deadline, error
+
+
+class Numbers:
+    """Numbered records, acks=all and idempotent, from a thread until the block ends."""
+
+    def __init__(self, up: Up) -> None:
+        self.acknowledged: list[int] = []
+        self._up = up
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Numbers:
+        self._thread.start()
+        wait_until(lambda: len(self.acknowledged) > 50, "no record was acknowledged")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(60)
+
+    def wait_for_more(self, count: int = 200) -> None:
+        wanted = len(self.acknowledged) + count
+        wait_until(
+            lambda: len(self.acknowledged) >= wanted, "records are not acknowledged any more"
+        )
+
+    def _run(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap(self._up),
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "socket.timeout.ms": 5000,
+                "request.timeout.ms": 5000,
+                "log_level": 0,
+            }
+        )
+        number = 0
+        while not self._ended.is_set():
+            producer.produce(
+                TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
+            )
+            number += 1
+            producer.poll(0.002)
+        assert producer.flush(40) == 0
+
+    def _on_delivery(self, error: object, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(int(message.value()))
+
+
+def read_all(up: Up, group: str, count: int) -> list[int]:
+    """Everything in the topic, of `count` records at least."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap(up),
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([TOPIC])
+    found: list[int] = []
+    deadline = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < deadline:
+        found += [int(m.value()) for m in consumer.consume(2000, 0.5) if not m.error()]
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return found
+
+
+def kill(up: Up, broker: int) -> None:
+    """Without warning; `up` starts it again."""
+    node = next(node for node in up.state["nodes"] if node["id"] == broker)
+    os.kill(node["pid"], signal.SIGKILL)
+
+
+def all_in_sync(znodes: Any) -> bool:
+    paths = [f"/brokers/topics/{TOPIC}/partitions/{i}/state" for i in range(PARTITIONS)]
+    return all(len(read_json(znodes, path)["isr"]) == 3 for path in paths)
+
+
+@pytest.mark.timeout(120)
+def test_topics_and_configurations_are_znodes_of_kafka_3_9(up: Up, znodes: KazooClient) -> None:
+    create(up, TOPIC, PARTITIONS)
+    topic = read_json(znodes, f"/brokers/topics/{TOPIC}")
+    assert topic["version"] == 3
+    assert set(topic["partitions"]) == {str(index) for index in range(PARTITIONS)}
+    state = read_json(znodes, f"/brokers/topics/{TOPIC}/partitions/0/state")
+    assert state["leader"] == topic["partitions"]["0"][0]
+    assert read_json(znodes, f"/config/topics/{TOPIC}")["config"] == {"min.insync.replicas": "2"}
+    assert sorted(znodes.get_children("/brokers/ids")) == ["1", "2", "3"]
+    controller = read_json(znodes, "/controller")["brokerid"]
+    admin = AdminClient({"bootstrap.servers": bootstrap(up), "log_level": 0})
+    assert admin.list_topics(timeout=10).controller_id == controller
+
+
+@pytest.mark.timeout(120)
+def test_the_command_line_creates_alters_and_deletes(up: Up, znodes: KazooClient) -> None:
+    at = ("--data", str(up.data))
+    assert barnabas("topics", "create", "c", "--partitions", "2", *at).returncode == 0
+    assert barnabas("topics", "alter", "c", "--partitions", "3", *at).returncode == 0
+    set_it = ("configs", "alter", "--topic", "c", "--set", "retention.ms=3600000")
+    assert barnabas(*set_it, *at).returncode == 0
+    assert read_json(znodes, "/config/topics/c")["config"]["retention.ms"] == "3600000"
+    described = barnabas("topics", "describe", "c", "--json", *at)
+    assert len(json.loads(described.stdout)[0]["partition_list"]) == 3
+    assert barnabas("topics", "delete", "c", "--yes", *at).returncode == 0
+    wait_until(lambda: znodes.exists("/brokers/topics/c") is None, "the topic's znodes stay")
+    assert znodes.exists("/config/topics/c") is None
+    wait_until(lambda: not list(up.data.glob("node-*/data/c-?")), "logs of the topic stay")
+
+
+@pytest.mark.timeout(120)
+def test_a_topic_that_another_tool_makes_by_a_znode_is_served(up: Up, znodes: KazooClient) -> None:
+    assignment = {"version": 1, "partitions": {"0": [2, 3], "1": [3, 1]}}
+    znodes.create("/brokers/topics/by_znode", json.dumps(assignment).encode())
+    admin = AdminClient({"bootstrap.servers": bootstrap(up), "log_level": 0})
+
+    def is_led() -> bool:
+        topic = admin.list_topics(timeout=10).topics.get("by_znode")
+        return topic is not None and {i: p.leader for i, p in topic.partitions.items()} == {
+            0: 2,
+            1: 3,
+        }
+
+    wait_until(is_led, "no broker leads it")
+    assert read_json(znodes, "/brokers/topics/by_znode")["topic_id"]
+    znodes.create("/admin/delete_topics/by_znode")
+    wait_until(lambda: znodes.exists("/brokers/topics/by_znode") is None, "it is not deleted")
+
+
+@pytest.mark.timeout(300)
+def test_nothing_acknowledged_is_lost_when_leader_and_controller_die(
+    up: Up, znodes: KazooClient
+) -> None:
+    with Numbers(up) as numbers:
+        controller = read_json(znodes, "/controller")["brokerid"]
+        other = next(broker for broker in (1, 2, 3) if broker != controller)
+        kill(up, other)
+        numbers.wait_for_more()
+        wait_until(lambda: all_in_sync(znodes), "the killed broker does not return to its ISRs")
+        epoch = int(znodes.get("/controller_epoch")[0])
+        kill(up, controller)
+        create(up, "after")
+        assert int(znodes.get("/controller_epoch")[0]) > epoch
+        numbers.wait_for_more()
+        wait_until(lambda: all_in_sync(znodes), "the former controller does not return")
+    read = read_all(up, "g", len(numbers.acknowledged))
+    assert set(numbers.acknowledged) <= set(read)
+    assert len(read) == len(set(read))
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_ends_and_begins_again_with_all_it_had(up: Up) -> None:
+    assert up.stop() < 10
+    again = Up(up.data)
+    try:
+        again.wait_for_line("bootstrap: ")
+        assert read_all(again, "again", 1)
+        assert (up.data / "node-1/data/meta.properties").read_text().count("version=0") == 1
+    finally:
+        again.end()

@@ -1,0 +1,35 @@
+"""kazoo is an extra: a node without ZooKeeper does not load it, and one with it is told what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+START = "import sys; import barnabas.host.main, barnabas.host.ports; "
+NO_KAZOO = """
+sys.modules["kazoo"] = None
+from barnabas.host.loop import Loop
+from barnabas.host.ports import HostPorts
+from barnabas.zookeeper.session import MissingLibrary
+try:
+    HostPorts(Loop(), None).zookeeper
+except MissingLibrary as missing:
+    print(missing)
+"""
+
+
+def _run(program: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", START + program], check=False, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def test_a_node_without_zookeeper_does_not_load_kazoo() -> None:
+    assert _run("print([name for name in sys.modules if 'kazoo' in name])") == "[]"
+
+
+def test_missing_kazoo_is_one_sentence_that_says_what_to_install() -> None:
+    said = _run("\n" + NO_KAZOO)
+    assert said == "zookeeper.connect needs the package kazoo: pip install 'barnabas[zookeeper]'"

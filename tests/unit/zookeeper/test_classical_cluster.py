@@ -1,0 +1,218 @@
+"""Brokers on the twin of an ensemble: elections, expiry, absence, deletion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.client.network.channels import ChannelError
+from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.zookeeper.operations import Create, Delete, GetData, Multi, SetData
+from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClassicalCluster]:
+    made = ClassicalCluster()
+    yield made
+    made.world.let_go()
+
+
+def other_than(cluster: ClassicalCluster, broker: int) -> int:
+    return next(b for b in cluster.nodes if b != broker)
+
+
+def in_sync(cluster: ClassicalCluster, topic: str, size: int = 3) -> bool:
+    return len(cluster.state(topic)["isr"]) == size
+
+
+def test_any_broker_takes_a_topic_for_the_controller(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", other_than(cluster, controller), partitions=2) == 0
+    assert cluster.state("t", 1)["controller_epoch"] == 1
+    assert cluster.create("t", controller) == 36  # TOPIC_ALREADY_EXISTS
+    leader = cluster.state("t")["leader"]
+    cluster.wait(lambda: cluster.produce("t", leader) == 0, "a record is acknowledged")
+
+
+def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller) == 0
+    began = cluster.world.now_ms
+    cluster.kill(controller)
+    new = cluster.wait_for_controller(controller)
+    assert cluster.create("u", new, replicas=2) == 0
+    assert cluster.world.now_ms - began < SESSION_MS / 2
+    assert cluster.epoch_of(new) == 2
+    cluster.wait(lambda: cluster.state("t")["leader"] in cluster.nodes, "a live leader")
+
+
+def test_a_killed_leader_is_replaced_and_returns_to_the_isr(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller, partitions=3)
+    victim = other_than(cluster, controller)
+    index = next(i for i in range(3) if cluster.state("t", i)["leader"] == victim)
+    epoch = cluster.state("t", index)["leader_epoch"]
+    cluster.kill(victim)
+    cluster.wait(lambda: cluster.state("t", index)["leader"] != victim, "another leader")
+    assert cluster.state("t", index)["leader_epoch"] == epoch + 1
+    assert victim not in cluster.state("t", index)["isr"]
+    cluster.start(victim)  # its former registration is there still
+    cluster.wait(lambda: victim in cluster.state("t", index)["isr"], "its return to the ISR")
+
+
+def test_a_controller_whose_session_expires_stops_deciding(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    epoch = cluster.epoch_of(controller)
+    registered = cluster.nodes[controller].broker
+    assert registered is not None
+    before = registered.lifecycle.broker_epoch
+    cluster.ensemble.expire(cluster.nodes[controller].sessions.id)
+    cluster.wait(
+        lambda: cluster.controller != -1 and cluster.epoch_of(cluster.controller) > epoch,
+        "a later controller epoch",
+    )
+    cluster.wait(lambda: registered.lifecycle.broker_epoch > before, "a new registration")
+    cluster.wait(lambda: cluster.create("t", cluster.controller) == 0, "a topic")
+    cluster.wait(lambda: in_sync(cluster, "t"), "all replicas in sync")
+
+
+def test_a_former_controllers_write_changes_nothing(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    node = cluster.nodes[controller]
+    another = Create("/controller", b'{"version":2,"brokerid":9,"timestamp":"0"}')
+    cluster.znode(Multi((Delete("/controller"), another, SetData("/controller_epoch", b"7"))))
+    assert cluster.create("t", controller) in (7, 41)  # REQUEST_TIMED_OUT, NOT_CONTROLLER
+    assert not node.is_controller
+    assert cluster.read("/brokers/topics/t") is None
+
+
+def test_an_ensemble_that_is_away_longer_than_sessions_is_survived(
+    cluster: ClassicalCluster,
+) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    leader = cluster.state("t")["leader"]
+    cluster.wait(lambda: cluster.produce("t", leader) == 0, "a record before")
+    for server in cluster.ensemble.servers:
+        server.kill()
+    cluster.pass_time(3 * SESSION_MS)
+    assert cluster.produce("t", leader, b"meanwhile") == 0
+    for server in cluster.ensemble.servers:
+        server.start()
+    cluster.wait_for_controller()
+    cluster.wait(lambda: len(cluster.children("/brokers/ids")) == 3, "all register again")
+    cluster.wait(lambda: cluster.create("u", cluster.wait_for_controller()) == 0, "a topic after")
+    cluster.wait(lambda: in_sync(cluster, "t") and in_sync(cluster, "u"), "all in sync")
+    leader = cluster.state("t")["leader"]
+    cluster.wait(lambda: cluster.produce("t", leader, b"after") == 0, "a record after")
+
+
+def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    down = other_than(cluster, controller)
+    cluster.kill(down)
+    cluster.wait(lambda: down not in cluster.state("t")["isr"], "it is fenced")
+    assert cluster.delete("t", controller) == 0
+    cluster.pass_time(2_000)
+    assert cluster.children("/admin/delete_topics") == ["t"]
+    assert cluster.create("t", controller) == 36  # TOPIC_ALREADY_EXISTS
+    cluster.start(down)
+    cluster.wait(lambda: not cluster.children("/admin/delete_topics"), "the deletion's end")
+    assert cluster.read("/brokers/topics/t") is None
+    assert cluster.create("t", controller) == 0
+
+
+def test_a_deletion_outlives_the_controller_that_began_it(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    down = other_than(cluster, controller)
+    cluster.kill(down)
+    cluster.wait(lambda: down not in cluster.state("t")["isr"], "it is fenced")
+    assert cluster.delete("t", controller) == 0
+    cluster.kill(controller)
+    new = cluster.wait_for_controller(controller)
+    cluster.start(controller)
+    cluster.start(down)
+    cluster.wait(lambda: not cluster.children("/admin/delete_topics"), "the deletion's end")
+    assert cluster.read("/brokers/topics/t") is None
+    assert cluster.create("t", new) == 0
+
+
+def test_a_partition_without_a_state_is_completed_by_the_next_controller(
+    cluster: ClassicalCluster,
+) -> None:
+    controller = cluster.wait_for_controller()
+    data = b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAKg","partitions":{"0":[1,2],"1":[2,3]}}'
+    cluster.znode(Create("/brokers/topics/t", data))
+    cluster.znode(Create("/brokers/topics/t/partitions"))
+    cluster.znode(Create("/brokers/topics/t/partitions/0"))
+    cluster.kill(controller)
+    cluster.wait_for_controller(controller)
+    cluster.wait(
+        lambda: cluster.children("/brokers/topics/t/partitions") == ["0", "1"], "both partitions"
+    )
+    cluster.wait(lambda: cluster.state("t", 1)["leader"] in cluster.nodes, "a live leader")
+
+
+def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    broker = other_than(cluster, controller)
+    cluster.kill(broker)
+    cluster.wait(lambda: broker not in cluster.state("t")["isr"], "it is fenced")
+    cluster.start(broker)
+    while isinstance(answer := cluster.ask(broker, MetadataRequest(topics=None)), ChannelError):
+        pass  # until it listens
+    assert [topic.name for topic in answer.topics] == ["t"]
+
+
+def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller, replicas=1)
+    leader = cluster.state("t")["leader"]
+    target = other_than(cluster, leader)
+    wanted = f'{{"version":1,"partitions":[{{"topic":"t","partition":0,"replicas":[{target}]}}]}}'
+    cluster.znode(Create("/admin/reassign_partitions", wanted.encode()))
+    cluster.wait(lambda: "reassign_partitions" not in cluster.children("/admin"), "its end")
+    topic = cluster.read("/brokers/topics/t")
+    assert topic is not None
+    assert (topic["partitions"], topic["adding_replicas"]) == ({"0": [target]}, {})
+    assert (cluster.state("t")["leader"], cluster.state("t")["isr"]) == (target, [target])
+    former = cluster.nodes[leader].broker
+    assert former is not None
+    cluster.wait(lambda: ("t", 0) not in former.replicas.by_name, "the former replica's end")
+
+
+def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller, partitions=3)
+    victim = other_than(cluster, controller)
+    index = next(i for i in range(3) if cluster.state("t", i)["leader"] == victim)
+    cluster.kill(victim)
+    cluster.wait(lambda: cluster.state("t", index)["leader"] != victim, "another leader")
+    cluster.start(victim)
+    cluster.wait(lambda: victim in cluster.state("t", index)["isr"], "its return")
+    wanted = f'{{"version":1,"partitions":[{{"topic":"t","partition":{index}}}]}}'
+    cluster.znode(Create("/admin/preferred_replica_election", wanted.encode()))
+    cluster.wait(lambda: cluster.state("t", index)["leader"] == victim, "the preferred leader")
+    assert "preferred_replica_election" not in cluster.children("/admin")
+
+
+def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ClassicalCluster) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    topic = cluster.read("/brokers/topics/t")
+    assert topic is not None
+    del topic["topic_id"]
+    cluster.znode(SetData("/brokers/topics/t", json.dumps({**topic, "version": 2}).encode()))
+    cluster.kill(controller)
+    cluster.pass_time(5_000)
+    assert cluster.controller == -1
+    assert int(cluster.znode(GetData("/controller_epoch")).data) > 1
+    assert all(
+        ("t", 0) in node.broker.replicas.by_name for node in cluster.nodes.values() if node.broker
+    )

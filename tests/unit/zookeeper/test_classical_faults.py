@@ -1,0 +1,115 @@
+"""Random faults on the twin: nothing that was acknowledged is lost, and the cluster is whole in the end."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from barnabas.log.partition.partition_log import PartitionLog
+from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+
+STEPS = 25
+FAULTS = ("kill", "kill", "start", "start", "expire", "ensemble", "create", "delete")
+PAUSES_MS = (1, 10, 50, 300, 2_000, 8_000)
+
+
+class Faults:
+    """One seed: faults and records by turns."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.cluster = ClassicalCluster(seed=seed, min_insync_replicas="2")
+        self.down: list[int] = []
+        self.away = False
+        self.acknowledged: list[bytes] = []
+        self.topics: list[str] = []
+        self.sent = 0
+        self.cluster.create("t", self.cluster.wait_for_controller())
+
+    def step(self, number: int) -> None:
+        what = self.rng.choice([*FAULTS, "produce", "produce", "produce"])
+        cluster = self.cluster
+        if what == "kill" and not self.down:
+            self.down.append(self.rng.choice(sorted(cluster.nodes)))
+            cluster.kill(self.down[0])
+        elif what == "start" and self.down:
+            cluster.start(self.down.pop())
+        elif what == "expire" and not self.away:
+            node = cluster.nodes[self.rng.choice(sorted(cluster.nodes))]
+            if node.sessions.id:
+                cluster.ensemble.expire(node.sessions.id)
+        elif what == "ensemble":
+            self.turn_ensemble()
+        elif what in ("create", "delete") and not self.away and cluster.controller != -1:
+            self.change_topics(what, f"x{number}")
+        else:
+            self.produce()
+        cluster.pass_time(self.rng.choice(PAUSES_MS))
+
+    def turn_ensemble(self) -> None:
+        for server in self.cluster.ensemble.servers:
+            (server.start if self.away else server.kill)()
+        self.away = not self.away
+
+    def change_topics(self, what: str, name: str) -> None:
+        controller = self.cluster.controller
+        if what == "create" and not self.down:
+            if self.cluster.create(name, controller) == 0:
+                self.topics.append(name)
+        elif self.topics:
+            self.cluster.delete(self.topics.pop(), controller)
+
+    def produce(self) -> None:
+        for broker, node in sorted(self.cluster.nodes.items()):
+            topic = node.broker.image.topics_by_name.get("t") if node.broker else None
+            if node.is_ready and topic is not None and topic.leader[0] == broker:
+                value = b"record %d." % self.sent
+                self.sent += 1
+                if self.cluster.produce("t", broker, value) == 0:
+                    self.acknowledged.append(value)
+                return
+
+    def heal(self) -> None:
+        if self.away:
+            self.turn_ensemble()
+        for broker in self.down:
+            self.cluster.start(broker)
+
+    def logs(self) -> list[PartitionLog]:
+        found = []
+        for node in self.cluster.nodes.values():
+            replica = node.broker.replicas.by_name.get(("t", 0)) if node.broker else None
+            if node.is_ready and replica is not None and replica.log is not None:
+                found.append(replica.log)
+        return found
+
+
+def content_of(log: PartitionLog) -> bytes:
+    """The bytes of all segments."""
+    return b"".join(
+        bytes(log.disk.read_file(segment.path)) for segment in log.segments if segment.size
+    )
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
+    faults = Faults(seed)
+    for number in range(STEPS):
+        faults.step(number)
+    faults.heal()
+    cluster = faults.cluster
+    cluster.wait(lambda: len(faults.logs()) == 3, "all brokers know the topic")
+    cluster.pass_time(3_000)
+    for name in ("t", *faults.topics):
+        cluster.wait(lambda: len(cluster.state(name)["isr"]) == 3, f"{name} in sync")  # noqa: B023
+    cluster.wait(lambda: not cluster.children("/admin/delete_topics"), "all deletions")
+    cluster.wait(lambda: cluster.produce("t", cluster.state("t")["leader"]) == 0, "a record")
+    for log in faults.logs():
+        content = content_of(log)
+        assert [value for value in faults.acknowledged if value not in content] == []
+    names = set(cluster.children("/brokers/topics"))
+    for node in cluster.nodes.values():
+        assert node.broker is not None
+        assert set(node.broker.image.topics_by_name) == names
+    cluster.world.let_go()
