@@ -137,12 +137,15 @@ def definitions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definiti
 
 
 def is_method(item: ast.stmt) -> bool:
-    """Of a class: neither dunder nor property, which says what it has rather than does."""
+    """Of a class: neither dunder nor property, which says what it has rather than does, nor `validate`, which
+    asserts its invariants."""
     if not isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     decorators = [ast.unparse(decorator) for decorator in item.decorator_list]
-    return not item.name.startswith("__") and not any(
-        name.endswith(("property", ".setter")) for name in decorators
+    return (
+        not item.name.startswith("__")
+        and item.name != "validate"
+        and not any(name.endswith(("property", ".setter")) for name in decorators)
     )
 
 

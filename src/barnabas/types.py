@@ -4,7 +4,7 @@ Owns names only; no behaviour beyond conversion to and from text. All ids are
 ``NewType`` over ``int`` so that mypy tells a leader epoch from a quorum epoch
 while the running program sees plain integers.
 
-A UUID is its 16 raw bytes (``Uuid``): hashable, compact, exactly what stands on
+A UUID is its 16 raw bytes (``Uuid``): hashable, compact, exactly what is on
 the wire. Kafka prints one as URL-safe base64 without padding.
 """
 
@@ -38,7 +38,7 @@ Records: TypeAlias = bytes | bytearray | memoryview | list[Buffer]
 """A run of record batches as they stand on the wire and on disk; a list is their concatenation."""
 
 NO_NODE = NodeId(-1)
-"""No leader, nobody voted for, no replica."""
+"""No leader, no vote, no replica."""
 NO_PRODUCER_ID = ProducerId(-1)
 
 ZERO_UUID = Uuid(bytes(16))
@@ -50,7 +50,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 DIRECTORY_MIGRATING = ZERO_UUID
-"""Of a replica from before replicas had directories: it is in one, nobody has said in which (KIP-858)."""
+"""Of a replica from before replicas had directories: it is in one, which one is unknown (KIP-858)."""
 DIRECTORY_UNASSIGNED = ONE_UUID
 """Of a new replica: its broker will say where it has put it."""
 DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")

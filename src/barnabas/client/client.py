@@ -215,7 +215,7 @@ class Client:
                 self._coordinators[kind, key] = found.node_id
                 self.cluster.brokers[found.node_id] = Endpoint(found.host, found.port)
                 return Endpoint(found.host, found.port)
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody named one for {key}")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no broker named one for {key}")
 
     def coordinator_node(self, key: str, kind: int = TRANSACTION) -> int | None:
         """The broker that was asked about `key` last as its coordinator."""

@@ -108,7 +108,7 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
         if not endpoint.host or not endpoint.port:
             raise ConfigError(key, item, "each voter needs a host and a port above 0")
         if endpoint.host == "0.0.0.0":
-            raise ConfigError(key, item, "nobody is reached at the address of any host")
+            raise ConfigError(key, item, "no client is reached at the address of any host")
         if int(node) in voters:
             raise ConfigError(key, ",".join(items), f"it names voter {node} twice")
         voters[int(node)] = Voter(NodeId(int(node)), endpoint)

@@ -194,6 +194,19 @@ class ClassicGroup:
             "pending_syncs": list(self.pending_syncs),
         }
 
+    def validate(self) -> None:
+        """Invariant 11 for the classic protocol. Raises AssertionError."""
+        members = self.members
+        instances = {m.instance_id: m.member_id for m in members.values() if m.instance_id}
+        assert self.static_members == instances, f"{self!r}: {self.static_members}"
+        assert self.leader_id in members if members else self.leader_id is None, repr(self)
+        assert not (self.pending_joins.keys() & members.keys()), repr(self)
+        assert self.pending_syncs.keys() <= members.keys(), repr(self)
+        if self.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            assert members and self.protocol_name is not None, repr(self)
+        if self.state is GroupState.EMPTY:
+            assert not members, repr(self)
+
     @property
     def awaiting_join_count(self) -> int:
         return sum(member.join is not None for member in self.members.values())

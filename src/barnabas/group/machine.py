@@ -83,6 +83,12 @@ class GroupMachine:
         groups = [group.describe() for _, group in self.table.groups.items()]
         return {"groups": groups, "offsets": len(self.offsets)}
 
+    def validate(self) -> None:
+        """Invariant 11. Raises AssertionError."""
+        for group_id, group in self.table.groups.items():
+            assert group.group_id == group_id, repr(group)
+            group.validate()
+
     # Operations
 
     def join_group(

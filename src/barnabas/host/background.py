@@ -1,7 +1,7 @@
 """Blocking work off the node's thread: named queues in order, over a few threads.
 
 Invariants: of one queue at most one job runs at a time, in the order given, and none before `done` of the one
-before it, which may put in place what the next one writes anew; `done` runs on the loop's thread; after
+before it, which may put in place what the next one writes again; `done` runs on the loop's thread; after
 `stop` nothing new starts. A job that is stuck (its disk hangs) does not keep a thread from the others' jobs.
 
 Handing a job to a thread and hearing of its end costs some 100 µs of both, and two looks for events. An

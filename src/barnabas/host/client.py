@@ -9,7 +9,7 @@
 
 One loop of its own, run only while a call waits: not for several threads, and nothing happens
 between calls (a group member that is not polled within its session time-out loses its place).
-Errors are `KafkaError` (a broker said no) and `ChannelError` (nobody answered).
+Errors are `KafkaError` (a broker said no) and `ChannelError` (no broker answered).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SLOW_S = 2.5
 
 
 def parse_bootstrap(text: str) -> list[Endpoint]:
-    """``host:port,host:port``; an IPv6 address stands in brackets. Raises ``ValueError``."""
+    """``host:port,host:port``; an IPv6 address is in brackets. Raises ``ValueError``."""
     endpoints = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = item.rpartition(":")
@@ -179,14 +179,14 @@ class Connected:
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> TopicOutcome:
-        """Whoever asks afterwards finds it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
+        """A client that asks afterwards finds it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
         topic = NewTopic(name, partitions, replication_factor, configs or {})
         outcome = self.call(self.admin.create_topics([topic]))[0].check()
         self.call(until_known(self.client, name, outcome.topic_id))
         return outcome
 
     def delete_topic(self, name: str) -> None:
-        """Whoever asks afterwards does not find it. Raises `KafkaError`."""
+        """A client that asks afterwards does not find it. Raises `KafkaError`."""
         self.call(self.admin.delete_topics([name]))[0].check()
         self.call(until_unknown(self.client, name))
 
@@ -267,7 +267,7 @@ class BlockingProducer:
     def __init__(self, connected: Connected, settings: ProducerSettings) -> None:
         self.inner = Producer(connected.client, settings)
         self.failures: list[Exception] = []
-        """Of records whose outcome nobody asked for."""
+        """Of records whose outcome no caller asked for."""
         self._connected = connected
 
     def __enter__(self) -> Self:

@@ -85,7 +85,7 @@ class HostFile(File):
         self._size = max(self._size, position + len(data))
 
     def _write_rest(self, parts: Sequence[Buffer], start: int, done: int, total: int) -> None:
-        """Go on behind the first `done` bytes: a write comes out short where a signal arrives, the
+        """Continue behind the first `done` bytes: a write comes out short where a signal arrives, the
         disk fills up (the next one says so), or there are more than `PARTS_MAX` parts."""
         skip, left = done, list[memoryview]()
         for part in parts:
@@ -213,7 +213,7 @@ class HostDisk(Disk):
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False  # of any other error nobody knows what it hides
+            return False  # what any other error hides is unknown
         return True
 
     def is_dir(self, path: str) -> bool:

@@ -77,7 +77,7 @@ class GarbageCollector:
         gc.enable()
 
     def between_turns(self, *, idle: bool) -> bool:
-        """Take a look if one is due, and say whether it was taken; `idle`: nobody waits."""
+        """Take a look if one is due, and say whether it was taken; `idle`: no request waits."""
         if gc.get_count()[0] >= YOUNG:
             self._look()
             return True

@@ -2,7 +2,8 @@
 
 Spawned, never forked: a forked one would inherit the sockets and the locks. It serves one request at a time
 over its standard input and output, gives way to everything else on the machine, and ends when its input
-does, whatever it is doing then: a node that is killed leaves nobody behind who writes into its directories.
+does, whatever it is doing then: a node that is killed leaves no process behind that writes into its
+directories.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SECRET_BYTES = 16
 
 
 class HelperProcess:
-    """``ports.Helper``. Started with the first call; one that died is started anew with the next."""
+    """``ports.Helper``. Started with the first call; one that died is started again with the next."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +50,7 @@ class HelperProcess:
         with self._lock:
             try:
                 process = self._process or self._start()
-                if self._closes != closes:  # while it started: nobody has ended it
+                if self._closes != closes:  # while it started: nothing has ended it
                     self._forget()
                     raise HelperDied("it was ended")
                 assert process.stdin is not None and process.stdout is not None
@@ -93,7 +94,7 @@ class HelperProcess:
         self._closes += 1
         process = self._process
         if process is not None:
-            process.kill()  # whoever waits for its answer hears of it
+            process.kill()  # the job that waits for its answer hears of it
         if self._lock.acquire(blocking=False):
             try:
                 self._forget()

@@ -4,14 +4,14 @@ Its methods are those of asyncio's loop, of which it is the part that callbacks 
 contexts or handles. Why an own one: it takes 5 ms to import where asyncio takes 50, which counts where
 several nodes start on one machine, and each event costs less.
 
-A turn is what runs between two looks for what happened. While one lasts, nobody new is served; so it
-gives way after `limits.SLICE_MS`: what is left of it goes on in the next one, in its order, and only
+A turn is what runs between two looks for what happened. While one lasts, no new event is served; so it
+gives way after `limits.SLICE_MS`: what is left of it continues in the next one, in its order, and only
 a single callback can make it longer. The longest turn is a metric, by the clock and in CPU time, with the
 name of the callback that took most of it; each above `limits.TURN_MS_MAX` is counted and told to `on_slow`.
 Between two turns a `Housekeeper` may take one of its own.
 
-Invariants: all callbacks run on the thread that called `run_forever`; a callback that fails is told to the
-exception handler and stops nothing else; a descriptor that was removed is not called any more, not even
+Invariants: all callbacks run on the thread that called `run_forever`; a callback that fails is reported to
+the exception handler and stops nothing else; a descriptor that was removed is not called any more, not even
 for an event that had come before.
 """
 
@@ -150,7 +150,7 @@ class Timer:
 
 
 class Housekeeper(Protocol):
-    """What is to be done when nobody is being served."""
+    """What is to be done when no event is being served."""
 
     def between_turns(self, *, idle: bool) -> bool:
         """Do some of it, if any is due, and say whether that took a turn; `idle`: no callback waits."""
@@ -324,7 +324,7 @@ class Loop:
         return self._closed
 
     def set_exception_handler(self, on_fault: FaultHandler) -> None:
-        """`on_fault(message, error)` is told of callbacks that fail; without it they end the run."""
+        """`on_fault(message, error)` receives callbacks that fail; without it they end the run."""
         self._on_fault = on_fault
 
     def fault(self, message: str, error: Exception) -> None:
@@ -343,7 +343,7 @@ class Loop:
 
     def _after_what_was_left(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """What the last turn did not come to goes first, but for descriptors that were removed since;
-        each descriptor stands there once."""
+        each descriptor is there once."""
         merged = {fd: mask for fd, mask in self._left if fd not in self._removed}
         self._left = []
         merged.update(events)

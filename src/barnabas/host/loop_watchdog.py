@@ -1,10 +1,10 @@
-"""Says where the node's thread stands when it does not go on.
+"""Says where the node's thread is when it does not continue.
 
 Writes to the page cache and most calls of the file system run on that thread, since they end at once. On a
-disk that hangs (a lost network volume, a frozen file system) they do not, and nobody else is left to say so:
-this thread is. It asks the loop for a sign of life once a second; where none comes it logs the file and the
-place, once, and again when the loop goes on. It counts its own waits, not time: a process that was suspended,
-or a host that slept, stood still through nobody's fault.
+disk that hangs (a lost network volume, a frozen file system) they do not, and no other thread is left to
+say so: this thread is. It asks the loop for a sign of life once a second; where none comes it logs the file
+and the place, once, and again when the loop continues. It counts its own waits, not time: a process that was
+suspended, or a host that slept, paused through no fault of the node.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from barnabas.types import Endpoint
 ACCEPTS_PER_TURN = 64
 PORT_MAX = 65535
 V4_MAPPED = "::ffff:"
-"""What an address of IPv4 begins with where it is told as one of IPv6."""
+"""What an address of IPv4 begins with where it is given as one of IPv6."""
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
@@ -341,7 +341,9 @@ class _Attempt:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         try:
             if not code and sock.getsockname() == sock.getpeername():
-                code = errno.ECONNREFUSED  # nobody listens: the kernel joined the socket to itself
+                code = (
+                    errno.ECONNREFUSED
+                )  # no process listens: the kernel joined the socket to itself
         except OSError as error:  # ENOTCONN: the peer's reset came after the first look
             code = error.errno or errno.ENOTCONN
         if code:
@@ -374,12 +376,12 @@ class _Attempt:
 
 
 def addresses_of(host: str) -> list[str]:
-    """The addresses that a host has, as a peer's is told. Raises ``OSError``. Blocks where it is a name."""
+    """The addresses that a host has, as a peer's is given. Raises ``OSError``. Blocks where it is a name."""
     return list(dict.fromkeys(_peer_at(address).host for _, address in _resolve(Endpoint(host, 0))))
 
 
 def machine_name() -> str:
-    """The full name where the machine knows it; ``localhost`` where nobody could look up its name, itself
+    """The full name where the machine knows it; ``localhost`` where no client could look up its name, itself
     included. Blocks."""
     name = socket.getfqdn()
     try:

@@ -112,7 +112,7 @@ class HostPorts:
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self._resolver = HostBackground(loop)
-        """Names are looked up beside the disks' work: where no name server answers, nobody's sync waits."""
+        """Names are looked up beside the disks' work: where no name server answers, no sync waits."""
         self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
         self.journal = journal

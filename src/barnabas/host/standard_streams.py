@@ -1,7 +1,7 @@
 """Standard input, output and error of a process that was started without them.
 
-Whoever starts a program may have closed them. The next file that is opened gets the free number then, and
-what is said there goes into that file: into a log directory's, in a node.
+The process that starts a program may have closed them. The next file that is opened gets the free number
+then, and what is said there goes into that file: into a log directory's, in a node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def fill_standard_streams() -> None:
-    """Nothing to read and nobody who listens, where a stream is closed. Call it before files are opened."""
+    """Nothing to read and no reader, where a stream is closed. Call it before files are opened."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < len(_STREAMS):
         name, mode = _STREAMS[descriptor]
         os.set_inheritable(descriptor, True)

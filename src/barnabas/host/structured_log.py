@@ -31,7 +31,7 @@ class StructuredLog:
             raise ValueError(f"a log level is {', '.join(LEVELS)}, not {level!r}")
         self._descriptor = descriptor
         self.loggers = Loggers(level)
-        """Which lines are written; whoever has them may change that."""
+        """Which lines are written; the holder of the set may change it."""
         self.counts: Counter[str] = Counter()
 
     def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:

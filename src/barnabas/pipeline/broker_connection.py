@@ -107,7 +107,7 @@ class BlockingConnection:
         try:
             self._socket = _secured(open_socket(endpoint, timeout_ms / 1000), endpoint, security)
         except ConnectionRefusedError as error:
-            raise ChannelError("refused", f"nobody listens at {endpoint}") from error
+            raise ChannelError("refused", f"no process listens at {endpoint}") from error
         except (ssl.SSLError, ssl.CertificateError) as error:
             text = f"no TLS connection to {endpoint}: {sentence_of(error)}"
             raise ChannelError("authentication", text) from error

@@ -233,6 +233,7 @@ class LeaderState:
     def _propose(self, state: PendingExpand | PendingShrink) -> IsrProposal:
         self._become(state)
         isr = state.wanted
+        assert isr, f"an ISR without members is the controller's alone to make: {self!r}"
         return IsrProposal(
             self.epoch,
             self.partition_epoch,
@@ -294,6 +295,19 @@ class LeaderState:
             }
         self._become(CommittedIsr(tuple(isr), recovery))
         return True
+
+    def validate(self) -> None:
+        """Invariants 6 and 7 on the leader. Raises AssertionError."""
+        state = self.isr_state
+        assert set(state.committed.isr) <= set(state.maximal), (
+            f"members are not waited for: {self!r}"
+        )
+        assert set(state.wanted) <= set(state.maximal), f"members are not waited for: {self!r}"
+        assert self.followers.keys() == {*self.replicas} - {self.me}, repr(self)
+        waited_for = {follower.broker for follower in self._waited_for}
+        others = {follower.broker for follower in self._outside}
+        assert waited_for == set(state.maximal) & self.followers.keys(), repr(self)
+        assert others == self.followers.keys() - waited_for, repr(self)
 
     def describe(self) -> dict[str, object]:
         return {

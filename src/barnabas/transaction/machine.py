@@ -99,6 +99,11 @@ class TransactionMachine:
         """For tools and failing tests."""
         return {name: transaction.describe() for name, transaction in self.ids.items()}
 
+    def validate(self) -> None:
+        """Invariant 10, as far as the coordinator sees it. Raises AssertionError."""
+        for name, known in self.ids.items():
+            known.validate(name)
+
     # Operations
 
     def init_producer_id(

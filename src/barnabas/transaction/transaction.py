@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.transaction.states import ENDING, TransactionState, check_move
+from barnabas.transaction.states import AT_REST, ENDING, TransactionState, check_move
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -63,6 +63,16 @@ class Transaction(NamedTuple):
     @property
     def is_two_phase(self) -> bool:
         return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
+
+    def validate(self, name: str) -> None:
+        """Raises AssertionError where the transactional id `name` cannot be so."""
+        assert NO_EPOCH <= self.producer_epoch <= EPOCH_MAX, f"{name}: {self}"
+        if self.state is TransactionState.ONGOING:
+            assert self.partitions, f"{name} is open without partitions: {self}"
+        if self.state in AT_REST:
+            assert not self.partitions, f"{name} is at rest with partitions: {self}"
+        no_record = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+        assert self.state not in no_record, f"{name}: {self}"
 
     def describe(self) -> dict[str, object]:
         return {

@@ -48,7 +48,7 @@ from barnabas.wire.metering import Charge, RequestMeter
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.schema import Message
 
-NOBODY = Endpoint("", 0)
+NO_PEER = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
 API_VERSIONS, FETCH = int(ApiKey.API_VERSIONS), int(ApiKey.FETCH)
 FETCH_KEY = FETCH.to_bytes(2, "big")
@@ -293,7 +293,7 @@ class ServerConnection:
         self.id = connection_id
         self.server = server
         self._limits = server.limits
-        self.peer = NOBODY
+        self.peer = NO_PEER
         self.last_active_ms = self.connected_at_ms = 0.0
         self.software = ""
         self._connection: Connection | None = None

@@ -184,6 +184,12 @@ class ConsumerGroups(RuleBasedStateMachine):
     # -- what holds ------------------------------------------------------------------------------
 
     @invariant()
+    def the_machine_is_valid(self) -> None:
+        shard = self.world.groups.shards[0]
+        if shard.active:
+            shard.machine.validate()
+
+    @invariant()
     def a_partition_has_one_owner(self) -> None:
         group = self._group()
         if not isinstance(group, ConsumerGroup):

@@ -312,6 +312,7 @@ class Groups(RuleBasedStateMachine):
         group = table.classic("g")
         if group is None or not self.world.groups._shards[0].active:
             return
+        self._machine().validate()
         members = group.members
         assert group.leader_id in members if members else group.leader_id is None
         assert set(group.static_members.values()) <= set(members)

@@ -299,6 +299,7 @@ class LogModel:
         """Everything that can be asked, against the list."""
         visible = [e for e in self.entries if e.header.next_offset > self.log_start]
         assert self.log.log_start_offset == self.log_start
+        self.log.validate()
         assert self.content() == [e.data for e in visible]
         self._check_bounds(visible)
         self._check_epochs(visible)

@@ -224,6 +224,8 @@ class IsrMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_of_the_isr_has_what_was_committed(self) -> None:
+        for leader in self.world.leaders.values():
+            leader.validate()
         for broker in self.world.isr:
             records = self.world.logs[broker].records
             assert records[: len(self.committed)] == self.committed, (

@@ -249,6 +249,7 @@ class World:
         """Run what is to be run soon and commit everything, until nothing is left."""
         while self.ports.wakeups.run_soon() or self.quorum.committed < len(self.quorum.batches):
             self.quorum.commit()
+        self.controller.validate()
 
     def advance(self, ms: float) -> None:
         self.ports.wakeups.advance(ms)

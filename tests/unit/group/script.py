@@ -240,6 +240,9 @@ class Script(ConsumerRequests, Requests):
         plain = [word for word in words[1:] if "=" not in word]
         given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
         said = getattr(self, f"do_{words[0]}")(*plain, **given)
+        for shard in self.world.groups.shards.values():
+            if shard.active:
+                shard.machine.validate()
         answers = self._answers()
         lines = [*self._records(), *([] if said is None else [f"  {line}" for line in said])]
         return lines + answers

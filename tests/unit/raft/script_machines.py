@@ -97,7 +97,9 @@ class Machines:
 
     def _step(self, node: Node, event: on.Event) -> None:
         if node.machine is not None:
-            for effect in node.machine.step(event, self.now):
+            effects = node.machine.step(event, self.now)
+            node.machine.validate()
+            for effect in effects:
                 self._perform(node, effect)
 
     def _settle(self) -> None:

@@ -389,6 +389,8 @@ def run_script(text: str) -> None:
                 assert found == values, f"it is {' '.join(found) or 'empty'}"
             else:
                 getattr(world, f"_{words[0]}")(*words[1:])
+                for leader in world.leaders.values():
+                    leader.validate()
         except AssertionError as error:
             raise AssertionError(f"line {number}: {line.strip()}: {error}") from None
 

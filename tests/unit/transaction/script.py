@@ -267,6 +267,9 @@ class Script(OffsetCommands, Commands):
         plain = [word for word in words[1:] if "=" not in word]
         given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
         told = getattr(self, f"do_{words[0].replace('-', '_')}")(*plain, **given)
+        for shard in self.world.coordinators.shards.values():
+            if shard.active:
+                shard.machine.validate()
         said = [f"= {line}" for line in told or ()]
         return [*self._records(), *self._markers(), *said, *self._answers()]
 

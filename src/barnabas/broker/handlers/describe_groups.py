@@ -1,9 +1,9 @@
 """DescribeGroups.
 
-Behaviour: state, protocol and members of classic groups. Metadata and protocol are told of stable
+Behaviour: state, protocol and members of classic groups. Metadata and protocol are given of stable
 groups only.
 
-Version notes: 3 can tell what the caller may do with the group (KIP-430); before 6 a group nobody
+Version notes: 3 can tell what the caller may do with the group (KIP-430); before 6 a group no client
 knows is a dead one without an error, from 6 on it is GROUP_ID_NOT_FOUND with a message (KIP-1043).
 """
 

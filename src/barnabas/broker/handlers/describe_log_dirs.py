@@ -67,7 +67,7 @@ def _describe(
         return failed
     try:
         total, usable = broker.ports.disk.free_bytes(directory.path)
-    except OSError:  # nobody has written or read there since it failed
+    except OSError:  # no request wrote or read there since it failed
         return failed
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for name, log in sorted(directory.all_logs.items()):

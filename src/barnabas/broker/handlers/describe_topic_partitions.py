@@ -1,8 +1,8 @@
 """DescribeTopicPartitions.
 
 Behaviour: topics in the order of their names, partition by partition, with ELR and last known ELR; at
-most as many partitions as client and broker allow, then a cursor to go on from (KIP-966), which names a topic
-of those that are asked for. A partition without a leader is no error.
+most as many partitions as client and broker allow, then a cursor to continue from (KIP-966), which names a
+topic of those that are asked for. A partition without a leader is no error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """EndTxn.
 
 Behaviour: the coordinator decides commit or abort of a producer's transaction, and answers when the decision
-is committed to ``__transaction_state``. The markers follow; until they are written the producer is told
+is committed to ``__transaction_state``. The markers follow; until they are written the producer receives
 CONCURRENT_TRANSACTIONS where it begins the next transaction.
 
 Version notes: before 2 a fenced producer gets INVALID_PRODUCER_EPOCH (KIP-588). A client that speaks 5 is

@@ -2,11 +2,11 @@
 
 Behaviour: an idempotent producer gets a fresh producer id with epoch 0 from this broker's block. A
 transactional producer gets the id and the next epoch of its transactional id from that id's coordinator,
-which fences whoever had it before: an open transaction is aborted first, and the client is told
+which fences the producer that had it before: an open transaction is aborted first, and the client receives
 CONCURRENT_TRANSACTIONS until that is done. KeepPreparedTxn is refused as Apache Kafka 4.3 refuses it
 (UNSUPPORTED_VERSION); Enable2Pc needs ``transaction.two.phase.commit.enable`` (KIP-939).
 
-Version notes: 3 names the former id and epoch (KIP-360), before 4 a fenced producer is told
+Version notes: 3 names the former id and epoch (KIP-360), before 4 a fenced producer receives
 INVALID_PRODUCER_EPOCH (KIP-588), 6 is for two-phase commit.
 """
 

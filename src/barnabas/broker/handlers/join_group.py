@@ -1,10 +1,10 @@
 """JoinGroup.
 
 Behaviour: the caller becomes, or stays, a member of a classic group and waits until the rebalance
-it causes or finds is over; the leader is told all members. A session time-out outside of
+it causes or finds is over; the leader receives all members. A session time-out outside of
 ``group.min.session.timeout.ms`` to ``group.max.session.timeout.ms`` is refused.
 
-Version notes: 0 has no rebalance time-out, its session time-out stands for it (KIP-62); from 4 on a
+Version notes: 0 has no rebalance time-out, its session time-out serves for both (KIP-62); from 4 on a
 new dynamic member gets MEMBER_ID_REQUIRED and an id first (KIP-394); 5 brings static members
 (KIP-345); before 7 a missing protocol is the empty string; 8 brings a reason, which is for logs
 only (KIP-800); 9 tells a static leader that returns to skip the assignment (KIP-814).
@@ -35,7 +35,7 @@ NULLABLE_PROTOCOL_VERSION = 7
 
 
 def error_response(request: JoinGroupRequest, code: int, message: str) -> JoinGroupResponse:
-    # The empty string stands where the version knows no null.
+    # The empty string is sent where the version knows no null.
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name="")
 
 

@@ -2,7 +2,7 @@
 
 Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
 brokers that are alive on the listener asked. A topic that does not exist is created where client and
-broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
+broker allow it; the client receives UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
 topic that is asked for was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: in 0 no topics means all of them, from 1 on null does; 12 asks by topic id, 8 to 10 may

@@ -1,11 +1,11 @@
 """OffsetFetch.
 
 Behaviour: committed offsets of one or several groups, of the partitions asked for or of all
-(`topics` null). A partition without one, or with one of an earlier topic of its name, and a group nobody
+(`topics` null). A partition without one, or with one of an earlier topic of its name, and a group no client
 knows, answer -1. `require_stable` (KIP-447) waits for what is being written and marks partitions of open
 transactions UNSTABLE_OFFSET_COMMIT.
 
-Version notes: before 8 one group is asked for, and the answer's error stands at the top (at each
+Version notes: before 8 one group is asked for, and the answer's error is at the top (at each
 partition in version 1); from 2 on `topics` may be null; from 8 on groups are a list (KIP-709); 9
 brings members and epochs (KIP-848); from 10 on topics go by id.
 """
@@ -190,7 +190,7 @@ def _ask(
 
 
 def _while_writing(error: KafkaError) -> KafkaError:
-    """Clients look the coordinator up anew for this one; they would not for COORDINATOR_NOT_AVAILABLE."""
+    """Clients look the coordinator up again for this one; they would not for COORDINATOR_NOT_AVAILABLE."""
     if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
     return error
@@ -221,7 +221,7 @@ def _topic_error(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetc
 def _resolve(
     image: MetadataImage, group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Give the topics asked for by id their names; the answer for those nobody knows."""
+    """Give the topics asked for by id their names; the answer for those that are unknown."""
     unknown, known = [], []
     for topic in group.topics or ():
         found = image.topics_by_id.get(topic.topic_id)

@@ -266,6 +266,7 @@ class Partition(Replica):
         )
         if mark is None or mark <= log.high_watermark:
             return False
+        assert mark <= log.log_end_offset, f"high watermark {mark}: {self!r}"
         log.move_high_watermark(mark)
         self._on_high_watermark(mark)
         return True
@@ -463,6 +464,20 @@ class Partition(Replica):
         """Have `check` called whenever the low watermark or the leadership moves, until it returns
         True."""
         self._low_watermark_waiters.add(check)
+
+    def validate(self) -> None:
+        """Invariants 6 and 7 for one replica. Raises AssertionError."""
+        leader, log = self.leader, self.log
+        if log is not None:
+            log.validate()
+            assert not self._waiting.has_reached(log.high_watermark), (
+                f"{self!r} left a request waiting"
+            )
+        if leader is not None:
+            assert log is not None, f"{self!r} leads without a log"
+            assert leader.epoch == self.leader_epoch, f"{leader!r}: {self!r}"
+            assert leader.epoch >= log.last_written_epoch, f"{leader!r}: {self!r}"
+            leader.validate()
 
     def describe(self) -> dict[str, object]:
         log = self.log

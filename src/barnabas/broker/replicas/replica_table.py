@@ -124,6 +124,18 @@ class ReplicaTable:
         logs.flushes.on_flushed = partial(_on_flushed, self)
         logs.on_start_moved = partial(_on_start_moved, self)
 
+    def validate(self) -> None:
+        """Each replica is known by id and by name, and has the log of its name. Raises AssertionError."""
+        for (topic_id, index), partition in self.by_id.items():
+            assert (partition.topic_id, partition.index) == (topic_id, index), repr(partition)
+            partition.validate()
+            log = partition.log
+            if log is not None:
+                assert self.logs.logs.get(partition.name) is log, f"{partition!r} has another log"
+        for (topic, index), partition in self.by_name.items():
+            assert self.by_id[partition.topic_id, index] is partition, repr(partition)
+            assert partition.topic == topic, repr(partition)
+
     # -- looking up ------------------------------------------------------------------------------
 
     def find(self, key: PartitionKey) -> tuple[Partition | None, ErrorCode]:

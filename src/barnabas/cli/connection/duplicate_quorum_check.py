@@ -28,7 +28,7 @@ T = TypeVar("T")
 OPEN = ClientSecurity()
 PATIENCE_MS = 1_000.0
 """For one server."""
-ANYBODY = ReplicaKey(-1)
+OBSERVER = ReplicaKey(-1)
 
 
 class OtherQuorum(NamedTuple):
@@ -89,7 +89,7 @@ def look_around(
         on_done(None)
         return
     server, *others = servers
-    asked = FetchRequest(0, ANYBODY, 0, 0, max_wait_ms=0, max_bytes=0)
+    asked = FetchRequest(0, OBSERVER, 0, 0, max_wait_ms=0, max_bytes=0)
 
     def on_answer(answer: object) -> None:
         quorum = _quorum_in(asked, answer, server)

@@ -40,7 +40,7 @@ from barnabas.wire.messages.describe_quorum_request import (
 )
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
 
-ANYBODY = ReplicaKey(-1)
+OBSERVER = ReplicaKey(-1)
 UNREACHABLE = 3
 FETCH_BYTES = 8 * 1024 * 1024
 SEARCHES = 5
@@ -113,7 +113,7 @@ class MetadataLogReader:
         """What was committed next, fed to `reader`; waits up to `wait_ms` where nothing is new. A
         snapshot only sets the reader's image. Raises `Failure`, `KafkaError`, `ChannelError`."""
         asked = FetchRequest(
-            self.quorum.epoch, ANYBODY, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
+            self.quorum.epoch, OBSERVER, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
             self.high_watermark,
         )  # fmt: skip
         answer = self._ask(asked, wait_ms)
@@ -136,7 +136,7 @@ class MetadataLogReader:
         parts: list[Buffer] = []
         position = 0
         while True:
-            asked = SnapshotRequest(self.quorum.epoch, ANYBODY, at, position, FETCH_BYTES)
+            asked = SnapshotRequest(self.quorum.epoch, OBSERVER, at, position, FETCH_BYTES)
             answer = self._ask(asked)
             if not isinstance(answer, SnapshotResponse):
                 return  # asked again from the beginning, of the new leader

@@ -327,7 +327,7 @@ def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
             waiting = "; ".join(waiting_for(rows))
             if waiting != said:
                 said = waiting
-                bar.console.print(waiting or "nobody is missing any more", highlight=False)
+                bar.console.print(waiting or "no replica is missing any more", highlight=False)
             left = sum(row.bytes_left for row in rows)
             most = max(most, left)
             done = len(chosen) - len(rows)

@@ -355,7 +355,7 @@ class ClientConnection:
         if self.is_over:
             return
         if not self._sent:
-            raise MalformedError("a response that nobody asked for")
+            raise MalformedError("a response without a request")
         item = self._sent[0]
         response = self._decode(item, frame)
         self._sent.popleft()
@@ -414,7 +414,7 @@ class ClientConnection:
             text = f"no TLS connection to {self.endpoint}: {error}"
             self._end(ChannelError("authentication", text))
         elif isinstance(error, ConnectionRefusedError):
-            self._end(ChannelError("refused", f"nobody listens at {self.endpoint}"))
+            self._end(ChannelError("refused", f"no process listens at {self.endpoint}"))
         else:
             detail = f": {error}" if error is not None else ""
             self._end(ChannelError("closed", f"the connection to {self.endpoint} ended{detail}"))

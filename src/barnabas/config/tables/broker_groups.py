@@ -165,7 +165,7 @@ share.coordinator.write.timeout.ms | int | 5000 | 1.. | read-only | high
 share.coordinator.state.topic.prune.interval.ms | int | 300000 | 1.. | read-only | low internal
     How often share state that is not needed any more is deleted.
 share.coordinator.cold.partition.snapshot.interval.ms | int | 300000 | 1.. | read-only | low internal
-    How often idle share partitions are written anew.
+    How often idle share partitions are written again.
 share.coordinator.cached.buffer.max.bytes | int | 1048588 | 524288.. | cluster-wide | medium
     The largest buffer that a share coordinator keeps.
 """  # noqa: E501

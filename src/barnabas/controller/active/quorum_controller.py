@@ -500,6 +500,16 @@ class QuorumController:
             "RememberedRefusals": len(self.refusals),
         }
 
+    def validate(self) -> None:
+        """Invariants 4, 5, 8 and 12 in this controller's image. Raises AssertionError."""
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
+        assert not offsets or offsets[0] > self.committed_offset, f"{offsets[0]} is committed"
+        if self.active_epoch is None:
+            assert not self.image.uncommitted, f"{self!r} keeps what it may not decide"
+            assert not self._waiting and not self._later, f"{self!r} still answers"
+        self.image.validate()
+
     def describe(self) -> dict[str, object]:
         """A summary for people, metrics and logs."""
         return {

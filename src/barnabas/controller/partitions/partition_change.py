@@ -111,6 +111,7 @@ class PartitionChangeBuilder:
             record.leader_recovery_state = self.recovery
         if not _changes(record):
             return None
+        self._check_invariants(record)
         self._record_reason(record)
         return record
 
@@ -265,6 +266,14 @@ class PartitionChangeBuilder:
             record.removing_replicas = self.removing
         if self.adding != rare.adding:
             record.adding_replicas = self.adding
+
+    def _check_invariants(self, record: PartitionChangeRecord) -> None:
+        """Invariants 5, 8 and 12: what is decided is legal wherever it is read."""
+        replicas, isr = self.replicas, self.isr if record.isr is None else record.isr
+        assert record.leader < 0 or record.leader in isr, f"leader {record.leader}, ISR {isr}"
+        assert all(r in replicas for r in isr), f"ISR {isr} of {replicas}"
+        assert not any(r in isr for r in self.elr), f"ELR {self.elr}, ISR {isr}"
+        assert replicas and all(r in replicas for r in (*self.adding, *self.removing)), replicas
 
     def _record_reason(self, record: PartitionChangeRecord) -> None:
         if self.reason:

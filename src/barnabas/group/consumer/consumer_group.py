@@ -21,6 +21,7 @@ from barnabas.group.consumer.assignors.spec import Steps
 from barnabas.group.consumer.member import ConsumerMember, MemberState, Target
 from barnabas.group.consumer.owned_partitions import OwnedPartitions
 from barnabas.timeline import Journal, TimelineMap
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 _EPOCH, _HASH, _ASSIGNMENT_EPOCH, _ASSIGNED_MS = "epoch", "hash", "assignment epoch", "assigned at"
@@ -108,6 +109,24 @@ class ConsumerGroup:
             "assignment_epoch": self.assignment_epoch,
             "members": {m.member_id: (m.epoch, m.state.name) for _, m in self.members.items()},
         }
+
+    def validate(self) -> None:
+        """Invariant 11 for the consumer protocol. Raises AssertionError."""
+        assert self.assignment_epoch <= self.epoch, repr(self)
+        owned: dict[tuple[Uuid, int], str] = {}
+        for member_id, member in self.members.items():
+            assert member.epoch <= self.epoch, f"{member_id} is ahead of {self!r}"
+            for places in (member.assigned, member.revoking):
+                for topic_id, partitions in places.items():
+                    for partition in partitions:
+                        other = owned.setdefault((topic_id, partition), member_id)
+                        assert other == member_id, f"{other} and {member_id} own {partition}"
+        assert owned.keys() == set(self.owners), repr(self)
+        for instance_id, member_id in self.static_members.items():
+            known = self.members.get(member_id)
+            assert known is not None and known.instance_id == instance_id, (
+                f"{instance_id}: {self!r}"
+            )
 
     # Numbers
 

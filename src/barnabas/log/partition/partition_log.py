@@ -178,6 +178,18 @@ class PartitionLog(SegmentedLog):
         self.rules = _rules(config)
         self.roll_ms = config.roll_ms
 
+    def validate(self) -> None:
+        """Invariants 6, 9 and 10 in one log. Raises AssertionError."""
+        start, end, mark = self.log_start_offset, self.log_end_offset, self.high_watermark
+        assert start <= mark <= end, f"high watermark {mark}: {self!r}"
+        assert start <= self.last_stable_offset <= mark, f"{self.last_stable_offset}: {self!r}"
+        assert self.recovery_point <= end, f"recovery point {self.recovery_point}: {self!r}"
+        assert self.bases == [segment.base_offset for segment in self.segments], repr(self)
+        assert self.bases == sorted(set(self.bases)), f"segments {self.bases}: {self!r}"
+        assert self.bases[-1] <= end, f"segments {self.bases}: {self!r}"
+        self.epochs.validate()
+        self.producers.validate()
+
     # -- appending -------------------------------------------------------------------------------
 
     def append_as_leader(

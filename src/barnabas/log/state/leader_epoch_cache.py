@@ -63,6 +63,12 @@ class LeaderEpochCache:
         self.changes.happened()
         return True
 
+    def validate(self) -> None:
+        """Raises AssertionError where epochs or their starts do not ascend."""
+        assert len(self.epochs) == len(self.starts)
+        assert self.epochs == sorted(set(self.epochs)), f"{self.path}: {self.entries()}"
+        assert self.starts == sorted(set(self.starts)), f"{self.path}: {self.entries()}"
+
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(largest known epoch ≤ `epoch`, the offset behind its last record); (-1, -1) where unknown."""
         if epoch == UNDEFINED or not self.epochs:

@@ -15,6 +15,7 @@ Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -275,6 +276,7 @@ class ProducerStates:
         self.unreplicated.append(done)
         entry.transaction_start = None
         del self.open_transactions[header.producer_id]
+        assert done.first_offset < done.last_offset, f"a marker before its transaction: {done}"
         return done
 
     def stable_behind(self, done: CompletedTransaction) -> int:
@@ -321,6 +323,19 @@ class ProducerStates:
             if wall_ms - known.started_ms < expiration_ms
         }
         return len(old)
+
+    def validate(self) -> None:
+        """Invariants 9 and 10, as far as this state shows. Raises AssertionError."""
+        starts = list(self.open_transactions.values())
+        assert starts == sorted(starts), f"open transactions are out of order: {starts}"
+        for producer_id, entry in self.entries.items():
+            start = entry.transaction_start
+            assert self.open_transactions.get(producer_id) == start, f"{producer_id}: {start}"
+            assert len(entry.batches) <= BATCHES_KEPT
+            for batch, following in pairwise(entry.batches):
+                assert batch.last_offset < following.first_offset, f"{producer_id}: {entry.batches}"
+            if entry.batches:
+                assert entry.batches[-1].last_offset < self.end_offset, f"{producer_id}"
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()

@@ -310,6 +310,14 @@ class MetadataImage:
             found = self.intern(tuple([one.setdefault(value, value) for value in given]))
         return found
 
+    def validate(self) -> None:
+        """Invariants 8 and 12 of every partition. Raises AssertionError."""
+        assert len(self.topics_by_id) == len(self.topics_by_name), repr(self)
+        for topic_id, topic in self.topics_by_id.items():
+            assert topic.id == topic_id and self.topics_by_name[topic.name] is topic, topic.name
+            assert self.slots[topic.slot] is topic, topic.name
+            topic.validate()
+
     def describe(self) -> dict[str, object]:
         """A summary for people and logs."""
         return {

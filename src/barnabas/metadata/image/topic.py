@@ -112,6 +112,24 @@ class Topic:
         """Rows, which is the number of partitions once all records of a creation are replayed."""
         return len(self.replicas)
 
+    def validate(self) -> None:
+        """A leader is in the ISR, the ISR within the replicas. Raises AssertionError."""
+        for index, replicas in enumerate(self.replicas):
+            if not replicas:
+                continue
+            where, isr, leader = f"{self.name}-{index}", self.isr[index], self.leader[index]
+            assert len(set(replicas)) == len(replicas), f"{where}: replicas {replicas}"
+            assert set(isr) <= set(replicas), f"{where}: ISR {isr} of {replicas}"
+            assert leader == NO_LEADER or leader in isr, f"{where}: leader {leader}, ISR {isr}"
+            assert len(self.directories[index]) == len(replicas), where
+            rare = self.rare.get(index)
+            if rare is not None:
+                assert set(rare.elr).isdisjoint(isr), f"{where}: ELR {rare.elr}, ISR {isr}"
+                assert {*rare.elr, *rare.adding, *rare.removing} <= set(replicas), (
+                    f"{where}: {rare}"
+                )
+                assert set(rare.adding).isdisjoint(rare.removing), f"{where}: {rare}"
+
     def has(self, index: int) -> bool:
         return 0 <= index < len(self.replicas) and bool(self.replicas[index])
 

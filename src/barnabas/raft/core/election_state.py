@@ -15,7 +15,7 @@ from barnabas.raft.core.voters import ReplicaKey
 from barnabas.types import ZERO_UUID, uuid_from_text, uuid_text
 
 FILE_NAME = "quorum-state"
-NOBODY = -1
+NO_LEADER = -1
 
 
 class QuorumStateError(ValueError):
@@ -26,12 +26,12 @@ class ElectionState(NamedTuple):
     """The epoch, whom this replica voted for in it, and who leads it as far as known."""
 
     epoch: int = 0
-    leader_id: int = NOBODY
+    leader_id: int = NO_LEADER
     voted: ReplicaKey | None = None
 
     def to_json(self, kraft_version: int, voter_ids: list[int]) -> bytes:
         """The file's content in the version that goes with `kraft_version`."""
-        voted_id = self.voted.id if self.voted else NOBODY
+        voted_id = self.voted.id if self.voted else NO_LEADER
         fields: dict[str, object]
         if kraft_version == 0:
             fields = {
@@ -62,12 +62,12 @@ class ElectionState(NamedTuple):
             version = fields.get("data_version")
             if version not in (0, 1):
                 raise QuorumStateError(f"data_version is {version!r}, not 0 or 1")
-            voted_id = int(fields.get("votedId", NOBODY))
+            voted_id = int(fields.get("votedId", NO_LEADER))
             directory = fields.get("votedDirectoryId")
             key = ReplicaKey(voted_id, uuid_from_text(directory) if directory else ZERO_UUID)
             return cls(
                 epoch=int(fields["leaderEpoch"]),
-                leader_id=int(fields.get("leaderId", NOBODY)),
+                leader_id=int(fields.get("leaderId", NO_LEADER)),
                 voted=key if voted_id >= 0 else None,
             )
         except QuorumStateError:

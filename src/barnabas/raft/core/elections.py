@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.raft.core import leading
-from barnabas.raft.core.election_state import NOBODY, ElectionState
+from barnabas.raft.core.election_state import NO_LEADER, ElectionState
 from barnabas.raft.core.inflight import Pending
 from barnabas.raft.core.messages import (
     BeginEpochRequest,
@@ -51,14 +51,14 @@ def first_state(m: Machine, saved: ElectionState) -> State:
     if epoch > saved.epoch:
         saved = ElectionState(epoch)
     if not m.is_voter:
-        leader = saved.leader_id if saved.leader_id != m.me.id else NOBODY
+        leader = saved.leader_id if saved.leader_id != m.me.id else NO_LEADER
         return Observer(epoch, soon, leader_id=leader, voted=saved.voted)
     if saved.leader_id == m.me.id:
         return Resigned(epoch, soon, m.me, told=frozenset(m.voters))
-    if saved.voted is not None and saved.leader_id == NOBODY:
+    if saved.voted is not None and saved.leader_id == NO_LEADER:
         return Voted(epoch, soon, saved.voted)
     endpoint = m.voters.endpoint(saved.leader_id, m.settings.listener_name)
-    if saved.leader_id != NOBODY and endpoint is not None:
+    if saved.leader_id != NO_LEADER and endpoint is not None:
         return Follower(epoch, soon, saved.leader_id, endpoint, voted=saved.voted)
     return Unattached(epoch, soon, saved.leader_id)
 
@@ -118,11 +118,11 @@ def _grants_vote(state: State, candidate: ReplicaKey, complete: bool) -> bool:
         case Voted(voted=voted):
             return voted.admits(candidate)
         case Unattached(leader_id=leader):
-            return complete and leader == NOBODY
+            return complete and leader == NO_LEADER
         case Prospective(leader_id=leader, voted=voted) | Observer(leader_id=leader, voted=voted):
             if voted is not None:
-                return leader == NOBODY and voted.admits(candidate)
-            return complete and leader == NOBODY
+                return leader == NO_LEADER and voted.admits(candidate)
+            return complete and leader == NO_LEADER
         case _:
             return False
 
@@ -144,7 +144,7 @@ def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
             error = ErrorCode.INVALID_VOTER_KEY
         endpoint = request.leader_endpoints.get(m.settings.listener_name)
         if m.lost_leader == (request.epoch, request.leader_id):
-            m.lost_leader = (-1, NOBODY)
+            m.lost_leader = (-1, NO_LEADER)
         m.on_epoch(request.epoch, request.leader_id, endpoint)
         state = m.state
         if isinstance(state, (Follower, Observer)) and state.leader_id == request.leader_id:
@@ -226,7 +226,7 @@ def _lose(m: Machine, state: Prospective | Candidate) -> None:
         return
     endpoint = state.leader_endpoint
     gone = m.lost_leader == (state.epoch, state.leader_id)
-    if state.tally.is_lost and state.leader_id != NOBODY and endpoint is not None and not gone:
+    if state.tally.is_lost and state.leader_id != NO_LEADER and endpoint is not None and not gone:
         # A majority hears the leader: it is this replica that could not.
         m.follow(state.epoch, state.leader_id, endpoint)
     else:
@@ -262,7 +262,7 @@ def on_vote_answer(m: Machine, pending: Pending, response: VoteResponse) -> None
         on_vote_failed(m, pending, False)
     else:
         m.update_state(state.counted(pending.node_id, response.granted))
-        if not response.granted and response.leader_id not in (NOBODY, m.me.id):
+        if not response.granted and response.leader_id not in (NO_LEADER, m.me.id):
             _heed_leader(m, response)
 
 

@@ -14,7 +14,7 @@ from barnabas.raft.core import effects as do
 from barnabas.raft.core import elections, membership_change
 from barnabas.raft.core import events as on
 from barnabas.raft.core.batches import control_records, iter_runs
-from barnabas.raft.core.election_state import NOBODY
+from barnabas.raft.core.election_state import NO_LEADER
 from barnabas.raft.core.inflight import Pending
 from barnabas.raft.core.messages import (
     FetchRequest,
@@ -165,7 +165,7 @@ def _fetcher(
     """The state to continue from, where the response is the present leader's and without error."""
     if pending.node_id < 0 and response.error is ErrorCode.NONE:
         if m.lost_leader == (response.epoch, response.leader_id):
-            m.lost_leader = (-1, NOBODY)  # who was asked is the leader
+            m.lost_leader = (-1, NO_LEADER)  # who was asked is the leader
     m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if not elections.is_current(m, response.error, response.epoch, response.leader_id):
         _pause(m, pending)
@@ -241,6 +241,7 @@ def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     if offset < m.high_watermark:
         _halt(m, "asks to cut at", offset)
         return
+    assert offset >= m.high_watermark, "what is committed stays"
     m.log.truncate_to(offset)
     m.history.truncate_to(offset)
     m.out.append(do.Truncate(offset))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -161,6 +162,18 @@ class LogMetadata:
         self.latest_snapshot = snapshot
         if self.earliest_snapshot is None:
             self.earliest_snapshot = snapshot
+
+    def validate(self) -> None:
+        """Raises AssertionError where an invariant does not hold."""
+        assert 0 <= self.start_offset <= self.synced_offset <= self.end_offset, repr(self)
+        for (epoch, start), (next_epoch, next_start) in pairwise(self.epochs):
+            assert epoch < next_epoch and start < next_start, f"epochs do not ascend: {self!r}"
+        if self.epochs:
+            assert self.start_offset <= self.epochs[0][1], repr(self)
+            assert self.epochs[-1][1] < self.end_offset, f"an epoch without a record: {self!r}"
+        earliest, latest = self.earliest_snapshot, self.latest_snapshot
+        if earliest is not None and latest is not None:
+            assert earliest <= latest, f"{earliest} is behind {latest}: {self!r}"
 
     def epoch_of(self, offset: int) -> int:
         """Epoch of the record at `offset`; -1 where it is not in the log."""

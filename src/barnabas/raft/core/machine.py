@@ -20,7 +20,7 @@ from barnabas.raft.core import effects as do
 from barnabas.raft.core import elections, following, leading, membership_change
 from barnabas.raft.core import events as on
 from barnabas.raft.core.batches import ControlRecord
-from barnabas.raft.core.election_state import NOBODY, ElectionState
+from barnabas.raft.core.election_state import NO_LEADER, ElectionState
 from barnabas.raft.core.inflight import InflightRequests, Pending
 from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.core.messages import (
@@ -81,7 +81,7 @@ class Machine:
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
         self.leaving = False
         self.saved = election
-        self.told = (NOBODY, -1)
+        self.told = (NO_LEADER, -1)
         self.unreachable: set[int] = set()
         """Voters that did not answer in this round of an election."""
         self.change: membership_change.VoterChange | None = None
@@ -89,7 +89,7 @@ class Machine:
         """What the voters of a static quorum told this leader of themselves."""
         self.own_change_at_ms = 0.0
         """When to look again whether the voter set is wrong about this replica."""
-        self.lost_leader = (-1, NOBODY)
+        self.lost_leader = (-1, NO_LEADER)
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
         self.searched_in: State | None = None
         """In which state this voter asked a bootstrap server last."""
@@ -104,6 +104,27 @@ class Machine:
         self.state: State = elections.first_state(self, election)
         self.epoch = self.state.epoch
         """Of `state`."""
+
+    def validate(self) -> None:
+        """Invariants 1 to 3, as far as one replica can see. Raises AssertionError."""
+        state, log = self.state, self.log
+        log.validate()
+        assert self.epoch == state.epoch >= self.saved.epoch, f"{state} is older than {self.saved}"
+        # Of an epoch that only its log tells of, a replica that starts has saved nothing yet.
+        if self.saved.epoch == self.epoch:
+            voted, saved = state.election.voted, self.saved.voted
+            # Below kraft.version 1 the file has no directory id.
+            same = saved is None if voted is None else saved is not None and saved.id == voted.id
+            assert same, f"{state} is not {self.saved}"
+        assert self.told[1] <= self.epoch, f"{self.told} was announced before {state}"
+        assert log.last_epoch <= self.epoch, f"{log!r} has records of later epochs than {state}"
+        assert self.high_watermark <= log.end_offset, f"{self.high_watermark} is behind {log!r}"
+        if isinstance(state, Leader):
+            assert state.me.id == self.me.id, f"{self.me} leads as {state.me}"
+            assert state.start_offset < log.end_offset, f"a leader without a record: {state}"
+            assert log.last_epoch == state.epoch, f"{log!r} is not of {state}"
+        elif isinstance(state, (Follower, Observer)):
+            assert state.leader_id != self.me.id, f"{state} follows itself"
 
     # -- the seam --------------------------------------------------------------------------------
 
@@ -186,7 +207,7 @@ class Machine:
     def leader_id(self) -> int:
         state = self.state
         if isinstance(state, (Candidate, Voted, Resigned)):
-            return NOBODY
+            return NO_LEADER
         return state.leader_id
 
     @property
@@ -198,7 +219,7 @@ class Machine:
             return state.leader_endpoint
         return None
 
-    def told_leader(self, asker: int = NOBODY) -> tuple[int, Endpoint | None]:
+    def told_leader(self, asker: int = NO_LEADER) -> tuple[int, Endpoint | None]:
         """(id, endpoint) of the leader for an answer to `asker`; the id is -1 where the endpoint is unknown.
         An Apache Kafka replica that does not know the endpoint either (a new one has no voter set yet) exits
         on an answer with the id alone. So does a leader that lost its disk, asks, and is named itself."""
@@ -207,7 +228,7 @@ class Machine:
             return leader_id, endpoint
         endpoint = endpoint or self.voters.endpoint(leader_id, self.settings.listener_name)
         if endpoint is None or leader_id == asker:
-            return NOBODY, None
+            return NO_LEADER, None
         return leader_id, endpoint
 
     def other_voters(self) -> list[tuple[int, Endpoint]]:
@@ -224,7 +245,9 @@ class Machine:
 
     def become(self, state: State) -> None:
         """Move. Persists what changed, forgets requests under way, tells who leads."""
-        before, self.state, self.epoch = self.state, state, state.epoch
+        before = self.state
+        assert state.epoch >= before.epoch, f"{before} cannot become {state}"
+        self.state, self.epoch = state, state.epoch
         self.outbox.reset()
         self.unreachable.clear()
         self._save(state.election)
@@ -279,6 +302,7 @@ class Machine:
 
     def commit(self, offset: int) -> None:
         if offset > self.high_watermark:
+            assert offset <= self.log.end_offset, f"{offset} is behind {self.log!r}"
             self.high_watermark = offset
             self.out.append(do.Commit(offset))
 

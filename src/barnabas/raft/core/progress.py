@@ -83,7 +83,7 @@ class ReplicaProgressTable:
     def set_voters(self, voters: VoterSet, now_ms: float) -> None:
         """The voter set changed: a former observer keeps its progress. A leader that was the only voter gives
         the other voters the whole time-out from now for their first fetch."""
-        if self._needs_nobody:
+        if self._is_sole_voter:
             self.check_deadline_ms = now_ms + self.check_ms
         before = {progress.key: progress for progress in self.voters.values()}
         self.voters = {}
@@ -102,7 +102,7 @@ class ReplicaProgressTable:
         self.fetched &= self.voters.keys()
 
     @property
-    def _needs_nobody(self) -> bool:
+    def _is_sole_voter(self) -> bool:
         return len(self.voters) == 1 and self.me.id in self.voters
 
     def _promoted(self, key: ReplicaKey) -> ReplicaProgress:
@@ -175,7 +175,7 @@ class ReplicaProgressTable:
 
     def quorum_lost(self, now_ms: float) -> bool:
         """Whether a majority has fallen silent. A leader that is the only voter never loses its quorum."""
-        return not self._needs_nobody and now_ms >= self.check_deadline_ms
+        return not self._is_sole_voter and now_ms >= self.check_deadline_ms
 
     def high_watermark(self, own_end: int, start_offset: int, present: int) -> int:
         """From the voters' positions; the leader's own is what is durable (`own_end`)."""

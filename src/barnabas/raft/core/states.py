@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
-from barnabas.raft.core.election_state import NOBODY, ElectionState
+from barnabas.raft.core.election_state import NO_LEADER, ElectionState
 from barnabas.raft.core.progress import ReplicaProgressTable
 from barnabas.raft.core.quorum_math import Tally
 from barnabas.raft.core.voters import ReplicaKey
@@ -46,8 +46,8 @@ def _check_leader(epoch: int, leader_id: int, new_epoch: int, new_leader: int) -
     if new_epoch < epoch:
         raise IllegalMoveError(f"epoch {new_epoch} is older than {epoch}")
     if new_leader < 0:
-        raise IllegalMoveError(f"a follower of nobody in epoch {new_epoch}")
-    if new_epoch == epoch and leader_id not in (NOBODY, new_leader):
+        raise IllegalMoveError(f"a follower of no leader in epoch {new_epoch}")
+    if new_epoch == epoch and leader_id not in (NO_LEADER, new_leader):
         raise IllegalMoveError(f"leader {new_leader} of epoch {epoch}, which {leader_id} leads")
 
 
@@ -120,7 +120,7 @@ class Unattached(_Open):
     epoch: int
     deadline_ms: float
     """When to try something else: stand for election, ask another server."""
-    leader_id: int = NOBODY
+    leader_id: int = NO_LEADER
     retries: int = 0
     """Elections that failed since there was a leader."""
 
@@ -129,7 +129,7 @@ class Unattached(_Open):
         return ElectionState(self.epoch, self.leader_id)
 
     def to_voted(self, candidate: ReplicaKey, deadline_ms: float) -> Voted:
-        if self.leader_id != NOBODY:
+        if self.leader_id != NO_LEADER:
             raise IllegalMoveError(f"a vote in epoch {self.epoch}, which {self.leader_id} leads")
         return Voted(self.epoch, deadline_ms, candidate, self.retries)
 
@@ -148,7 +148,7 @@ class Voted(_Open):
 
     @property
     def election(self) -> ElectionState:
-        return ElectionState(self.epoch, NOBODY, self.voted)
+        return ElectionState(self.epoch, NO_LEADER, self.voted)
 
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(self.epoch, deadline_ms, tally, self.retries, voted=self.voted)
@@ -163,7 +163,7 @@ class Prospective(_Open):
     deadline_ms: float
     tally: Tally
     retries: int
-    leader_id: int = NOBODY
+    leader_id: int = NO_LEADER
     leader_endpoint: Endpoint | None = None
     voted: ReplicaKey | None = None
 
@@ -182,7 +182,7 @@ class Prospective(_Open):
         )
 
     def to_voted(self, candidate: ReplicaKey, deadline_ms: float) -> Voted:
-        if self.voted not in (None, candidate) or self.leader_id != NOBODY:
+        if self.voted not in (None, candidate) or self.leader_id != NO_LEADER:
             raise IllegalMoveError(f"a second vote in epoch {self.epoch}")
         return Voted(self.epoch, deadline_ms, candidate, self.retries)
 
@@ -207,7 +207,7 @@ class Candidate(_Open):
 
     @property
     def election(self) -> ElectionState:
-        return ElectionState(self.epoch, NOBODY, self.voted)
+        return ElectionState(self.epoch, NO_LEADER, self.voted)
 
     def counted(self, voter: int, granted: bool) -> Candidate:
         return replace(self, tally=self.tally.with_vote(voter, granted))
@@ -331,7 +331,7 @@ class Observer(_Fetching):
 
     epoch: int
     deadline_ms: float
-    leader_id: int = NOBODY
+    leader_id: int = NO_LEADER
     leader_endpoint: Endpoint | None = None
     voted: ReplicaKey | None = None
     snapshot: Following | None = None
@@ -346,7 +346,7 @@ class Observer(_Fetching):
         return replace(self, leader_endpoint=None, deadline_ms=deadline_ms, snapshot=None)
 
     def with_vote(self, candidate: ReplicaKey) -> Observer:
-        if self.voted not in (None, candidate) or self.leader_id != NOBODY:
+        if self.voted not in (None, candidate) or self.leader_id != NO_LEADER:
             raise IllegalMoveError(f"a second vote in epoch {self.epoch}")
         return replace(self, voted=candidate)
 

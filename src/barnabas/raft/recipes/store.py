@@ -178,7 +178,7 @@ class Store:
             return
         endpoint = self._peers.get(self.replica.leader_id)
         if endpoint is None or self.replica.leader_id == self.replica.node_id:
-            on_done(ProposalError("nobody leads at the moment", definite=True))
+            on_done(ProposalError("no replica leads at the moment", definite=True))
             return
 
         def answered(answer: Answer | None) -> None:
@@ -323,6 +323,12 @@ class Store:
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         return self.tree.snapshot()
+
+    def validate(self) -> None:
+        """Raises AssertionError where the tree or what waits is not as it should be."""
+        self.tree.validate()
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
 
     def describe(self) -> dict[str, Any]:
         """State for tools and tests."""

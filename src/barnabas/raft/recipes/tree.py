@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from barnabas.types import Buffer
 
 ANY_VERSION = -1
-NOBODY = 0
+NO_SESSION = 0
 CHUNK = 500
 """Entries per chunk of a snapshot."""
 TIMEOUT_MS_MAX = (1 << 31) - 1
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
     value: bytes
     version: int
     created: int
-    owner: int = NOBODY
+    owner: int = NO_SESSION
     """The session with which it goes; 0 where it stays."""
 
 
@@ -97,6 +97,16 @@ class Tree:
         """The keys that begin with `prefix`, sorted."""
         return sorted(item for item in self.entries.items() if item[0].startswith(prefix))
 
+    def validate(self) -> None:
+        """A key of a session goes with it. Raises AssertionError."""
+        owned: dict[int, set[str]] = {}
+        for key, entry in self.entries.items():
+            assert entry.created <= entry.version, f"{key}: {entry}"
+            if entry.owner != NO_SESSION:
+                assert entry.owner in self.sessions, f"{key} outlives session {entry.owner}"
+                owned.setdefault(entry.owner, set()).add(key)
+        assert owned == {owner: keys for owner, keys in self._owned.items() if keys}, owned
+
     # -- commands --------------------------------------------------------------------------------
 
     def apply(self, command: Mapping[str, Any], offset: int) -> Applied:
@@ -109,7 +119,7 @@ class Tree:
             return Applied(RefusedError("malformed", str(error)))
 
     def _create(self, command: Mapping[str, Any], offset: int) -> Applied:
-        key, owner = str(command["key"]), int(command.get("session", NOBODY))
+        key, owner = str(command["key"]), int(command.get("session", NO_SESSION))
         if command.get("sequential"):
             key = f"{key}{offset:020d}"
         if key in self.entries:
@@ -157,12 +167,12 @@ class Tree:
         return Applied(offset)
 
     def _check_session(self, session: int) -> None:
-        if session != NOBODY and session not in self.sessions:
+        if session != NO_SESSION and session not in self.sessions:
             raise RefusedError("session", str(session))
 
     def _set(self, key: str, entry: Entry) -> Change:
         self.entries[key] = entry
-        if entry.owner != NOBODY:
+        if entry.owner != NO_SESSION:
             self._owned.setdefault(entry.owner, set()).add(key)
         return Change(key, entry)
 

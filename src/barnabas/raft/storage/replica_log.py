@@ -310,7 +310,7 @@ class _Scan:
             return
         if epoch > before:
             if not records or records[0][0] != ControlType.LEADER_CHANGE:
-                raise UnsoundError(offset, f"nobody was elected in epoch {epoch}")
+                raise UnsoundError(offset, f"no leader was elected in epoch {epoch}")
         elif self.shape.epochs:  # the first of a log is looked at with the snapshot
             from_offset = self.shape.epochs[-1][1] if self.epoch_is_one_batch() else offset
             raise UnsoundError(from_offset, f"epoch {epoch} follows epoch {before}")

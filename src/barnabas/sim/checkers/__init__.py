@@ -30,6 +30,7 @@ from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
 from barnabas.sim.checkers.leader_in_isr import LastMembers, LeaderInIsr
 from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
+from barnabas.sim.checkers.machine_states import MachinesAreValid
 from barnabas.sim.checkers.new_partitions import NewPartitions
 from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
 from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
@@ -59,6 +60,7 @@ def checkers_after_loss() -> list[Checker]:
         DerivedFilesFit(),
         CoordinatorsKnowTheirLogs(),
         EveryFileIsKnown(),
+        MachinesAreValid(),
         NoFaultIsAnswered(),
     ]
 
@@ -102,5 +104,6 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         DerivedFilesFit(),
         CoordinatorsKnowTheirLogs(),
         EveryFileIsKnown(),
+        MachinesAreValid(),
         NoFaultIsAnswered(),
     ]

@@ -5,7 +5,7 @@ A vote counts once it may have been spoken of, that is when nothing waits for it
 
 from __future__ import annotations
 
-from barnabas.raft.core.election_state import NOBODY, ElectionState
+from barnabas.raft.core.election_state import NO_LEADER, ElectionState
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -49,7 +49,7 @@ class OneVotePerEpoch(Checker):
     def _check_memory(self, node: SimNode, saved: ElectionState) -> None:
         """It goes by no vote: it must not be free to give one again where it gave one."""
         latest = self._latest.get(node.id, -1)
-        if saved.epoch < latest or (saved.epoch == latest and saved.leader_id == NOBODY):
+        if saved.epoch < latest or (saved.epoch == latest and saved.leader_id == NO_LEADER):
             raise Violation(
                 f"node {node.id} voted for {self._votes[node.id, latest]} in quorum epoch {latest} and"
                 f" has forgotten it: it goes on in epoch {saved.epoch} without a vote"

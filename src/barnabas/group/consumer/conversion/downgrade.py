@@ -55,7 +55,7 @@ def downgrade(
     renamed: dict[str, str] = {}
     if joining is not None:
         before = group.static_member(joining.instance_id)
-        assert before is not None, f"{joining!r} takes nobody's place in {group!r}"
+        assert before is not None, f"{joining!r} takes no member's place in {group!r}"
         renamed[before.member_id] = joining.member_id
         members = [joining if member is before else member for member in members]
     classic, assignments = _converted(group, members, table.cluster, at)

@@ -1,0 +1,38 @@
+"""Each machine's own invariants (`validate`), sampled: the quorum replica, the controller, replicas and their
+logs, coordinators.
+
+What a machine can see of itself is asserted where its state is; this checker only asks for it. A state that
+cannot be is found here before it shows outside.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+
+
+class MachinesAreValid(Checker):
+    EVERY = 500
+    """A look goes through every replica of a node."""
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        inside = node.node
+        assert inside is not None
+        inside.quorum.machine.validate()
+        if inside.controller is not None:
+            inside.controller.validate()
+        broker = inside.broker
+        if broker is None:
+            return
+        broker.image.validate()
+        broker.replicas.validate()
+        for groups in broker.groups.shards.values():
+            if groups.active:
+                groups.machine.validate()
+        for transactions in broker.transactions.coordinators.shards.values():
+            if transactions.active:
+                transactions.machine.validate()
+
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            self.check(cluster, node)
