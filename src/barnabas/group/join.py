@@ -48,13 +48,16 @@ class Joining:
         )
 
 
-def join_group(table: GroupTable, joining: Joining) -> Outcome:
-    """Let a client join the group: answer it at once, or let it wait. A new group is written to the log."""
+def join_group(table: GroupTable, joining: Joining, after: int = 0) -> Outcome:
+    """Let a client join the group: answer it at once, or let it wait. A new group is written to the log; its
+    generations follow `after`."""
     request, at = joining.request, joining.at
     is_new_group = request.group_id not in table.groups
     if is_new_group and request.member_id:
         return _refuse(table, joining, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     group = table.classic_or_new(request.group_id, at)
+    if is_new_group:
+        group.generation = after
     if not _has_room(table, group, request.member_id):
         group.remove(request.member_id)
         outcome = _refuse(table, joining, ErrorCode.GROUP_MAX_SIZE_REACHED)

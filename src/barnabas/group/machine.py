@@ -105,7 +105,8 @@ class GroupMachine:
             refusal = rebalance.join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return self._finish(Outcome(replies=[(parked, refusal)]))
         self.table.groups.remove(request.group_id)
-        outcome = join_group(self.table, joining)
+        # Generations continue, so that no generation has two owners of a partition.
+        outcome = join_group(self.table, joining, after=group.epoch)
         assert outcome.decides, f"{group!r} makes place for a group that is not written"
         outcome.records = [*group_tombstones(group), *outcome.records]
         return self._finish(outcome)

@@ -19,7 +19,14 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from barnabas.pipeline.interpreter import for_session
-from barnabas.pipeline.options import sink_options, source_options
+from barnabas.pipeline.option_names import check_direction, check_names
+from barnabas.pipeline.options import (
+    cluster_options,
+    fetch_options,
+    sink_options,
+    source_options,
+    subscription_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,15 +37,23 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
 
     options: Any
 
+    def __init__(self, options: Any) -> None:
+        """At ``.load()`` and before a write begins: a misspelt option ends it there."""
+        super().__init__(options)
+        check_names(options)
+
     @classmethod
     def name(cls) -> str:
         return "barnabas"
 
-    def schema(self) -> StructType:
-        from barnabas.pipeline.read.source import record_schema
+    def schema(self) -> StructType | str:
+        from barnabas.pipeline.read.source import schema_of
 
-        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return record_schema(include_headers=headers)
+        check_direction(self.options, reading=True)
+        cluster_options(self.options)
+        subscription_of(self.options)
+        fetch_options(self.options)
+        return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from barnabas.pipeline.read.source import BatchReader
@@ -54,6 +69,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.write.sink import check_columns
         from barnabas.pipeline.write.writers import BatchWriter
 
+        check_direction(self.options, reading=False)
         options = sink_options(self.options, streaming=False)
         check_columns(schema, options, overwrite=overwrite)
         return BatchWriter(options)
@@ -62,6 +78,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.write.sink import check_columns
         from barnabas.pipeline.write.writers import StreamWriter
 
+        check_direction(self.options, reading=False)
         options = sink_options(self.options, streaming=True)
         check_columns(schema, options, overwrite=False)
         return StreamWriter(options)

@@ -116,6 +116,10 @@ class SourceOptions:
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
     without_timestamp: Literal["error", "latest"] = "error"
+    columns: tuple[str, ...] = ()
+    """Names of the columns that are read; none means all."""
+    value_format: str | None = None
+    csv_delimiter: str = ","
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
@@ -173,6 +177,9 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
         group=options.get("kafka.group.id"),
+        columns=columns_of(options),
+        value_format=value_format_of(options)[0],
+        csv_delimiter=options.get("csv.delimiter", ","),
         fetch=fetch_options(options),
     )
 
@@ -210,6 +217,51 @@ def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
         transactional_id=options.get("kafka.transactional.id"),
         transaction_timeout_ms=number(options, "kafka.transaction.timeout.ms", 300_000),
     )
+
+
+RECORD_COLUMNS = (
+    "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
+)  # fmt: skip
+
+
+def columns_of(options: Options) -> tuple[str, ...]:
+    """Of option ``columns``, in the order of the record's columns. Raises `OptionError`."""
+    text = options.get("columns")
+    if text is None:
+        return ()
+    names = {each.lower(): each for each in RECORD_COLUMNS}
+    asked = [each.strip().lower() for each in text.split(",") if each.strip()]
+    for each in asked:
+        if each not in names:
+            raise OptionError(f"columns has names of {', '.join(RECORD_COLUMNS)}, not {each!r}")
+    if not asked:
+        raise OptionError("columns is empty")
+    return tuple(each for each in RECORD_COLUMNS if each.lower() in asked)
+
+
+def value_format_of(options: Options) -> tuple[str | None, str]:
+    """``value.format`` and the schema of values: DDL, as text or in a file. Raises `OptionError`."""
+    name, schema = options.get("value.format"), options.get("value.schema", "").strip()
+    if name is None:
+        if schema:
+            raise OptionError("value.schema needs value.format")
+        return None, ""
+    name = name.lower()
+    if name not in ("json", "csv"):
+        raise OptionError(f"value.format is json or csv, not {name!r}")
+    if schema.startswith("@"):
+        try:
+            with open(schema[1:], encoding="utf-8") as file:
+                schema = file.read().strip()
+        except OSError as error:
+            raise OptionError(f"value.schema: {error}") from error
+    if not schema:
+        raise OptionError(
+            "value.format needs value.schema: a DDL as 'id BIGINT, name STRING', or @FILE"
+        )
+    if len(options.get("csv.delimiter", ",")) != 1:
+        raise OptionError("csv.delimiter is one character")
+    return name, schema
 
 
 def delivery_of(options: Options, *, is_named: bool) -> str:

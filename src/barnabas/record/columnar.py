@@ -19,7 +19,7 @@ Source: Kafka protocol guide, record batch v2 (KIP-98); control records (KIP-98)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,9 +33,14 @@ from barnabas.record.builder import ControlType
 from barnabas.record.compression import CompressionError, decompress
 from barnabas.types import Buffer
 
-GROUP_BYTES_MAX = 64 << 20
+GROUP_BYTES_MAX = 16 << 20
 """Uncompressed bytes that go into one Arrow batch, beyond a single record batch larger than that."""
-GROUP_RECORDS_MAX = 1 << 17
+GROUP_RECORDS_MAX = 1 << 15
+KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
+ALL = frozenset({KEY, VALUE, HEADERS, TIMESTAMP, "topic", "partition", "offset", "timestampType"})
+"""Names of columns."""
+IN_RECORDS = frozenset({KEY, VALUE, HEADERS, TIMESTAMP})
+"""Columns that only the records have; the others follow from headers of batches."""
 BATCH_BYTES_MAX = 0x7FFFFFFF
 """A record batch of more uncompressed bytes does not fit Arrow's 32-bit binary columns."""
 
@@ -109,6 +114,7 @@ class Columns:
     keys: Binary
     values: Binary
     headers: Headers | None
+    """Keys, values and headers are empty where they were not wanted."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -155,6 +161,11 @@ class Binary:
         ends = np.empty(rows + 1, np.int32)
         ends[0] = 0
         return cls(ends, np.empty(rows, np.uint8), np.empty(size, np.uint8))
+
+    @classmethod
+    def nothing(cls, rows: int) -> Binary:
+        """So many nulls."""
+        return cls(np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), np.empty(0, np.uint8))
 
     def cut(self, rows: int) -> Binary:
         used = int(self.ends[rows])
@@ -219,39 +230,84 @@ def decode(
     include_headers: bool = False,
     check_crc: bool = True,
 ) -> Run:
-    """Decode the records of a fetched run whose offset is in ``[start, end)``.
+    """All of `decode_groups` at once. Raises :class:`CorruptBatchError`."""
+    wanted = ALL if include_headers else ALL - {HEADERS}
+    groups = decode_groups(records, start, end, aborted=aborted, wanted=wanted, check_crc=check_crc)
+    columns = list(groups)
+    next_offset = start
+    for batch in iterate(records):
+        if batch.header.base_offset >= end:
+            next_offset = max(next_offset, end)
+            break
+        next_offset = max(next_offset, batch.header.last_offset + 1)
+    return Run(columns, next_offset, sum(len(each) for each in columns))
+
+
+def decode_groups(
+    records: Buffer,
+    start: int,
+    end: int,
+    *,
+    aborted: Sequence[AbortedTransaction] | None = None,
+    wanted: frozenset[str] = ALL,
+    check_crc: bool = True,
+) -> Iterator[Columns]:
+    """Decode the records of a fetched run whose offset is in ``[start, end)``, some thousands at a time.
 
     `aborted` are the aborted transactions that a read_committed fetch reported; None reads
-    uncommitted. Raises :class:`CorruptBatchError`.
+    uncommitted. `wanted` says which columns are filled, by their names; where nothing but offsets is wanted
+    they are read off the headers of batches that have no gaps. Raises :class:`CorruptBatchError`.
     """
     void = None if aborted is None else AbortedFilter.of(aborted)
-    columns: list[Columns] = []
-    next_offset, rows = start, 0
     group: list[tuple[BatchView, kernels.Bytes]] = []
     group_bytes = group_records = 0
+    needs_records = bool(wanted & IN_RECORDS)
     for batch in iterate(records, crc=check_crc):
         header = batch.header
         if header.base_offset >= end:
-            next_offset = max(next_offset, end)
             break
-        next_offset = max(next_offset, header.last_offset + 1)
         hidden = void.is_void(batch) if void is not None else header.is_control
         if hidden or header.last_offset < start or not header.record_count:
+            continue
+        if not needs_records and header.record_count == header.last_offset_delta + 1:
+            if group:
+                yield from _filled(decode_group(group, start, end, wanted))
+                group, group_bytes, group_records = [], 0, 0
+            yield from _offsets_of(batch, start, end)
             continue
         payload = payload_of(batch)
         if group and (
             group_bytes + len(payload) > GROUP_BYTES_MAX
             or group_records + header.record_count > GROUP_RECORDS_MAX
         ):
-            columns.append(decode_group(group, start, end, include_headers))
+            yield from _filled(decode_group(group, start, end, wanted))
             group, group_bytes, group_records = [], 0, 0
         group.append((batch, payload))
         group_bytes += len(payload)
         group_records += header.record_count
     if group:
-        columns.append(decode_group(group, start, end, include_headers))
-    rows = sum(len(each) for each in columns)
-    return Run([each for each in columns if len(each)], next_offset, rows)
+        yield from _filled(decode_group(group, start, end, wanted))
+
+
+def _filled(columns: Columns) -> Iterator[Columns]:
+    if len(columns):
+        yield columns
+
+
+def _offsets_of(batch: BatchView, start: int, end: int) -> Iterator[Columns]:
+    """Columns of one batch without gaps, by its header alone."""
+    header = batch.header
+    first, after = max(header.base_offset, start), min(header.next_offset, end)
+    rows = after - first
+    if rows > 0:
+        yield Columns(
+            np.arange(first, after, dtype=np.int64),
+            np.zeros(rows, np.int64),
+            np.full(rows, header.is_log_append_time, np.uint8),
+            Binary.nothing(rows),
+            Binary.nothing(rows),
+            None,
+        )
 
 
 def payload_of(batch: BatchView) -> kernels.Bytes:
@@ -274,14 +330,16 @@ def payload_of(batch: BatchView) -> kernels.Bytes:
 
 
 def decode_group(
-    group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, include_headers: bool
+    group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, wanted: frozenset[str]
 ) -> Columns:
     rows = sum(batch.header.record_count for batch, _ in group)
     size = sum(len(payload) for _, payload in group)
     offsets = np.empty(rows, np.int64)
     timestamps = np.empty(rows, np.int64)
     append_time = np.empty(rows, np.uint8)
-    keys, values = Binary.empty(rows, size), Binary.empty(rows, size)
+    keys = Binary.empty(rows, size if KEY in wanted else 0)
+    values = Binary.empty(rows, size if VALUE in wanted else 0)
+    copied = (kernels.KEYS if KEY in wanted else 0) | (kernels.VALUES if VALUE in wanted else 0)
     header_starts = np.empty(rows, np.int64)
     header_counts = np.empty(rows, np.int32)
     firsts = []
@@ -294,14 +352,14 @@ def decode_group(
             payload, header.record_count, header.base_offset, header.base_timestamp,
             header.max_timestamp if by_broker else -1, start, end, row, offsets, timestamps,
             keys.ends, keys.valid, keys.data, values.ends, values.valid, values.data,
-            header_starts, header_counts,
+            header_starts, header_counts, copied,
         )  # fmt: skip
         if status != kernels.OK:
             raise CorruptBatchError(batch.position, "its records are malformed")
         append_time[row:next_row] = by_broker
         row = next_row
     headers = None
-    if include_headers:
+    if HEADERS in wanted:
         spans = list(
             zip([payload for _, payload in group], firsts, [*firsts[1:], row], strict=True)
         )

@@ -38,6 +38,8 @@ else:
 
 OK = 0
 MALFORMED = 1
+KEYS = 1
+VALUES = 2
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 MURMUR_M = 0x5BD1E995
 MASK_32 = 0xFFFFFFFF
@@ -139,12 +141,14 @@ def decode_records(
     value_bytes: Bytes,
     header_starts: Longs,
     header_counts: Ints,
+    wanted: int,
 ) -> tuple[int, int]:
     """Append the records of one batch with ``first_offset <= offset < end_offset`` to columns.
 
     `data` is the uncompressed records section. Columns are filled from `row` on; ``*_ends`` has
     one element more than rows and ``*_ends[row]`` is where the next bytes are put; ``*_bytes`` must hold
     all of `data` besides. `append_time_ms` replaces all timestamps where it is not negative.
+    `wanted` has the bit `KEYS` or `VALUES` where these bytes are copied; others are empty.
     Returns (next row, OK or MALFORMED); fewer or more bytes than `count` records is malformed.
     """
     position = 0
@@ -174,14 +178,12 @@ def decode_records(
         if offset < first_offset or offset >= end_offset:
             continue
         offsets[row] = offset
-        timestamp_ms = (
-            append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
-        )
-        timestamps_us[row] = timestamp_ms * 1000
+        timestamp = append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
+        timestamps_us[row] = timestamp * 1000
         key_valid[row] = key_size >= 0
         value_valid[row] = value_size >= 0
-        key_size = max(key_size, 0)
-        value_size = max(value_size, 0)
+        key_size = max(key_size, 0) if wanted & KEYS else 0
+        value_size = max(value_size, 0) if wanted & VALUES else 0
         copy_bytes(data, key_at, key_bytes, key_ends[row], key_size)
         copy_bytes(data, value_at, value_bytes, value_ends[row], value_size)
         key_ends[row + 1] = key_ends[row] + key_size

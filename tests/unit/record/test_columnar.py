@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, seal, write_header
+from barnabas.record import columnar
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+    seal,
+    write_header,
+)
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.columnar import AbortedTransaction, Run, decode
 from barnabas.record.compression import Codec
@@ -229,3 +237,25 @@ def test_interpreted_loops_give_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
         finally:
             patched.undo()
             importlib.reload(columnar_kernels)
+
+
+def test_offsets_alone_are_read_without_decompressing(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = b"".join(
+        build_batch([(None, b"v")] * 10, timestamp_ms=5, base_offset=base, codec=4)
+        for base in (100, 110)
+    )
+    gap = build_batch(
+        [(None, b"v")] * 2, timestamp_ms=5, base_offset=120, codec=4, offset_deltas=(0, 3)
+    )
+    unpacked = []
+    real = columnar.payload_of
+
+    def counted(batch: BatchView) -> object:
+        unpacked.append(batch.header.base_offset)
+        return real(batch)
+
+    monkeypatch.setattr(columnar, "payload_of", counted)
+    groups = columnar.decode_groups(run + gap, 105, 999, wanted=frozenset({"offset"}))
+    offsets = [int(offset) for each in groups for offset in each.offsets]
+    assert offsets == [*range(105, 120), 120, 123]
+    assert unpacked == [120]

@@ -64,7 +64,7 @@ def heartbeat(
     is_new = member_id not in group.members and member_id not in change.replaced
     topics_changed = change.describe(old, new, is_new=is_new)
     changed = change.resolve_regexes(old, new, caller) or topics_changed
-    change.refresh(old, new, changed or group.epoch == 0)
+    change.refresh(old, new, changed or group.is_empty)
     target = change.retarget(new)
     new = change.reconcile(new, target, owned, changed=changed)
     session_ms = table.cluster.group_config(group.group_id, "consumer.session.timeout.ms")
@@ -101,7 +101,9 @@ def group_to_join(
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     if group.state is GroupState.EMPTY:
         records.append(group_tombstone(group_id))
-        return detached(group_id)
+        empty = detached(group_id)
+        empty.set_epoch(group.generation, 0)  # as generations continue
+        return empty
     return upgrade(table, group, records, at)
 
 

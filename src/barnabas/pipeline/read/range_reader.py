@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FETCH_BYTES_MIN = 16 << 10
+GUESSED_BYTES_EACH = 1 << 10
+"""What an offset is taken to be before any was read."""
 GONE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -64,7 +67,9 @@ class RangeReader:
         self.position = what.start
         self._cluster = cluster
         self._fetch = options.fetch
-        self._headers = options.include_headers
+        self._value_format = options.value_format
+        self._csv_delimiter = options.csv_delimiter
+        self._bytes_each = GUESSED_BYTES_EACH
         self._fail_on_data_loss = options.fail_on_data_loss
         self._patience = Patience(cluster.patience_ms)
         self._ahead: tuple[BlockingConnection, Answer] | None = None
@@ -74,22 +79,23 @@ class RangeReader:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The range's records as batches of `schema`. Raises as `runs`, and `CorruptBatchError`."""
+        from barnabas.pipeline.read.decoded_columns import DecodedColumns
         from barnabas.pipeline.speed import warn_if_interpreted
-        from barnabas.record.columnar import decode  # compiled code: only where it is needed
+        from barnabas.record.columnar import decode_groups  # compiled code: only where it is needed
 
         warn_if_interpreted()
         what = self.what
+        target = DecodedColumns(schema, self._value_format, self._csv_delimiter)
         for run in self.runs():
-            decoded = decode(
+            for columns in decode_groups(
                 run.records,
                 run.start,
                 what.end,
                 aborted=self._aborted(run.partition),
-                include_headers=self._headers,
+                wanted=target.wanted,
                 check_crc=self._fetch.check_crcs,
-            )
-            for columns in decoded.columns:
-                yield columns.to_arrow(what.topic, what.partition, schema)
+            ):
+                yield target.to_arrow(columns, what.topic, what.partition)
 
     def runs(self) -> Iterator[Fetched]:
         """The range's record batches as they were fetched; the first and the last may reach beyond
@@ -105,6 +111,7 @@ class RangeReader:
             if self.position == start:
                 self._idle(partition)
                 continue
+            self._bytes_each = max(len(records) // (self.position - start), 1)
             self._patience.renew()
             if self.position < self.what.end:
                 self._send_ahead()
@@ -202,7 +209,7 @@ class RangeReader:
                             partition=self.what.partition,
                             current_leader_epoch=leader.epoch,
                             fetch_offset=self.position,
-                            partition_max_bytes=fetch.partition_bytes_max,
+                            partition_max_bytes=self._bytes_left(),
                         )
                     ],
                 )
@@ -211,6 +218,12 @@ class RangeReader:
         connection = self._cluster.connection(leader.endpoint)
         timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
         return connection, connection.submit(request, timeout_ms=timeout_ms)
+
+    def _bytes_left(self) -> int:
+        """About what is left of the range, by the mean size of offsets so far, and half as much again: a
+        broker gives at least one whole batch."""
+        left = (self.what.end - self.position) * self._bytes_each * 3 // 2
+        return min(max(left, FETCH_BYTES_MIN), self._fetch.partition_bytes_max)
 
     def _bounds(self) -> tuple[int, int] | None:
         """Where the log begins and ends now; None where the partition was deleted."""

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 
 from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
-from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
+from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError, OptionError
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -49,7 +49,13 @@ from barnabas.pipeline.offsets import (
     limit_rows,
     to_json,
 )
-from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.options import (
+    Options,
+    SourceOptions,
+    boolean,
+    columns_of,
+    value_format_of,
+)
 from barnabas.pipeline.read import lag
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.offset_resolution import (
@@ -63,6 +69,7 @@ from barnabas.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
+HEADERS = "headers"
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
@@ -82,6 +89,43 @@ def record_schema(*, include_headers: bool) -> StructType:
     if include_headers:
         fields.append(StructField("headers", HEADERS_TYPE))
     return StructType(fields)
+
+
+DATA, ERROR = "data", "_error"
+"""Columns of decoded values: what is in them, and why it could not be found."""
+
+
+def schema_of(options: Options) -> StructType | str:
+    """Columns as options ask for them: all of a record, those of ``columns``, and with ``value.format`` also
+    `data` and `_error`; as DDL where a part of it is the user's."""
+    headers = boolean(options, "includeHeaders", False) or HEADERS in columns_of(options)
+    columns = columns_of(options)
+    fields = [
+        each
+        for each in record_schema(include_headers=headers).fields
+        if not columns or each.name in columns
+    ]
+    name, schema = value_format_of(options)
+    if name is None:
+        return StructType(fields)
+    written = [f"`{each.name}` {each.dataType.simpleString()}" for each in fields]
+    return ", ".join([*written, f"`{DATA}` struct<{schema}>", f"`{ERROR}` string"])
+
+
+def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
+    """`schema` where it can be read. Raises `OptionError` for a column that is none of a record."""
+    known = {each.name: each.dataType for each in record_schema(include_headers=True).fields}
+    for each in schema.fields:
+        if options.value_format is not None and each.name in (DATA, ERROR):
+            continue
+        if each.name not in known:
+            raise OptionError(f"a record has no column {each.name!r}: {', '.join(known)}")
+        if each.dataType.simpleString() != known[each.name].simpleString():
+            raise OptionError(
+                f"column {each.name!r} is {known[each.name].simpleString()}, not"
+                f" {each.dataType.simpleString()}"
+            )
+    return schema
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -110,7 +154,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
-        self.schema = schema
+        self.schema = wanted_schema(options, schema)
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
@@ -134,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
-        self.schema = schema
+        self.schema = wanted_schema(options, schema)
         self._final: PartitionOffsets | None = None
         self._triggered_ms: float | None = None
         self._planned: PartitionOffsets | None = None

@@ -1,0 +1,149 @@
+"""Which options there are, for reading and for writing, and what a misspelt one was meant to be.
+
+Owns the names. An option that is not there is an error that names the nearest one, at ``.load()``: a
+misspelt ``startingOffset`` would otherwise begin a query somewhere else in silence. A ``kafka.`` key that
+Kafka's clients know and that means nothing here is a warning, because queries move here with their
+options. One for the other direction (``topic`` of a reader) is an error too.
+
+Source: Spark's structured-streaming Kafka integration guide; ``ConsumerConfig`` and ``ProducerConfig``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from barnabas.config.nearest import hint
+from barnabas.pipeline.errors import OptionError
+
+log = logging.getLogger(__name__)
+
+BOTH = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafkaConsumer.pollTimeoutMs",
+    "checkpointLocation",
+)
+READING = (
+    "assign",
+    "columns",
+    "csv.delimiter",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "kafka.check.crcs",
+    "kafka.fetch.max.bytes",
+    "kafka.fetch.max.wait.ms",
+    "kafka.fetch.min.bytes",
+    "kafka.group.id",
+    "kafka.isolation.level",
+    "kafka.max.partition.fetch.bytes",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+    "value.format",
+    "value.schema",
+)
+WRITING = (
+    "delivery",
+    "includeHeaders",
+    "kafka.acks",
+    "kafka.batch.size",
+    "kafka.compression.type",
+    "kafka.transaction.timeout.ms",
+    "kafka.transactional.id",
+    "newLedger",
+    "stagingLocation",
+    "topic",
+    "txnAppId",
+    "txnVersion",
+)
+FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+"""Begins of names that are checked elsewhere."""
+FIXED = (
+    "kafka.auto.offset.reset",
+    "kafka.enable.auto.commit",
+    "kafka.key.deserializer",
+    "kafka.key.serializer",
+    "kafka.value.deserializer",
+    "kafka.value.serializer",
+)
+"""What Spark decides and no option may."""
+WITHOUT_EFFECT = (
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "kafka.allow.auto.create.topics",
+    "kafka.auto.commit.interval.ms",
+    "kafka.buffer.memory",
+    "kafka.client.dns.lookup",
+    "kafka.client.rack",
+    "kafka.connections.max.idle.ms",
+    "kafka.default.api.timeout.ms",
+    "kafka.delivery.timeout.ms",
+    "kafka.enable.idempotence",
+    "kafka.exclude.internal.topics",
+    "kafka.group.instance.id",
+    "kafka.heartbeat.interval.ms",
+    "kafka.interceptor.classes",
+    "kafka.linger.ms",
+    "kafka.max.block.ms",
+    "kafka.max.in.flight.requests.per.connection",
+    "kafka.max.poll.interval.ms",
+    "kafka.max.poll.records",
+    "kafka.max.request.size",
+    "kafka.metadata.max.age.ms",
+    "kafka.metric.reporters",
+    "kafka.partition.assignment.strategy",
+    "kafka.partitioner.class",
+    "kafka.receive.buffer.bytes",
+    "kafka.reconnect.backoff.max.ms",
+    "kafka.reconnect.backoff.ms",
+    "kafka.retries",
+    "kafka.retry.backoff.ms",
+    "kafka.send.buffer.bytes",
+    "kafka.session.timeout.ms",
+)
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raises `OptionError` for the first name that no reader and no writer knows; warns of those that
+    have no effect."""
+    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED)}
+    idle = {each.lower(): each for each in WITHOUT_EFFECT}
+    for name in sorted(given, key=str.lower):
+        lower = name.lower()
+        if lower in known or lower.startswith(FREE):
+            continue
+        if lower in idle:
+            log.warning(
+                "pipeline.option_without_effect: %s has no effect in format barnabas", idle[lower]
+            )
+            continue
+        names = sorted([*known.values(), *idle.values()])
+        raise OptionError(f"there is no option {name}{hint(name, names)}")
+
+
+def check_direction(given: Iterable[str], *, reading: bool) -> None:
+    """Raises `OptionError` for an option of the other direction."""
+    here, there = (READING, WRITING) if reading else (WRITING, READING)
+    mine = {each.lower() for each in (*BOTH, *here, *FIXED)}
+    other = {each.lower(): each for each in there}
+    for name in sorted(given, key=str.lower):
+        lower = name.lower()
+        if lower in other and lower not in mine and not lower.startswith("kafka."):
+            raise OptionError(
+                f"option {other[lower]} is for {'writing' if reading else 'reading'}, not for"
+                f" {'reading' if reading else 'writing'}"
+            )

@@ -1,0 +1,49 @@
+"""From columns of records to the columns that a query reads, with decoded values among them.
+
+Owns which columns are filled at all, so that a query that reads offsets decodes no record, and where
+`data`, `_error` and the raw value of a bad record come from (:mod:`barnabas.pipeline.read.value_formats`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from barnabas.pipeline.read.value_formats import ValueFormat, decode_values
+from barnabas.record.columnar import ALL, VALUE, Columns
+
+DATA, ERROR = "data", "_error"
+
+
+class DecodedColumns:
+    """Of one task. `schema` has what the query reads."""
+
+    def __init__(self, schema: pa.Schema, value_format: str | None, delimiter: str) -> None:
+        self.schema = schema
+        self._format: ValueFormat | None = None
+        names = frozenset(schema.names)
+        if value_format is not None and names & {DATA, ERROR}:
+            fields = pa.schema(list(schema.field(DATA).type)) if DATA in names else pa.schema([])
+            self._format = ValueFormat(value_format, fields, delimiter)
+            self._record_schema = pa.schema(
+                [each for each in schema if each.name not in (DATA, ERROR, VALUE)]
+            )
+            names |= {VALUE}
+        self.wanted = names & ALL
+
+    def to_arrow(self, columns: Columns, topic: str, partition: int) -> pa.RecordBatch:
+        if self._format is None:
+            return columns.to_arrow(topic, partition, self.schema)
+        found = decode_values(columns.values.to_arrow(), self._format)
+        plain = columns.to_arrow(topic, partition, self._record_schema)
+        arrays = []
+        for each in self.schema:
+            match each.name:
+                case "data":
+                    arrays.append(found.data.cast(each.type))
+                case "_error":
+                    arrays.append(found.errors)
+                case "value":
+                    arrays.append(found.raw)
+                case name:
+                    arrays.append(plain.column(name))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

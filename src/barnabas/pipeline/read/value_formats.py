@@ -1,0 +1,196 @@
+"""Values decoded in the worker, straight to Arrow: ``value.format`` json or csv with ``value.schema``.
+
+Owns the way from a column of raw values to a struct column `data`, an error column `_error` and the raw
+values of those that could not be decoded. Rows keep their places. Arrow's readers take many values at once
+and fail for all of them together, so a lot that fails is halved until the bad value is alone; a lot without
+a bad value costs one call.
+
+A value that is null (a tombstone) gives null data and no error. What counts as bad: no UTF-8, not exactly one
+JSON object or CSV row, a field of another type than the schema says. Fields that the schema lacks are left
+out; fields that the value lacks are null. A JSON field twice in one value is bad.
+
+Arrow's JSON reader is given nothing but whole objects: others move rows, and ``null`` ends the process
+(:func:`barnabas.record.json_kernels.mark_objects`). What a schema names more than once, or a date below the
+top level, is refused by Arrow.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+
+from barnabas.record.json_kernels import mark_objects
+
+BLOCK_BYTES_MIN = 1 << 16
+ERROR_CHARACTERS_MAX = 300
+Parse = Callable[[bytes, int], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
+    """How values are decoded. `delimiter` is that of csv."""
+
+    name: str
+    fields: pa.Schema
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """As many rows as there were values."""
+
+    data: pa.Array
+    errors: pa.Array
+    raw: pa.Array
+    """The values that were not decoded; null for the others."""
+
+
+def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
+    """`values` is a binary column."""
+    rows = len(values)
+    lines, ends, fine = _lines_of(values, format_)
+    whole = np.flatnonzero(fine)
+    errors: dict[int, str] = {
+        int(row): f"not one {'JSON object' if format_.name == 'json' else 'CSV row'}"
+        for row in np.flatnonzero(~fine & np.asarray(values.is_valid()))
+    }
+    parse = _json_parser(format_) if format_.name == "json" else _csv_parser(format_)
+    tables: list[pa.Table] = []
+    places: list[Any] = []
+    _parse_lots(parse, lines, ends, whole, tables, places, errors)
+    found = pa.concat_tables(tables).combine_chunks() if tables else format_.fields.empty_table()
+    if not len(format_.fields):
+        return Decoded(pa.nulls(rows), _errors(errors, rows), _raw(values, errors))
+    struct = _struct_of(found, format_.fields)
+    order = np.full(rows, -1, np.int64)
+    if places:
+        order[np.concatenate(places)] = np.arange(len(struct))
+    places_in = pa.array(np.maximum(order, 0), mask=order < 0)
+    data = struct.take(places_in) if len(struct) else pa.nulls(rows, struct.type)
+    return Decoded(data, _errors(errors, rows), _raw(values, errors))
+
+
+def _errors(errors: dict[int, str], rows: int) -> pa.Array:
+    if not errors:
+        return pa.nulls(rows, pa.string())
+    return pa.array([errors.get(row) for row in range(rows)], pa.string())
+
+
+def _raw(values: pa.Array, errors: dict[int, str]) -> pa.Array:
+    rows = len(values)
+    if not errors:
+        return pa.nulls(rows, pa.binary())
+    good = np.ones(rows, bool)
+    good[list(errors)] = False
+    return values.take(pa.array(np.arange(rows), mask=good))
+
+
+def _lines_of(values: pa.Array, format_: ValueFormat) -> tuple[bytes, Any, Any]:
+    """Values end to end, each with a newline behind it and none in it; where each ends; and whether it
+    can be given to Arrow's reader."""
+    rows = len(values)
+    starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + rows + 1]
+    source = np.frombuffer(values.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]].copy()
+    source[(source == 0x0A) | (source == 0x0D)] = 0x20
+    starts = starts - starts[0]
+    fine = np.zeros(rows, np.uint8)
+    mark_objects(source, starts.astype(np.int32), fine, 1 if format_.name == "json" else 0)
+    target = np.full(len(source) + rows, 0x0A, np.uint8)
+    row_of = np.repeat(np.arange(rows), np.diff(starts))
+    target[np.arange(len(source)) + row_of] = source
+    ends = starts[1:].astype(np.int64) + np.arange(1, rows + 1)
+    return target.tobytes(), ends, fine.astype(bool) & np.asarray(values.is_valid())
+
+
+def _parse_lots(
+    parse: Parse,
+    lines: bytes,
+    ends: Any,
+    rows: Any,
+    tables: list[pa.Table],
+    places: list[Any],
+    errors: dict[int, str],
+) -> None:
+    """Parse `rows`; where that fails, halves of them, each in its order."""
+    waiting = [rows]
+    while waiting:
+        lot = waiting.pop()
+        if not len(lot):
+            continue
+        if int(lot[-1]) - int(lot[0]) + 1 == len(lot):
+            text = lines[(int(ends[lot[0] - 1]) if lot[0] else 0) : int(ends[lot[-1]])]
+        else:
+            text = b"".join(
+                lines[(int(ends[each - 1]) if each else 0) : int(ends[each])] for each in lot
+            )
+        try:
+            table = parse(text, len(lot))
+        except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
+            if len(lot) == 1:
+                errors[int(lot[0])] = str(error)[:ERROR_CHARACTERS_MAX]
+                continue
+            half = len(lot) // 2
+            waiting += [lot[half:], lot[:half]]
+            continue
+        tables.append(table)
+        places.append(lot)
+
+
+def _json_parser(format_: ValueFormat) -> Parse:
+    read_as = pa.schema([each.with_type(_json_type(each.type)) for each in format_.fields])
+    options = pajson.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
+
+    def parse(text: bytes, rows: int) -> pa.Table:
+        text.decode()  # Arrow does not look whether strings are UTF-8
+        reading = pajson.ReadOptions(use_threads=False, block_size=max(len(text), BLOCK_BYTES_MIN))
+        table = pajson.read_json(io.BytesIO(text), read_options=reading, parse_options=options)
+        return _checked(table, format_.fields, rows)
+
+    return parse
+
+
+def _json_type(type_: pa.DataType) -> pa.DataType:
+    """Dates are numbers to Arrow's JSON reader: they are read as text."""
+    return pa.string() if pa.types.is_date(type_) else type_
+
+
+def _csv_parser(format_: ValueFormat) -> Parse:
+    names = format_.fields.names
+    parsing = pacsv.ParseOptions(delimiter=format_.delimiter, ignore_empty_lines=False)
+    converting = pacsv.ConvertOptions(
+        column_types=format_.fields, strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+
+    def parse(text: bytes, rows: int) -> pa.Table:
+        reading = pacsv.ReadOptions(
+            use_threads=False, block_size=max(len(text) + 1, BLOCK_BYTES_MIN), column_names=names
+        )
+        table = pacsv.read_csv(io.BytesIO(text), reading, parsing, converting)
+        return _checked(table, format_.fields, rows)
+
+    return parse
+
+
+def _checked(table: pa.Table, fields: pa.Schema, rows: int) -> pa.Table:
+    if table.num_rows != rows:
+        raise ValueError(f"{table.num_rows} rows in a value")
+    return table.cast(fields)
+
+
+def _struct_of(table: pa.Table, fields: pa.Schema) -> pa.StructArray:
+    columns = [
+        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        for column in table.columns
+    ]
+    arrays = [
+        pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each
+        for each in columns
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(fields))

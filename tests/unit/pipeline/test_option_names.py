@@ -1,0 +1,60 @@
+"""Options that there are not end a query at once, and name the one that was meant."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from barnabas.pipeline.datasource import BarnabasDataSource
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.read.source import StreamReader, record_schema
+from tests.unit.pipeline.test_stream_reader import options
+
+READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"startingOffset": "earliest"},
+            r"no option startingOffset \(did you mean startingOffsets\?\)",
+        ),
+        ({"kafka.isolation.levl": "x"}, r"did you mean kafka\.isolation\.level"),
+        ({"nothing.like.it": "1"}, r"no option nothing\.like\.it$"),
+        ({"topic": "t"}, "option topic is for writing"),
+        ({"columns": "offset,vlaue"}, "columns has names of key, value"),
+        ({"value.format": "json"}, "needs value.schema"),
+        ({"value.format": "xml", "value.schema": "a INT"}, "json or csv"),
+        ({"kafka.fetch.max.wait.ms": "soon"}, "whole number"),
+    ],
+)
+def test_a_wrong_option_is_named_at_load(given: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        BarnabasDataSource({**READ, **given}).schema()
+
+
+def test_an_option_without_effect_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        BarnabasDataSource({**READ, "kafka.max.poll.records": "5"}).schema()
+    assert "pipeline.option_without_effect: kafka.max.poll.records" in caplog.text
+
+
+def test_columns_and_value_formats_shape_the_schema() -> None:
+    narrow: Any = BarnabasDataSource({**READ, "columns": "offset, headers,partition"}).schema()
+    assert narrow.names == ["partition", "offset", "headers"]
+    typed = BarnabasDataSource(
+        {**READ, "value.format": "json", "value.schema": "id BIGINT", "columns": "offset,value"}
+    ).schema()
+    assert typed == "`value` binary, `offset` bigint, `data` struct<id BIGINT>, `_error` string"
+
+
+def test_a_schema_of_other_columns_is_refused_by_the_plan() -> None:
+    StreamReader(options(), StructType([StructField("offset", LongType())]))
+    for field in (StructField("ofset", LongType()), StructField("offset", StringType())):
+        with pytest.raises(OptionError, match="column 'of"):
+            StreamReader(options(), StructType([field]))
+    assert record_schema(include_headers=False).names[0] == "key"
