@@ -19,6 +19,11 @@ PYTHON = LIBS.parent / "python"
 MODULES = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-clients", "kafka-storage")
 
 
+KAFKA_39_VERSION = "3.9.1"
+LIBS_39 = LIBS.with_name("libs39")
+CLASS_PATH_39 = f"{LIBS_39}/*"
+
+
 def are_required() -> bool:
     return os.environ.get("BARNABAS_PEERS") == "required"
 
@@ -43,6 +48,12 @@ def _no_kafka() -> str | None:
     return _no_java()
 
 
+def _no_kafka_39() -> str | None:
+    if not (LIBS_39 / f"kafka_2.13-{KAFKA_39_VERSION}.jar").is_file():
+        return f"Apache Kafka {KAFKA_39_VERSION} is not in peers/libs39: run `make peers`"
+    return _no_java()
+
+
 def _no_kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed"
 
@@ -61,6 +72,7 @@ def _no_kafka_python_source() -> str | None:
 _CHECKS: dict[str, Callable[[], str | None]] = {
     "java": _no_java,
     "kafka": _no_kafka,
+    "kafka39": _no_kafka_39,
     "kcat": _no_kcat,
     "kafka-python-source": _no_kafka_python_source,
 }

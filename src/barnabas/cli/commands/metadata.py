@@ -1,6 +1,7 @@
 """``barnabas metadata``: the cluster's metadata as a tree of names, as Kafka's metadata shell shows it.
 
-Of a running cluster (read from the quorum's leader), or of files: a snapshot, or a node's directory.
+Of a running cluster (read from the quorum's leader), of files (a snapshot, or a node's directory), or of
+znodes: those of a cluster that keeps its metadata in ZooKeeper, as the records they hold.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import typer
 from barnabas.cli.commands.log import replayed
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
+from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.failure import Failure
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.snapshot import load_records
 from barnabas.metadata.views import metadata_tree as browsing
 from barnabas.metadata.views.cluster_events import EventReader
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, read_checkpoint
 from barnabas.wire.codec import MalformedError
+from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 
 app = typer.Typer(help="The cluster's metadata as a tree.", no_args_is_help=True)
 INDENT = "  "
@@ -27,6 +32,12 @@ Snapshot = Annotated[
     Path | None,
     typer.Option(
         "--snapshot", "-s", metavar="FILE", help="A snapshot file, or a node's log directory."
+    ),
+]
+ZooKeeperAt = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper", metavar="HOST:PORT/CHROOT", help="Read znodes of a cluster on ZooKeeper."
     ),
 ]
 
@@ -43,9 +54,10 @@ def tree(
     snapshot: Snapshot = None,
     bootstrap: Bootstrap = None,
     data: Data = None,
+    zookeeper: ZooKeeperAt = None,
 ) -> None:
     """The names below a path; those that end with a slash have more below them."""
-    image = image_of(snapshot, bootstrap, data)
+    image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
 
     def show(at: str, level: int) -> None:
         for name in browsing.children(image, at):
@@ -65,9 +77,10 @@ def cat(
     snapshot: Snapshot = None,
     bootstrap: Bootstrap = None,
     data: Data = None,
+    zookeeper: ZooKeeperAt = None,
 ) -> None:
     """Everything at and below a path, as JSON."""
-    image = image_of(snapshot, bootstrap, data)
+    image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
     try:
         typer.echo(json.dumps(browsing.cat(image, path), indent=2, default=str))
     except browsing.NoSuchPathError as error:
@@ -83,6 +96,18 @@ def image_of(snapshot: Path | None, bootstrap: str | None, data: Path | None) ->
         while not log.at_end:
             log.read(reader)
     return reader.image
+
+
+def of_znodes(connect: str) -> MetadataImage:
+    """The metadata that ZooKeeper has. Raises `Failure`."""
+    layout = ClusterLayout()
+    image = MetadataImage(track_changes=False)
+    try:
+        layout.load(read_znodes(connect))
+        load_records(image, layout.records(), -1, layout.controller_epoch)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    return image
 
 
 def loaded(file: Path) -> MetadataImage:

@@ -1,7 +1,7 @@
 """`/config/{topics,brokers,clients,users,ips}/NAME` and `/config/changes`: dynamic configuration.
 
 One znode holds everything of one entity: a topic's or broker's configuration, a client's quotas, a user's
-quotas and SCRAM credentials. Names of users, clients and IP addresses are sanitized; `<default>` stands
+quotas and SCRAM credentials. Names of users, clients and IP addresses are sanitized; `<default>` is
 for all others.
 """
 
