@@ -213,12 +213,12 @@ class LogModel:
 
     def sync(self, between: Callable[[], None] | None = None) -> None:
         job, on_synced = self.log.sync_job()
-        cuts = self.log.cuts
+        cuts = self.log.truncation_count
         job()
         if between is not None:
             between()
         on_synced()
-        if self.log.cuts == cuts:
+        if self.log.truncation_count == cuts:
             self._synced()
 
     def roll(self) -> None:

@@ -56,7 +56,7 @@ class LogDirMove:
         self.source = source
         self.copy = copy
         self.begun = False
-        self.cuts = -1
+        self.truncation_count = -1
         """Of the source when the copy was last aligned with it."""
         self.told = AssignmentState.NOTHING
         self.syncs = 0
@@ -263,9 +263,12 @@ class LogDirMoves:
         if not move.begun:
             begin(source, copy)
             move.begun = True
-        if source.cuts != move.cuts or copy.log_end_offset < source.log_start_offset:
+        if (
+            source.truncation_count != move.truncation_count
+            or copy.log_end_offset < source.log_start_offset
+        ):
             align(source, copy)
-            move.cuts = source.cuts
+            move.truncation_count = source.truncation_count
         if copy.log_end_offset < source.log_end_offset:
             run = self._read(move)
             if run is None:
@@ -287,7 +290,7 @@ class LogDirMoves:
                 offset, self._copied_bytes, None, at_least_one=True, block=block
             )
         except OffsetOutOfRange:
-            move.cuts = -1  # aligned with the next step
+            move.truncation_count = -1  # aligned with the next step
             return None
         if found is None:
             self._read_in_background(move, offset)

@@ -41,7 +41,11 @@ class Search:
     def _make_job(self) -> Callable[[], Stamped | None]:
         log = self.partition.online_log()
         self.tries += 1
-        self._log, self._state, self.home = log, (log.cuts, log.swaps), log.home
+        self._log, self._state, self.home = (
+            log,
+            (log.truncation_count, log.replacement_count),
+            log.home,
+        )
         return log.search_job(self.timestamp)
 
     def try_again(self) -> bool:
@@ -64,7 +68,9 @@ class Search:
         log = partition.log
         if isinstance(result, LogMoved):
             return False
-        if log is not None and (log is not self._log or (log.cuts, log.swaps) != self._state):
+        if log is not None and (
+            log is not self._log or (log.truncation_count, log.replacement_count) != self._state
+        ):
             return False
         if isinstance(result, CorruptLogError):
             self.settle(partition.on_corrupt(result))

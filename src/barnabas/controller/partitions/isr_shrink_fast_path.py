@@ -36,7 +36,7 @@ class IsrShrinkFastPath:
         "_min_isr",
         "_possible",
         "_topic",
-        "taken",
+        "pending",
     )
 
     def __init__(self, cluster: ControllerContext, reason: str | None) -> None:
@@ -55,15 +55,15 @@ class IsrShrinkFastPath:
         self._min_isr = 0
         self._clean = False
         """No replica may lead the topic's partitions uncleanly."""
-        self.taken = Shrinks()
+        self.pending = Shrinks()
         """What was decided so far."""
 
-    def give(self) -> Shrinks:
+    def drain(self) -> Shrinks:
         """What was decided since the last call."""
-        taken, self.taken = self.taken, Shrinks()
-        return taken
+        drained, self.pending = self.pending, Shrinks()
+        return drained
 
-    def take(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
+    def add(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
         """Decide a plain shrink: `leaving` are the departing members of `isr`. False where this is not
         one."""
         replicas, departing = topic.replicas[index], self._departing
@@ -74,7 +74,7 @@ class IsrShrinkFastPath:
         leader = topic.leader[index]
         left = len(isr) - len(leaving)
         if not left:
-            return self._take_last(topic, index, leader, isr)
+            return self._add_last(topic, index, leader, isr)
         elr = None
         if left < self._min_isr and left < len(replicas):
             if not self._elr:
@@ -98,7 +98,7 @@ class IsrShrinkFastPath:
         else:
             return False
         staying = tuple(filterfalse(leaving.__contains__, isr))
-        self.taken.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
+        self.pending.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
         return True
 
     def _look_at(self, topic: Topic) -> None:
@@ -107,7 +107,7 @@ class IsrShrinkFastPath:
         self._min_isr = rules.min_isr
         self._clean = not rules.unclean
 
-    def _take_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
+    def _add_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
         """The whole ISR leaves, and no replica may lead uncleanly: the ISR becomes the ELR, and the record
         keeps the last leader."""
         if not self._elr or not self._clean or leader not in isr:
@@ -115,7 +115,7 @@ class IsrShrinkFastPath:
         text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))
         why = f": no member of the ELR {list(isr)} is available"
         tag = reason_tag(text + why.encode())
-        self.taken.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
+        self.pending.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
         return True
 
     def reason(self, leaving: Replicas) -> str:

@@ -78,16 +78,16 @@ def _departures(
         index = key & 0xFFFFFFFF
         isr = topic.isr[index]
         leaving = tuple(filter(departs, isr))
-        if not leaving or shrink.take(topic, index, isr, leaving):
+        if not leaving or shrink.add(topic, index, isr, leaving):
             continue
-        if shrink.taken:
-            yield shrink.give()
+        if shrink.pending:
+            yield shrink.drain()
         change = PartitionChangeBuilder(cluster, topic, index, shrink.reason(leaving))
         record = change.without(departing).build()
         if record is not None:
             yield record
-    if shrink.taken:
-        yield shrink.give()
+    if shrink.pending:
+        yield shrink.drain()
 
 
 def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:

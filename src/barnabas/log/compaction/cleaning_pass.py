@@ -70,7 +70,7 @@ class CleaningPlan(NamedTuple):
     disk: Disk
     directory: str
     config: LogConfig
-    cuts: int
+    truncation_count: int
     """Of the log when the plan was made: a cut makes it void."""
     sources: tuple[SourceSegment, ...]
     """Every segment that may be rewritten, from the log's first."""
@@ -145,7 +145,7 @@ def make_plan(
     }
     end = sources[-1].end_offset if sources else first_dirty
     return CleaningPlan(
-        log.disk, log.directory, config, log.cuts, tuple(sources), first_dirty, end,
+        log.disk, log.directory, config, log.truncation_count, tuple(sources), first_dirty, end,
         dirty, clean, oldest, now_ms, live, _all_segments(log),
     )  # fmt: skip
 
@@ -446,7 +446,7 @@ def swap(log: PartitionLog, plan: CleaningPlan, cleaned: Cleaned) -> bool:
     meanwhile, and the round is void. The old files are added to `deleted_paths`."""
     bases = set(cleaned.sources)
     old = [segment for segment in log.segments if segment.base_offset in bases]
-    if log.cuts != plan.cuts or len(old) != len(bases) or log.active in old:
+    if log.truncation_count != plan.truncation_count or len(old) != len(bases) or log.active in old:
         segment_swap.remove_leftovers(log.disk, log.directory, cleaned.base_offset, CLEANED)
         return False
     segment_swap.replace_segments(log, old, cleaned.size, CLEANED)

@@ -51,7 +51,7 @@ class FlushScheduler:
         if directory is None or self._logs.logs.get(log.partition) is not log:
             self._give_up(log)
             return
-        end, cuts = log.log_end_offset, log.cuts
+        end, cuts = log.log_end_offset, log.truncation_count
         try:
             job, on_synced = log.sync_log_job()
         except OSError as error:
@@ -67,7 +67,7 @@ class FlushScheduler:
                 self._logs.fail(directory, f"syncing {log.partition} failed: {result}")
             else:
                 on_synced()
-                self._on_synced(log, end, is_whole=log.cuts == cuts)
+                self._on_synced(log, end, is_whole=log.truncation_count == cuts)
 
         directory.silence.run(self._ports.background, f"flush {directory.path}", job, finish)
 

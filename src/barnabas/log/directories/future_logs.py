@@ -293,7 +293,7 @@ class FutureLogs:
 
 def _relocate(log: PartitionLog, directory: str) -> None:
     """Its files stand in `directory` now. A sync under way says nothing of them there."""
-    log.cuts += 1
+    log.truncation_count += 1
     log.directory = directory
     log.epochs.path = f"{directory}/{LEADER_EPOCH}"
     for segment in log.segments:

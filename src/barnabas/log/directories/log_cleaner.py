@@ -211,7 +211,7 @@ class LogCleaner:
     # -- a round ---------------------------------------------------------------------------------
 
     def _next_group(self, work: Round) -> None:
-        if work.log.cuts != work.plan.cuts:
+        if work.log.truncation_count != work.plan.truncation_count:
             # Cut while the round was throttled: its plan says nothing of what came since.
             self._give_up(work)
             return
@@ -316,7 +316,10 @@ class LogCleaner:
 
     def _on_error(self, work: Round, error: BaseException) -> None:
         partition = work.log.partition
-        gone = self._logs.logs.get(partition) is not work.log or work.log.cuts != work.plan.cuts
+        gone = (
+            self._logs.logs.get(partition) is not work.log
+            or work.log.truncation_count != work.plan.truncation_count
+        )
         if gone or isinstance(error, FileNotFoundError):
             pass  # deleted, cut or retained away while it was read
         elif isinstance(error, CorruptLogError):

@@ -45,7 +45,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     covered = [(c, c.count) for c in (log.names, log.home_name, log.epochs.changes)]
     log.unsynced_messages = 0
     log.rolled_since_sync = False
-    cuts, rolls = log.cuts, log.rolls
+    cuts, rolls = log.truncation_count, log.rolls
 
     def job() -> None:
         for path in paths:
@@ -59,7 +59,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     def on_synced() -> None:
         for changes, count in covered:
             changes.made_durable(count)
-        if log.cuts == cuts:
+        if log.truncation_count == cuts:
             log.new_snapshots = [at for at in log.new_snapshots if at not in snapshots]
             # A roll since then completed indexes that this job did not see: the segment that ends here is
             # not vouched for as a whole, so that the next sync takes it along.

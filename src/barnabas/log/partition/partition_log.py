@@ -109,9 +109,9 @@ class PartitionLog(SegmentedLog):
         self.home_name = DirtyCounter()
         """The log's own directory likewise."""
         self.home_name.happened()
-        self.cuts = 0
+        self.truncation_count = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
-        self.swaps = 0
+        self.replacement_count = 0
         """How often a segment came in the place of others: a job that reads files may have read of both."""
         self.lowest_cut = FOREVER_MS
         """Where the log was cut at the lowest since its last compaction."""

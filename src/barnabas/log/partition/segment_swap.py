@@ -86,7 +86,7 @@ def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffi
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()
-    log.swaps += 1
+    log.replacement_count += 1
     log.names.happened()
 
 

@@ -102,7 +102,7 @@ def begin_inside(log: PartitionLog, records: memoryview) -> None:
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
-    log.cuts += 1
+    log.truncation_count += 1
     log.lowest_cut = min(log.lowest_cut, offset)
     log.recovery_point = min(log.recovery_point, offset)
     log.compactable_to = min(log.compactable_to, offset)

@@ -33,7 +33,7 @@ class KilledReplicasKeepTheirLogs(Rule):
             if former is None or log is None or log.topic_id != topic_id:
                 continue
             end = replica.end
-            if former.cuts != replica.cuts:
+            if former.truncation_count != replica.cuts:
                 end = min(end, former.lowest_cut)  # it died within a cut
             if log.log_end_offset < end:
                 raise Violation(

@@ -198,7 +198,7 @@ class ReplicaLogs(Checker):
             for link in added:
                 for on_appended in self._on_appended:
                     on_appended(watched, link, new=link in new)
-            watched.end, watched.cuts = watched.held.end, log.cuts
+            watched.end, watched.cuts = watched.held.end, log.truncation_count
         self._tell_roles(watched, partition, restarted)
 
     def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:
