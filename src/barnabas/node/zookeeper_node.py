@@ -205,6 +205,8 @@ class ZookeeperNode:
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
+        broker.on_configured = self.listeners.follow
+        self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
         broker.on_ready = self._on_ready
         self.election.on_change = broker.on_controller_change
