@@ -16,11 +16,18 @@ from functools import partial
 from barnabas.metadata.image.image import TOPIC
 from barnabas.ports import Ports
 from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.layout.config_znodes import (
+    CHANGES,
+    CONFIG,
+    ConfigChangeZnode,
+    ConfigZnode,
+    entity_of,
+    resource_of,
+)
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import decode_config, entity_path, resource_of
-from barnabas.zookeeper.znodes import CONFIG, CONFIG_CHANGES, ZnodeError, decode_config_change
 
 Resource = tuple[int, str]
 OnConfig = Callable[[int, str, Mapping[str, str]], None]
@@ -48,7 +55,7 @@ class ConfigWatch:
     def on_connected(self, is_new: bool) -> None:
         if is_new:
             self._sessions.ask(
-                GetChildren(CONFIG_CHANGES, watch=True), partial(self._on_changes, follow=False)
+                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=False)
             )
             for resource in list(self._in_use()):
                 self.read(resource, self._on_config)
@@ -57,9 +64,9 @@ class ConfigWatch:
         return
 
     def on_watch(self, event: WatchEvent) -> None:
-        if event.path == CONFIG_CHANGES:
+        if event.path == CHANGES:
             self._sessions.ask(
-                GetChildren(CONFIG_CHANGES, watch=True), partial(self._on_changes, follow=True)
+                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=True)
             )
 
     def _on_changes(self, result: ChildNames | ZooKeeperError, *, follow: bool) -> None:
@@ -67,7 +74,7 @@ class ConfigWatch:
             self._ports.log("warning", "config.changes_unreadable", error=result)
             return
         for name in result.names:
-            path = f"{CONFIG_CHANGES}/{name}"
+            path = f"{CHANGES}/{name}"
             is_new = follow and name > self._seen
             self._sessions.ask(GetData(path), partial(self._on_change, path, is_new))
         self._seen = max([self._seen, *result.names])
@@ -78,8 +85,8 @@ class ConfigWatch:
         if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
             self._sessions.submit(Delete(path), lambda _: None)
         try:
-            resource = resource_of(decode_config_change(result.data, path))
-        except ZnodeError as error:
+            resource = resource_of(ConfigChangeZnode.decode(path, result.data).entity)
+        except MalformedZnode as error:
             self._ports.log("error", "zookeeper.znode_unreadable", error=error)
             return
         if is_new and resource is not None:
@@ -87,14 +94,14 @@ class ConfigWatch:
 
     def read(self, resource: Resource, then: OnConfig) -> None:
         """One resource; without a znode it has no values."""
-        path = f"{CONFIG}/{entity_path(*resource)}"
+        path = f"{CONFIG}/{entity_of(*resource)}"
 
         def on_answer(result: NodeData | ZooKeeperError) -> None:
             values: Mapping[str, str] = {}
             try:
                 if isinstance(result, NodeData):
-                    values = decode_config(path, result.data)
-            except ZnodeError as error:
+                    values = ConfigZnode.decode(path, result.data).config
+            except MalformedZnode as error:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
             then(*resource, values)
 
