@@ -49,8 +49,8 @@ class FoundCluster:
         self.going: dict[str, TopicEntry] = {}
         """Those of them that are there; the layout has them no more."""
         self.records: list[Message] = []
-        """The image's. A partition without a state znode is left to the controller (`incomplete`), and so is a
-        topic without an id."""
+        """The image's. A partition without a state znode is left to the controller (`incomplete`), and so is
+        a topic without an id."""
 
     def load(self, znodes: dict[str, NodeData]) -> str:
         """Take what was read. Raises `MalformedZnode`; a sentence where the cluster cannot be served."""
