@@ -22,7 +22,7 @@ from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, TopicEntry
-from barnabas.zookeeper.layout.config_znodes import CONFIG
+from barnabas.zookeeper.layout.config_znodes import CONFIG, ENTITY_TYPES, USERS
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
 from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode, state_path
@@ -35,7 +35,6 @@ LEVEL = 14
 FAILED_MS = 1_000.0
 """A controller that cannot read the cluster gives up its office after this: brokers take turns in it, and not
 without a rest."""
-_FOLDERS = (f"{CONFIG}/topics", f"{CONFIG}/brokers")
 
 
 class FoundCluster:
@@ -115,7 +114,7 @@ class MetadataReader:
         self._open += 1  # until all first questions are asked
         for path in (IDS, TOPICS, DELETE_TOPICS):
             self._ask(GetChildren(path, watch=True), partial(self._on_children, path))
-        for path in _FOLDERS:
+        for path in (f"{CONFIG}/{kind}" for kind in ENTITY_TYPES):
             self._ask(GetChildren(path), partial(self._on_children, path))
         for path in (REASSIGN, PREFERRED_ELECTION):
             self._ask(Exists(path, watch=True), lambda _: None)
@@ -169,6 +168,13 @@ class MetadataReader:
             if path == IDS and not name.isdecimal():
                 continue
             self._read(f"{path}/{name}")
+            if path == USERS:
+                clients = f"{path}/{name}/clients"
+                self._ask(GetChildren(clients), partial(self._on_clients, clients))
+
+    def _on_clients(self, path: str, children: ChildNames) -> None:
+        self.found.layout.has(path)
+        self._on_children(path, children)
 
     def _read(self, path: str) -> None:
         self._ask(GetData(path), partial(self._on_data, path))

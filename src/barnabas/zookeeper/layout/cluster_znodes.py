@@ -170,7 +170,7 @@ class ClusterLayout:
             yield broker.record(czxid)
         for topic in sorted(self.topics):
             if not elected_only or self.topics[topic].znode.topic_id is not None:
-                yield from self._topic_records(self.topics[topic], elected_only)
+                yield from _topic_records(self.topics[topic], elected_only)
         for entity in sorted(self.configs):
             yield from _config_records(entity, self.configs[entity])
         if self.producer_ids is not None:
@@ -182,30 +182,6 @@ class ClusterLayout:
                 yield _acl_record(number, pattern, rule)
         for token in sorted(self.tokens):
             yield self.tokens[token].record()
-
-    def _topic_records(self, topic: TopicEntry, elected_only: bool) -> Iterator[Message]:
-        znode = topic.znode
-        topic_id = znode.topic_id or ZERO_UUID
-        yield TopicRecord(name=znode.topic, topic_id=topic_id)
-        for number, assignment in sorted(znode.partitions.items()):
-            state = topic.states.get(number)
-            if state is None and elected_only:
-                continue
-            if state is None:  # not elected yet: as Kafka's migration begins it
-                leader = assignment.replicas[0] if assignment.replicas else -1
-                state = PartitionStateZnode(znode.topic, number, leader, 0, assignment.replicas, 0)
-            yield PartitionRecord(
-                partition_id=number,
-                topic_id=topic_id,
-                replicas=assignment.replicas,
-                isr=state.isr,
-                removing_replicas=assignment.removing,
-                adding_replicas=assignment.adding,
-                leader=state.leader,
-                leader_recovery_state=state.leader_recovery_state,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=topic.epochs.get(number, 0),
-            )
 
     # -- records → operations --------------------------------------------------------------------
 
@@ -318,13 +294,11 @@ class ClusterLayout:
             text = None if record.remove else quota_text(record.key, record.value)
             self._set_config(entity, record.key, text)
 
-    def _apply_scram(self, record: UserScramCredentialRecord) -> None:
-        mechanism = MECHANISMS[record.mechanism]
-        self._set_config(f"users/{sanitize(record.name)}", mechanism, scram_text(record))
-
-    def _apply_remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        mechanism = MECHANISMS[record.mechanism]
-        self._set_config(f"users/{sanitize(record.name)}", mechanism, None)
+    def _apply_scram(
+        self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord
+    ) -> None:
+        text = scram_text(record) if isinstance(record, UserScramCredentialRecord) else None
+        self._set_config(f"users/{sanitize(record.name)}", MECHANISMS[record.mechanism], text)
 
     def _set_config(self, entity: str, key: str, value: str | None) -> None:
         config = self.configs.setdefault(entity, {})
@@ -398,7 +372,7 @@ _APPLY: Mapping[type[Message], Callable[[ClusterLayout, Any], None]] = {
     ConfigRecord: ClusterLayout._apply_config,
     ClientQuotaRecord: ClusterLayout._apply_quota,
     UserScramCredentialRecord: ClusterLayout._apply_scram,
-    RemoveUserScramCredentialRecord: ClusterLayout._apply_remove_scram,
+    RemoveUserScramCredentialRecord: ClusterLayout._apply_scram,
     AccessControlEntryRecord: ClusterLayout._apply_acl,
     RemoveAccessControlEntryRecord: ClusterLayout._apply_remove_acl,
     DelegationTokenRecord: ClusterLayout._apply_token,
@@ -423,6 +397,54 @@ def _quota_entity(parts: Iterable[EntityData]) -> str | None:
         if kind in names:
             return f"{folder}/{names[kind]}"
     return None
+
+
+def _topic_records(topic: TopicEntry, elected_only: bool) -> Iterator[Message]:
+    znode = topic.znode
+    topic_id = znode.topic_id or ZERO_UUID
+    yield TopicRecord(name=znode.topic, topic_id=topic_id)
+    for number, assignment in sorted(znode.partitions.items()):
+        state = topic.states.get(number)
+        if state is None and elected_only:
+            continue
+        if state is None:  # not elected yet: as Kafka's migration begins it
+            leader = assignment.replicas[0] if assignment.replicas else -1
+            state = PartitionStateZnode(znode.topic, number, leader, 0, assignment.replicas, 0)
+        yield PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=assignment.replicas,
+            isr=state.isr,
+            removing_replicas=assignment.removing,
+            adding_replicas=assignment.adding,
+            leader=state.leader,
+            leader_recovery_state=state.leader_recovery_state,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=topic.epochs.get(number, 0),
+        )
+
+
+def config_changes(
+    entity: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[Message]:
+    """The records of what has changed in the configuration of an entity. Raises `MalformedZnode`."""
+    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    records = list(_config_records(entity, changed))
+    resource = resource_of(entity)
+    folder, _, name = entity.partition("/")
+    for key in before:
+        if key in after:
+            continue
+        if resource is not None:
+            kind, of = resource
+            records.append(ConfigRecord(resource_type=kind, resource_name=of, name=key, value=None))
+        elif key in TYPES and folder == "users":
+            user, mechanism = desanitize(name), TYPES[key]
+            records.append(RemoveUserScramCredentialRecord(name=user, mechanism=mechanism))
+        else:
+            parts = _quota_parts(folder, name)
+            records.append(ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True))
+    return records
 
 
 def _config_records(entity: str, config: Mapping[str, str]) -> Iterator[Message]:

@@ -19,6 +19,7 @@ CHANGES = "/config/changes"
 CHANGE_PREFIX = f"{CHANGES}/config_change_"
 DEFAULT = "<default>"
 ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
+USERS = "/config/users"
 BROKER, TOPIC = 4, 2
 """ConfigRecord's resource types that have a znode."""
 _FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
