@@ -166,11 +166,8 @@ class QuorumController:
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
         self._leaders_id = LeadersIdCheck(self, to_controllers or sender)
         self._duties: tuple[Duty, ...] = (
-            self.liveness,
-            self.recovery,
-            self.rebalance,
-            self.leader_search,
-        )
+            self.liveness, self.recovery, self.rebalance, self.leader_search,
+        )  # fmt: skip
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
