@@ -58,7 +58,7 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
     shown = "; ".join(map(str, losses[:SHOWN_MAX]))
     if len(losses) > SHOWN_MAX:
         shown += f"; and {len(losses) - SHOWN_MAX} more"
-    text = f"records may be lost: {shown}; set failOnDataLoss to false to go on all the same"
+    text = f"records may be lost: {shown}; set failOnDataLoss to false to continue without them"
     if options.fail_on_data_loss:
         raise DataLossError(text)
     for each in losses:
