@@ -14,12 +14,17 @@ read of the old one is lost, and the new one is read from its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -66,9 +71,11 @@ from barnabas.pipeline.read.offset_resolution import (
     earliest,
     latest,
     offsets_at,
+    offsets_known,
     partitions_at_start,
     partitions_of,
 )
+from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.types import TopicPartition
 
@@ -162,6 +169,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
         self.schema = wanted_schema(options, schema)
+        self.pushed = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
@@ -169,9 +177,17 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         partitions = partitions_at_start(cluster, options.subscription)
         start = offsets_at(cluster, options.starting, partitions, options, starting=True)
         end = offsets_at(cluster, options.ending, partitions, options, starting=False)
+        since = self._since(partitions)
+        offsets = self.pushed.offsets
         ranges = [
-            Range(*each, start[each], end[each], topic_id_of(cluster, each.topic))
+            Range(
+                *each,
+                max(start[each], offsets.least, since.get(each, 0)),
+                min(end[each], offsets.end),
+                topic_id_of(cluster, each.topic),
+            )
             for each in partitions
+            if self.pushed.takes(each)
         ]
         pieces = cut_ranges(
             ranges, partitions_min=options.partitions_min, rows_max=options.rows_per_task_max
@@ -179,8 +195,25 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         # Spark takes an empty list for one partition of its own class.
         return [RangePartition(each) for each in pieces] or [RangePartition(None)]
 
+    def _since(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        """Where a filter by timestamp has each partition begin: behind its end where nothing is so young."""
+        if self.pushed.timestamp_ms is None:
+            return {}
+        wanted = {each: self.pushed.timestamp_ms for each in partitions if self.pushed.takes(each)}
+        isolation = self.options.fetch.isolation
+        found = offsets_known(self.options.cluster.connect(), wanted, isolation)
+        return {each: UNBOUNDED if at < 0 else at for each, at in found.items()}
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self.options, self.schema, partition)
+
+
+class PushingBatchReader(BatchReader):
+    """A batch reader that leaves out what the query's filters exclude. Spark evaluates them all the same."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.pushed = pushed(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
