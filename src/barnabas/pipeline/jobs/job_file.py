@@ -127,11 +127,6 @@ class _Reading:
         where = f"{self.file}:{line}: {key}: " if key else f"{self.file}: "
         self.errors.append((line, where + sentence))
 
-    def refused(self, path: KeyPath, sentence: str) -> Any:
-        """As `wrong`, for what gives nothing then."""
-        self.wrong(path, sentence)
-        return None
-
     def filled(self, value: Any, path: KeyPath) -> Any:
         """With variables of the environment."""
         if isinstance(value, dict):
@@ -178,7 +173,8 @@ class _Reading:
     def source(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> Source | None:
         path = ("source",)
         if "source" not in raw:
-            return self.refused((), "there is no [source]")
+            self.wrong((), "there is no [source]")
+            return None
         table = self.table(raw, (), "source")
         self.check_keys(table, path, SOURCE)
         options = self.options(table.get("options", {}), (*path, "options"))
@@ -187,9 +183,8 @@ class _Reading:
             each for each in ("assign", "subscribe", "subscribePattern") if each in options
         ]
         if len(given) + len(by_option) != 1:
-            return self.refused(
-                path, "one of topics, topic_pattern, files or option assign is needed"
-            )
+            self.wrong(path, "one of topics, topic_pattern, files or option assign is needed")
+            return None
         if given == ["files"]:
             return self.files(table, path, options)
         for name in ("format", "schema"):
@@ -249,12 +244,12 @@ class _Reading:
         self.check_keys(table, path, SINK)
         kinds = [each for each in ("topic", *TABLES, "iceberg") if each in table]
         if len(kinds) != 1:
-            return self.refused(path, "one of topic, parquet and delta is needed")
+            self.wrong(path, "one of topic, parquet and delta is needed")
+            return None
         kind = kinds[0]
         if kind == "iceberg":
-            return self.refused(
-                (*path, kind), "Iceberg tables are not written; delta and parquet are"
-            )
+            self.wrong((*path, kind), "Iceberg tables are not written; delta and parquet are")
+            return None
         place = self.text(table, path, kind, needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
         if kind == "topic":
@@ -266,9 +261,8 @@ class _Reading:
         for each in sorted(options):
             self.wrong((*path, "options", *each.split(".")), "a table has no options")
         if SCHEME.match(place) and not place.startswith("file:"):
-            return self.refused(
-                (*path, kind), "a path that driver and executors share, no other URI"
-            )
+            self.wrong((*path, kind), "a path that driver and executors share, no other URI")
+            return None
         place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
         partition_by = self.names(table, path, "partition_by") if "partition_by" in table else ()
         return Sink(kind, place, {}, partition_by)
@@ -314,7 +308,8 @@ class _Reading:
         try:
             return duration_ms({"trigger": text}, "trigger", 0) if text else None
         except OptionError as error:
-            return self.refused(("trigger",), str(error))
+            self.wrong(("trigger",), str(error))
+            return None
 
     def passes(self, check: Any, options: Mapping[str, str], path: KeyPath) -> bool:
         """Run a check of the format's options; its error is one of the key that it names."""
