@@ -30,7 +30,7 @@ NO_BATCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class CheckpointPosition:
     """Of a checkpoint. `planned` is ahead of `done` while a batch runs, and after a failure."""
 
     query: str = ""
@@ -40,16 +40,16 @@ class Position:
     done_offsets: PartitionOffsets | None = None
 
 
-def position_of(checkpoint: str) -> Position:
+def position_of(checkpoint: str) -> CheckpointPosition:
     """What the checkpoint says; nothing where there is none."""
     store = open_store(checkpoint)
     try:
         query = str(json.loads(store.read("metadata"))["id"])
     except FileNotFoundError:
-        return Position()
+        return CheckpointPosition()
     planned = max(_numbers(store, "offsets"), default=NO_BATCH)
     done = max(_numbers(store, "commits"), default=NO_BATCH)
-    return Position(query, planned, done, _offsets(store, planned), _offsets(store, done))
+    return CheckpointPosition(query, planned, done, _offsets(store, planned), _offsets(store, done))
 
 
 def _numbers(store: Any, folder: str) -> list[int]:

@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 WriteBatch = Callable[["DataFrame", int], None]
 
 
-class JobFailedError(PipelineError):
+class RunFailedError(PipelineError):
     """A run ended: in which stage, with which records, why."""
 
 
@@ -59,7 +59,7 @@ class JobRun:
         self.rows = 0
 
     def run(self, *, available_now: bool) -> None:
-        """Until the records that are there now are written, or for ever. Raises `JobFailedError`."""
+        """Until the records that are there now are written, or for ever. Raises `RunFailedError`."""
         queries: list[Any] = []
         try:
             with self._stages("source"):
@@ -188,7 +188,7 @@ class JobRun:
             self.rows += each.numInputRows
             self._say(progress_line(each))
 
-    def _failed(self, error: Exception, *, is_dead: bool) -> JobFailedError:
+    def _failed(self, error: Exception, *, is_dead: bool) -> RunFailedError:
         checkpoint = self._dead_checkpoint() if is_dead else self._job.checkpoint
         stage = "dead letters" if is_dead else self._stage
         return failure_of(self._job, stage, checkpoint, str(error))
@@ -201,7 +201,7 @@ class JobRun:
             yield
         except (PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
-            raise JobFailedError(sentence) from error
+            raise RunFailedError(sentence) from error
 
 
 def application_of(job: Job, sink: Sink) -> str:
@@ -224,7 +224,7 @@ def progress_line(progress: Any) -> str:
     return line
 
 
-def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> JobFailedError:
+def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> RunFailedError:
     """The sentence of a query that failed in a batch: its stage, its records, the cause."""
     at = position_of(checkpoint)
     if "/pipeline/read/" in text and "/pipeline/write/" not in text:
@@ -240,7 +240,7 @@ def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> JobFailedErr
             shown = ", ".join(str(each) for each in ranges[:RANGES_SHOWN])
             more = f" and {len(ranges) - RANGES_SHOWN} more" if len(ranges) > RANGES_SHOWN else ""
             where += f" ({sum(each.size for each in ranges):,} records: {shown}{more})"
-    return JobFailedError(f"{where}: {cause_in(text)}")
+    return RunFailedError(f"{where}: {cause_in(text)}")
 
 
 def cause_in(text: str) -> str:
