@@ -21,12 +21,45 @@ from barnabas.cli.local.free_ports import FreePorts
 from barnabas.config.node import STANDARD_AUTHORIZER
 from barnabas.security.authorization.acls import SUPPORTED_OPERATIONS, AclResourceType, Operation
 from barnabas.wire.api_table import API_SCHEMAS
+from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from barnabas.wire.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from barnabas.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
+from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
+from barnabas.wire.messages.end_txn_request import EndTxnRequest
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.list_groups_request import ListGroupsRequest
+from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from barnabas.wire.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+from barnabas.wire.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from barnabas.wire.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from barnabas.wire.schema import Message
 from bench.wire import ask
 from tests.peers import CLASS_PATH
@@ -76,7 +109,7 @@ class OneNode:
         schema = API_SCHEMAS[request.API_KEY]
         module = import_module(f"barnabas.wire.messages.{schema.response_module}")
         response = getattr(module, f"{schema.name}Response")
-        version = schema.max_stable_version
+        version = VERSIONS.get(type(request), schema.max_stable_version)
         return ask(self.bootstrap, deepcopy(request), version, response)
 
     def is_up(self) -> bool:
@@ -97,6 +130,29 @@ class OneNode:
             for operation in operations
         ]  # fmt: skip
         assert codes(self.ask(CreateAclsRequest(creations=entries))) == set()
+
+    def deny(self, grants: Sequence[tuple[int, str, int]]) -> None:
+        """Take all of `grants` away, in one request: without ClusterAction nothing is forwarded any more.
+        Apache Kafka's authorizer takes it over a moment after the answer."""
+        if not grants:
+            return
+        entries = [
+            AclCreation(
+                resource_type=kind, resource_name=name, principal=EVERYBODY, host="*",
+                operation=operation, permission_type=2,
+            )
+            for kind, name, operation in grants
+        ]  # fmt: skip
+        assert codes(self.ask(CreateAclsRequest(creations=entries))) == set()
+        asked = DescribeAclsRequest(
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
+            principal_filter=None, host_filter=None, operation=1, permission_type=2,
+        )  # fmt: skip
+        if not any(kind == AclResourceType.CLUSTER for kind, _, _ in grants):
+            wait_until(
+                lambda: sum(len(found.acls) for found in self.ask(asked).resources) >= len(grants),
+                "the denials count",
+            )
 
     def unset_acl(self, kind: int, name: str, operation: int, permission: int) -> None:
         wanted = DeleteAclsFilter(
@@ -152,8 +208,7 @@ def test_a_missing_permission_is_answered_as_apache_kafka_does(tmp_path: Path) -
                 if last in grants and not closed:
                     node.set_acl(*last, 2)
                 denied = [] if last in grants else list(dict.fromkeys(alternatives))
-                for grant in denied:
-                    node.set_acl(*grant, 2)
+                node.deny(denied)
                 answers.append(codes(node.ask(request)))
                 if type(request) is MetadataRequest:
                     answers[-1] |= seen(node)
@@ -179,3 +234,118 @@ def seen(node: OneNode) -> set[str]:
         for t in told.topics
         if not t.is_internal
     } | {f"named: {t.name} {t.error_code}" for t in named.topics}
+
+
+# -- transactions and groups: APIs that ask for several things, or tell of less ------------------------------
+
+
+CLUSTER_KIND, GROUP, TOPIC, TXN = (
+    AclResourceType.CLUSTER,
+    AclResourceType.GROUP,
+    AclResourceType.TOPIC,
+    AclResourceType.TRANSACTIONAL_ID,
+)
+MEMBER = "5mGvRkgqQVmyPbQfCsVw4A"
+VERSIONS: dict[type[Message], int] = {
+    AddPartitionsToTxnRequest: 3,  # what clients speak: from 4 on it is the brokers'
+    OffsetCommitRequest: 9,
+    OffsetFetchRequest: 9,
+}
+"""Those that name topics, where the newest has ids."""
+ADD_PARTITIONS = AddPartitionsToTxnRequest(
+    v3_and_below_transactional_id="x", v3_and_below_topics=[
+        AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "other")
+    ],
+)  # fmt: skip
+ADD_OFFSETS = AddOffsetsToTxnRequest(transactional_id="x", group_id="g")
+COMMIT_IN_TXN = TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=[
+    TxnOffsetCommitRequestTopic(name=name, partitions=[TxnOffsetCommitRequestPartition()])
+    for name in ("t", "other")
+])  # fmt: skip
+COMMIT = OffsetCommitRequest(group_id="g", topics=[
+    OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition()])
+    for name in ("t", "other", "absent")
+])  # fmt: skip
+FETCH_OFFSETS = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[
+    OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("t", "other", "absent")
+])])  # fmt: skip
+FETCH_ALL = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+HEARTBEAT = ConsumerGroupHeartbeatRequest(
+    group_id="cg", member_id=MEMBER, rebalance_timeout_ms=300_000, subscribed_topic_names=["t"],
+    topic_partitions=[],
+)  # fmt: skip
+OPEN = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+SEVERAL: list[tuple[Message, list[tuple[int, str, int]]]] = [
+    (ADD_PARTITIONS, [(TXN, "x", Operation.WRITE)]),
+    (ADD_PARTITIONS, [(TOPIC, "t", Operation.WRITE)]),
+    (ADD_OFFSETS, [(TXN, "x", Operation.WRITE)]),
+    (ADD_OFFSETS, [(GROUP, "g", Operation.READ)]),
+    (EndTxnRequest(transactional_id="x", committed=True), [(TXN, "x", Operation.WRITE)]),
+    (COMMIT_IN_TXN, [(TXN, "x", Operation.WRITE)]),
+    (COMMIT_IN_TXN, [(GROUP, "g", Operation.READ)]),
+    (COMMIT_IN_TXN, [(TOPIC, "t", Operation.READ)]),
+    (DescribeTransactionsRequest(transactional_ids=["x", "y"]), [(TXN, "x", Operation.DESCRIBE)]),
+    (ListTransactionsRequest(), [(TXN, "x", Operation.DESCRIBE)]),
+    (ListTransactionsRequest(), []),
+    (OPEN, [(TXN, "x", Operation.WRITE)]),
+    (COMMIT, [(GROUP, "g", Operation.READ)]),
+    (COMMIT, [(TOPIC, "t", Operation.READ)]),
+    (COMMIT, [(TOPIC, "absent", Operation.READ)]),
+    (FETCH_OFFSETS, [(GROUP, "g", Operation.DESCRIBE)]),
+    (FETCH_OFFSETS, [(TOPIC, "t", Operation.DESCRIBE)]),
+    (FETCH_ALL, [(TOPIC, "t", Operation.DESCRIBE)]),
+    (HEARTBEAT, [(GROUP, "cg", Operation.READ)]),
+    (HEARTBEAT, [(TOPIC, "t", Operation.DESCRIBE)]),
+    (ConsumerGroupDescribeRequest(group_ids=["cg", "g"]), [(GROUP, "cg", Operation.DESCRIBE)]),
+    (ConsumerGroupDescribeRequest(group_ids=["cg"]), [(TOPIC, "t", Operation.DESCRIBE)]),
+    (ConsumerGroupDescribeRequest(group_ids=["cg"], include_authorized_operations=True),
+     [(GROUP, "cg", Operation.DELETE)]),
+    (ListGroupsRequest(), [(GROUP, "cg", Operation.DESCRIBE), (CLUSTER_KIND, CLUSTER, Operation.DESCRIBE)]),
+    (WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=[
+        WritableTxnMarkerTopic(name="t", partition_indexes=[0])])]),
+     [(CLUSTER_KIND, CLUSTER, Operation.CLUSTER_ACTION), (CLUSTER_KIND, CLUSTER, Operation.ALTER)]),
+]  # fmt: skip
+"""Each with what is taken away. The last cannot be given back."""
+NAMES = (
+    "name", "group_id", "transactional_id", "transaction_state", "group_state", "error_code",
+    "authorized_operations", "member_id", "committed_offset", "partition_index",
+)  # fmt: skip
+
+
+def told(message: Message) -> list[object]:
+    """What a response says that another node's would say as well."""
+    said: list[object] = [
+        (name, getattr(message, name)) for name in NAMES if name in message.__slots__
+    ]
+    for field in message.FIELDS:
+        if field.struct is not None and field.array:
+            parts = [told(part) for part in getattr(message, field.name) or ()]
+            said.append((field.name, sorted(parts, key=repr)))
+    return said
+
+
+def settled(node: OneNode) -> bool:
+    """Whether the coordinators serve: a transaction is known, offsets and a member are there."""
+    answers = [node.ask(request) for request in (OPEN, COMMIT, HEARTBEAT)]
+    for request in (
+        FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]) for kind in (0, 1)
+    ):
+        answers.append(node.ask(request))
+    return set().union(*map(codes, answers)) <= {"UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+def test_transactions_and_groups_are_refused_as_apache_kafka_does(tmp_path: Path) -> None:
+    differ: dict[str, tuple[object, object]] = {}
+    with both(tmp_path) as nodes:
+        for node in nodes:
+            wait_until(lambda node=node: settled(node), f"coordinators of {node.bootstrap}")  # type: ignore[misc]
+        for number, (request, denied) in enumerate(SEVERAL):
+            answers = []
+            for node in nodes:
+                node.deny(denied)
+                answers.append(told(node.ask(request)))
+                for grant in denied if number < len(SEVERAL) - 1 else ():
+                    node.unset_acl(*grant, 2)
+            if answers[0] != answers[1]:
+                differ[f"{number} {type(request).__name__} {denied}"] = (answers[0], answers[1])
+    assert differ == {}

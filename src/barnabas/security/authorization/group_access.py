@@ -208,7 +208,7 @@ def check_group_describe(question: Question) -> Answer:
     assert operations is not None and not isinstance(operations, Message)
 
     def hide(response: Any) -> Message:
-        for group in response.groups:
+        for at, group in enumerate(response.groups):
             named = {
                 topic.topic_name
                 for member in group.members
@@ -217,9 +217,11 @@ def check_group_describe(question: Question) -> Answer:
                 for topic in assigned.topic_partitions
             }
             if not all(question.may(Operation.DESCRIBE, TOPIC, name) for name in sorted(named)):
-                group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                group.error_message = HIDDEN_TOPICS
-                group.members = []
+                response.groups[at] = type(group)(  # its state is not told either
+                    group_id=group.group_id,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message=HIDDEN_TOPICS,
+                )
         assert isinstance(response, Message)
         return response
 
