@@ -88,6 +88,7 @@ class GroupMachine:
         for group_id, group in self.table.groups.items():
             assert group.group_id == group_id, repr(group)
             group.validate()
+        self.offsets.validate()
 
     # Operations
 
