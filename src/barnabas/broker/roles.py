@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.controller_client.metadata_hold import MetadataHold
     from barnabas.broker.controller_client.producer_ids import ProducerIds
     from barnabas.broker.cooperative_jobs import CooperativeJobs
+    from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
     from barnabas.broker.deadlines import Deadlines
     from barnabas.broker.fetch.fetch_service import FetchService
     from barnabas.broker.replicas.log_dir_moves import LogDirMoves
@@ -153,8 +154,22 @@ class ProducerIdRole(HasTransactions, Protocol):
     def producer_ids(self) -> ProducerIds: ...
 
 
-class DescribeClusterRole(HasImage, HasClusterId, HasTelemetry, NamesController, Protocol):
-    """The brokers as the clients of one listener reach them."""
+class DescribeClusterRole(
+    HasPorts,
+    HasImage,
+    HasSlices,
+    HasClusterId,
+    HasTelemetry,
+    HasTransactions,
+    NamesController,
+    Protocol,
+):
+    """The brokers as the clients of one listener reach them, and what this one counts."""
+
+    @property
+    def groups(self) -> GroupCoordinators: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
 
 
 class DescribeConfigsRole(HasImage, HasConfig, HasNodeId, Protocol):

@@ -15,6 +15,7 @@ from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.metrics import GroupCounters
 from barnabas.group.outcome import Instant
 from barnabas.group.timers import Timers
 from barnabas.ports import Rng
@@ -68,6 +69,7 @@ class GroupTable:
 
     __slots__ = (
         "cluster",
+        "counters",
         "groups",
         "journal",
         "offsets_settings",
@@ -83,9 +85,11 @@ class GroupTable:
         offsets: OffsetsSettings,
         rng: Rng,
         cluster: ClusterTopics | None = None,
+        counters: GroupCounters | None = None,
     ) -> None:
         self.settings = settings
         self.cluster = cluster or ClusterTopics()
+        self.counters = counters or GroupCounters()
         self.offsets_settings = offsets
         self.rng = rng
         self.journal = Journal()

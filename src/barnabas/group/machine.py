@@ -26,6 +26,7 @@ from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadl
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
+from barnabas.group.metrics import GroupCounters
 from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
@@ -70,9 +71,10 @@ class GroupMachine:
         offsets_settings: OffsetsSettings,
         rng: Rng,
         cluster: ClusterTopics | None = None,
+        counters: GroupCounters | None = None,
     ) -> None:
-        """`cluster` are the topics; none where not given."""
-        self.table = GroupTable(settings, offsets_settings, rng, cluster)
+        """`cluster` are the topics; none where not given. `counters` are those of the broker."""
+        self.table = GroupTable(settings, offsets_settings, rng, cluster, counters)
         self.offsets = OffsetTable(self.table.journal)
 
     def __repr__(self) -> str:
