@@ -333,7 +333,9 @@ class Run:
 
 
 def _late_in_ledger(reader: CommittedReader, run: Run) -> str:
-    return reader.late(run.ends(LEDGER, len(reader.found)))
+    ends = run.ends(LEDGER, len(reader.found))
+    led = all(partition in ends for partition in reader.found)
+    return reader.late(ends) if led else f"{LEDGER}: a leadership is under way"
 
 
 def play_seed(seed: int, plan: Plan = Plan(), *, leave_garbage: bool = False) -> Result:
