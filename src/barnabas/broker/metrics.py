@@ -40,7 +40,9 @@ def count_steps(
     states: Counter[TransactionState] = Counter()
     for shard in list(broker.groups.shards.values()):
         if shard.loaded:
-            groups.add(shard.machine)
+            machine = shard.machine
+            committed = machine.table.groups.committed_items()
+            groups.add((group for _, group in committed), len(machine.offsets))
         yield
     coordinators = broker.transactions.coordinators
     for owned in list(coordinators.shards.values()):

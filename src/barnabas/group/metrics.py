@@ -7,12 +7,10 @@ Source: Kafka's ``GroupCoordinatorMetrics`` and ``GroupCoordinatorMetricsShard``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
-
-if TYPE_CHECKING:
-    from barnabas.group.machine import GroupMachine
+from barnabas.group.consumer.consumer_group import ConsumerGroup
 
 _S = GroupState
 CLASSIC_STATES = (
@@ -43,7 +41,7 @@ class GroupCounters:
 
 
 class GroupTally:
-    """Groups by type and state, and offsets, over the machines that were added."""
+    """Groups by type and state, and offsets, over the partitions that were added."""
 
     __slots__ = ("classic", "consumer", "offsets")
 
@@ -55,10 +53,10 @@ class GroupTally:
     def __repr__(self) -> str:
         return f"GroupTally({sum(self.classic.values())} classic, {sum(self.consumer.values())} consumer)"
 
-    def add(self, machine: GroupMachine) -> None:
-        """Count the committed groups of one partition."""
-        self.offsets += len(machine.offsets)
-        for _, group in machine.table.groups.committed_items():
+    def add(self, groups: Iterable[ClassicGroup | ConsumerGroup], offsets: int) -> None:
+        """Count the committed groups of one partition, and the offsets committed there."""
+        self.offsets += offsets
+        for group in groups:
             if isinstance(group, ClassicGroup):
                 self.classic[group.state] += 1
             else:
