@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.coordinator.coordinators import Coordinators
-from barnabas.group.metrics import GroupTally
+from barnabas.group.queries import GroupTally
 from barnabas.transaction.metrics import by_state
 from barnabas.transaction.states import TransactionState
 
@@ -40,9 +40,7 @@ def count_steps(
     states: Counter[TransactionState] = Counter()
     for shard in list(broker.groups.shards.values()):
         if shard.loaded:
-            machine = shard.machine
-            committed = machine.table.groups.committed_items()
-            groups.add((group for _, group in committed), len(machine.offsets))
+            groups.add(shard.machine.table, len(shard.machine.offsets))
         yield
     coordinators = broker.transactions.coordinators
     for owned in list(coordinators.shards.values()):

@@ -15,7 +15,6 @@ from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.metrics import GroupCounters
 from barnabas.group.outcome import Instant
 from barnabas.group.timers import Timers
 from barnabas.ports import Rng
@@ -62,6 +61,23 @@ class InitialDelay:
 
     delay_ms: int
     remaining_ms: int
+
+
+class GroupCounters:
+    """Since the process began, over all coordinators that the broker had."""
+
+    __slots__ = ("classic_rebalances", "consumer_rebalances")
+
+    def __init__(self) -> None:
+        self.classic_rebalances = 0
+        """Classic groups that became stable with a new assignment."""
+        self.consumer_rebalances = 0
+        """New epochs of consumer groups."""
+
+    def __repr__(self) -> str:
+        return (
+            f"GroupCounters({self.classic_rebalances} classic, {self.consumer_rebalances} consumer)"
+        )
 
 
 class GroupTable:

@@ -24,9 +24,8 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import classic_members
 from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
 from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
+from barnabas.group.group_table import GroupCounters, GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
-from barnabas.group.metrics import GroupCounters
 from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record

@@ -16,8 +16,8 @@ from typing import Protocol
 from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Operation
 from barnabas.config.node import NodeConfig
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.group_table import GroupCounters
 from barnabas.group.machine import GroupMachine
-from barnabas.group.metrics import GroupCounters
 from barnabas.group.outcome import Caller, Outcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
