@@ -345,6 +345,49 @@ def is_node(name: str) -> bool:
     return is_pure(name) or name.startswith("src/barnabas/host/")
 
 
+LOG_ROOM = "src/barnabas/log/partition/"
+LOG_FILES = {"partition_log.py": "PartitionLog", "segmented_log.py": "SegmentedLog"}
+
+
+def log_fields() -> set[str]:
+    """Every attribute of a PartitionLog."""
+    found = set()
+    for file, owner in LOG_FILES.items():
+        for node in parsed(LOG_ROOM + file)[0].body:
+            if isinstance(node, ast.ClassDef) and node.name == owner:
+                found |= {target.attr for target in assigned(node) if is_self(target)}
+    return found
+
+
+def assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """Attributes that are assigned or deleted, also within tuples."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield node
+
+
+def is_self(target: ast.Attribute) -> bool:
+    return isinstance(target.value, ast.Name) and target.value.id == "self"
+
+
+def test_fields_of_a_partition_log_are_assigned_in_its_room_only() -> None:
+    """By name: `log.x`, `partition.log.x`, `self._log.x`, `logs[name].x`; fields that no other class has."""
+    fields, others = log_fields(), set[str]()
+    sources = [name for name in python_files() if name.startswith("src/barnabas/")]
+    outside = [name for name in sources if not name.startswith(LOG_ROOM)]
+    for name in outside:
+        others |= {target.attr for target in assigned(parsed(name)[0]) if is_self(target)}
+    wrong = [
+        f"{name}:{target.lineno} {ast.unparse(target)}"
+        for name in outside
+        for target in assigned(parsed(name)[0])
+        if target.attr in fields and not is_self(target)
+        and (target.attr not in others or re.search(r"(\b|_)logs?(\[.*\])?$", ast.unparse(target.value)))
+    ]  # fmt: skip
+    assert len(fields) > 25, "the lint does not find the fields"
+    assert not wrong, "\n".join(wrong)
+
+
 def imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
