@@ -254,7 +254,7 @@ class RangeReader:
         log_now = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "it was deleted"
         text = (
             f"{self.what.of}: records from offset {self.position} are gone, {log_now};"
-            " set failOnDataLoss to false to go on without them"
+            " set failOnDataLoss to false to continue without them"
         )
         if self._fail_on_data_loss:
             raise DataLossError(text)

@@ -282,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 self._lost(f"{each} ends at {end[each]}, the query is at {begin[each]}")
 
     def _lost(self, what: str) -> None:
-        text = f"{what}: records may be lost; set failOnDataLoss to false to go on all the same"
+        text = f"{what}: records may be lost; set failOnDataLoss to false to continue all the same"
         if self.options.fail_on_data_loss:
             raise DataLossError(text)
         log.warning("%s", text)

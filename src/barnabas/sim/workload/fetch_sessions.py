@@ -125,9 +125,9 @@ class ReaderSession:
             for p in t.partitions
         ]
         if len(told) != len(set(told)):
-            raise Violation(f"{who}: {self} was told twice of a partition: {told}")
+            raise Violation(f"{who}: {self} received a partition twice: {told}")
         if not self.known.keys() >= set(told):
-            raise Violation(f"{who}: {self} was told of {told}, which are not all of it")
+            raise Violation(f"{who}: {self} received {told}, which are not all of it")
         # A session that goes while its request waits makes room, and has an answer that says nothing.
         if self.is_full and told and len(told) < len(self.known):
             raise Violation(f"{who}: a full answer to {self} has but {told}")

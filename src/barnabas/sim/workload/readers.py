@@ -199,7 +199,7 @@ class ReaderClient:
             response = await self._ask(node, request, version)
             if response.error_code not in MISTAKES[what]:
                 raise Violation(
-                    f"{self.plan.name} at node {node}: {session} erred in its {what}, and was told"
+                    f"{self.plan.name} at node {node}: {session} erred in its {what}, and received"
                     f" {response.error_code}"
                 )
             self._count("fetch sessions mistaken")
@@ -260,8 +260,8 @@ class ReaderClient:
             return
         if asked.offset >= self.workload.history.cut_before[tp]:
             raise Violation(
-                f"{tp}: {self.plan.name} was told by node {node} that {asked} is out of range, and"
-                " nobody deleted so much"
+                f"{tp}: {self.plan.name} learned from node {node} that {asked} is out of range, and"
+                " no client deleted so much"
             )
 
     async def _reset(self, tp: TopicPartition) -> None:
