@@ -94,7 +94,7 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
 def begin_sync(log: PartitionLog, now_ms: float) -> tuple[Job, Job]:
     """A job of `sync_job` that begins now; :func:`end_sync` follows it, whatever became of it."""
     log.last_sync_ms = now_ms
-    job, on_synced = sync_job(log)
+    job, on_synced = log.sync_job()
     log.is_syncing = True
     return job, on_synced
 
