@@ -87,8 +87,8 @@ peers: ## Apache Kafka 4.3.0 into peers/libs and 3.9.1 with its ZooKeeper into p
 	$(PYTHON) tools/peers.py
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
-# Of Apache Kafka 3.9.1; mvn dependency:get -Dartifact=org.apache.kafka:kafka-clients:3.9.1 brings it.
-CLIENTS_39 ?= $(HOME)/.m2/repository/org/apache/kafka/kafka-clients/3.9.1/kafka-clients-3.9.1.jar
+# Of Apache Kafka 3.9.1, which `make peers` brings.
+CLIENTS_39 ?= peers/libs39/kafka-clients-3.9.1.jar
 messages: venv ## Write the protocol's classes anew from Kafka's definitions (after `make peers`)
 	$(BIN)/python tools/generate_messages.py peers/libs $(CLIENTS_39)
 	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py

@@ -121,3 +121,17 @@ def test_a_second_controller_with_one_id_ends_and_says_why(three: Controllers) -
     )
     assert "controller.id_is_taken" in three.said(held)
     assert three.processes[held].poll() is None
+
+
+def test_a_controller_with_the_leaders_id_ends_and_says_who_leads(three: Controllers) -> None:
+    leader = leader_of(three)
+    number = int(leader[1:])
+    three.write("third", number, three.ports[0])
+    assert three.format("third", "--replace-lost").returncode == 0
+    third = three.start("third")
+    assert third.wait(PATIENCE_S) == HALT_STATUS, three.said("third")
+    assert (
+        f"another process has the controller id {number}: the controller at"
+        f" {HOST}:{three.ports[number]} leads the quorum" in three.said("third")
+    )
+    assert three.processes[leader].poll() is None

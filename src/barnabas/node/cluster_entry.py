@@ -9,7 +9,7 @@ Source: Kafka 3.9's ``KafkaServer.startup`` (getOrGenerateClusterId, getOrGenera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from barnabas.config.meta_properties import random_uuid
@@ -18,18 +18,13 @@ from barnabas.config.zookeeper import GENERATED
 from barnabas.ports import Ports
 from barnabas.types import uuid_text
 from barnabas.zookeeper.errors import NodeExists, ZooKeeperError
+from barnabas.zookeeper.layout.broker_znodes import SEQUENCE
+from barnabas.zookeeper.layout.cluster_state_znodes import CLUSTER_ID, ClusterIdZnode
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.layout.znode_table import PERSISTENT_PATHS
 from barnabas.zookeeper.operations import Create, GetData, NodeData, SetData, Stat
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.znodes import (
-    BROKER_SEQUENCE,
-    CLUSTER_ID,
-    PERSISTENT,
-    ZnodeError,
-    decode_cluster_id,
-    encode_cluster_id,
-    parents_first,
-)
 
 
 class ClusterEntry:
@@ -55,14 +50,14 @@ class ClusterEntry:
         if self._asked:
             return
         self._asked = True
-        for path in parents_first([*PERSISTENT, "/cluster"]):
+        for path in _parents_first([*PERSISTENT_PATHS, CLUSTER_ID])[:-1]:
             self._sessions.ask(Create(path), self._on_made)
         cluster_id = uuid_text(random_uuid(self._ports.rng("zookeeper.cluster").randbytes))
         known = next(iter(self._directories.values()), None)
         if known is not None:
             cluster_id = known[0]
         self._sessions.ask(
-            Create(CLUSTER_ID, encode_cluster_id(cluster_id)),
+            Create(CLUSTER_ID, ClusterIdZnode(cluster_id).encode()),
             lambda _: self._sessions.ask(GetData(CLUSTER_ID), self._on_cluster_id),
         )
 
@@ -81,8 +76,8 @@ class ClusterEntry:
             self._ports.halt(f"{CLUSTER_ID} cannot be read: {result}")
             return
         try:
-            cluster_id = decode_cluster_id(result.data)
-        except ZnodeError as error:
+            cluster_id = ClusterIdZnode.decode(CLUSTER_ID, result.data).cluster_id
+        except MalformedZnode as error:
             self._ports.halt(str(error))
             return
         for path, (known, _) in self._directories.items():
@@ -95,13 +90,13 @@ class ClusterEntry:
         if broker == GENERATED:
             broker = next((known for _, known in self._directories.values()), GENERATED)
         if broker == GENERATED:
-            self._sessions.ask(SetData(BROKER_SEQUENCE, b""), partial(self._on_number, cluster_id))
+            self._sessions.ask(SetData(SEQUENCE, b""), partial(self._on_number, cluster_id))
         else:
             self._on_known(cluster_id, broker)
 
     def _on_number(self, cluster_id: str, result: Stat | ZooKeeperError) -> None:
         if isinstance(result, ZooKeeperError):
-            self._ports.halt(f"{BROKER_SEQUENCE} gives no broker id: {result}")
+            self._ports.halt(f"{SEQUENCE} gives no broker id: {result}")
             return
         assert self._config.zookeeper is not None
         broker = self._config.zookeeper.reserved_id_max + result.version
@@ -110,3 +105,13 @@ class ClusterEntry:
 
     def __repr__(self) -> str:
         return f"ClusterEntry({'asked' if self._asked else 'waits for the ensemble'})"
+
+
+def _parents_first(paths: Sequence[str]) -> list[str]:
+    """All of `paths` with their parents, each before its children."""
+    every: dict[str, None] = {}
+    for path in paths:
+        parts = path.strip("/").split("/")
+        for count in range(1, len(parts) + 1):
+            every["/" + "/".join(parts[:count])] = None
+    return list(every)

@@ -18,9 +18,11 @@ from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metada
 from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.controller.handlers import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     create_partitions,
     create_topics,
     delete_topics,
@@ -54,6 +56,8 @@ FORWARDED = cast(
         list_partition_reassignments,
         incremental_alter_configs,
         alter_configs,
+        alter_client_quotas,
+        alter_user_scram_credentials,
     ),
 )
 """The controller answers them; other brokers hand them on."""

@@ -33,7 +33,7 @@ from barnabas.config.zookeeper import GENERATED
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.metadata.features import METADATA_VERSION
-from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
+from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.listeners import Listeners
@@ -44,6 +44,10 @@ from barnabas.node.zookeeper_apis import add_to
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
+from barnabas.security.quotas.client_meter import ClientMeter
+from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.scram import ScramCredential
+from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint, NodeId
 from barnabas.wire.api_versions import Features
 from barnabas.zookeeper.config_watch import ConfigWatch
@@ -52,6 +56,9 @@ from barnabas.zookeeper.controller.election import ControllerElection
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import LEVEL
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.layout.cluster_znodes import config_changes
+from barnabas.zookeeper.layout.config_znodes import DEFAULT, resource_of
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 
@@ -68,7 +75,7 @@ class ZookeeperNode:
         self.ports = ports
         self._loggers = loggers or Loggers()
         self._features_image: MetadataImage | None = None
-        self.listeners = Listeners(ports, config, self._features)
+        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
         self.security = NodeSecurity(config)
         self.channels = Channels(
             ports, f"node-{config.node_id}", security=self.security.between_brokers
@@ -83,6 +90,8 @@ class ZookeeperNode:
         self._journal: ZookeeperJournal
         self._config_watch: ConfigWatch
         self._orders: ControlRequests
+        self._entities: dict[str, Mapping[str, str]] = {}
+        """Configurations of users, clients and IP addresses, as they were read last."""
         self._stopping = False
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
@@ -206,6 +215,7 @@ class ZookeeperNode:
         )
         broker.open_lifecycle = self._open_registration
         broker.names_controller = True
+        broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
         self.election.on_change = broker.on_controller_change
         return broker
@@ -292,23 +302,36 @@ class ZookeeperNode:
 
     # -- configurations ----------------------------------------------------------------------------
 
-    def _configs_in_use(self) -> list[tuple[int, str]]:
+    def _configs_in_use(self) -> list[str]:
         assert self.broker is not None
-        topics = [(TOPIC, name) for name in self.broker.image.topics_by_name]
-        return [(BROKER, CLUSTER_DEFAULT), (BROKER, str(self.broker.node_id)), *topics]
+        topics = [f"topics/{name}" for name in self.broker.image.topics_by_name]
+        return [f"brokers/{DEFAULT}", f"brokers/{self.broker.node_id}", *topics, *self._entities]
 
     def _read_own_configs(self) -> None:
         self._config_watch.on_connected(True)
 
-    def _on_config(self, kind: int, name: str, values: Mapping[str, str]) -> None:
+    def _on_config(self, entity: str, values: Mapping[str, str]) -> None:
         """What a znode says now: for this broker's image, and for its controller's."""
         broker = self.broker
         assert broker is not None
-        if kind != TOPIC or name in broker.image.topics_by_name:
-            self._orders.replay(config_records(broker.image, kind, name, values))
-        self._tell_controller(kind, name)
+        resource = resource_of(entity)
+        if resource is None:
+            self._on_client_entity(entity, values)
+        elif resource[0] != TOPIC or resource[1] in broker.image.topics_by_name:
+            self._orders.replay(config_records(broker.image, *resource, values))
+        self._tell_controller(entity)
 
-    def _tell_controller(self, kind: int, name: str) -> None:
+    def _on_client_entity(self, entity: str, values: Mapping[str, str]) -> None:
+        """Quotas and SCRAM credentials of a user, a client or an IP address."""
+        try:
+            records = config_changes(entity, self._entities.get(entity, {}), values)
+        except MalformedZnode as error:
+            self.ports.log("error", "zookeeper.znode_unreadable", error=error)
+            return
+        self._entities[entity] = values
+        self._orders.replay(records)
+
+    def _tell_controller(self, entity: str) -> None:
         """A configuration that others wrote; read again where this controller has written meanwhile."""
         journal, controller = self._journal, self.controller
         assert controller is not None
@@ -316,26 +339,41 @@ class ZookeeperNode:
         if not decider.may_decide:
             return
         at_ms = self.ports.clock.now_ms() + 200.0
-        later = partial(self._tell_controller, kind, name)
+        later = partial(self._tell_controller, entity)
         if not journal.is_idle:
             self.ports.wakeups.call_at(at_ms, later)
             return
         before = journal.log_end_offset
 
-        def on_read(kind: int, name: str, values: Mapping[str, str]) -> None:
+        def on_read(entity: str, values: Mapping[str, str]) -> None:
             if not decider.may_decide:
                 return
             if journal.log_end_offset != before:
                 self.ports.wakeups.call_at(at_ms, later)
                 return
-            if kind == TOPIC and name not in decider.image.topics_by_name:
+            resource = resource_of(entity)
+            if resource is not None and resource[0] == TOPIC:
+                if resource[1] not in decider.image.topics_by_name:
+                    return
+            try:
+                records = config_changes(entity, journal.layout.configs.get(entity, {}), values)
+            except MalformedZnode:  # `_on_client_entity` has logged it
                 return
-            records = config_records(decider.image, kind, name, values)
             if records:
-                why = f"the configuration of {name or 'all brokers'} was changed in ZooKeeper"
+                why = f"the configuration of {entity} was changed in ZooKeeper"
                 journal.observe(lambda: decider.commit(Decision(None, records, why)))
 
-        self._config_watch.read((kind, name), on_read)
+        self._config_watch.read(entity, on_read)
+
+    def _measure(self, quotas: ClientQuotas) -> None:
+        """Charge clients while there are quotas; with none, listeners ask nothing."""
+        meter = ClientMeter(quotas) if quotas.active else None
+        self.listeners.measure(self.config.broker_listeners, meter)
+
+    def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        if self.broker is None:
+            return None
+        return scram_credential(self.broker.image.scram_credentials, mechanism, user)
 
     def _features(self) -> Features:
         """ZooKeeper clusters of Kafka 3.9 have no finalized features of their own."""

@@ -2,8 +2,9 @@
 itself.
 
 Every broker watches the notifications and reads what each names. In a new session, in which some may
-have been missed, everything that is in use is read again. What is read goes to `on_config`, which
-compares it with what it has.
+have been missed, everything that is in use is read again: the configurations of its topics and brokers,
+and those of all users, clients and IP addresses (quotas, SCRAM credentials). What is read goes to
+`on_config`, which compares it with what it has.
 
 Source: Kafka's ``ZkConfigManager`` and ``ZkNodeChangeNotificationListener``.
 """
@@ -13,29 +14,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from barnabas.metadata.image.image import TOPIC
 from barnabas.ports import Ports
-from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.errors import NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.config_znodes import (
+    CHANGES,
+    CONFIG,
+    ConfigChangeZnode,
+    ConfigZnode,
+)
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import decode_config, entity_path, resource_of
-from barnabas.zookeeper.znodes import CONFIG, CONFIG_CHANGES, ZnodeError, decode_config_change
 
-Resource = tuple[int, str]
-OnConfig = Callable[[int, str, Mapping[str, str]], None]
+OnConfig = Callable[[str, Mapping[str, str]], None]
 KEPT_MS = 15 * 60 * 1000
 """How long a notification stays, for brokers that were away; then any broker removes it."""
+CLIENT_ENTITIES = ("users", "clients", "ips")
 
 
 class ConfigWatch:
-    """The configurations of this node's resources."""
+    """The configurations of this node's entities (as `ConfigZnode` names them)."""
 
     def __init__(
         self,
         ports: Ports,
         sessions: SessionKeeper,
-        in_use: Callable[[], Iterable[Resource]],
+        in_use: Callable[[], Iterable[str]],
         on_config: OnConfig,
     ) -> None:
         self._ports = ports
@@ -48,26 +53,45 @@ class ConfigWatch:
     def on_connected(self, is_new: bool) -> None:
         if is_new:
             self._sessions.ask(
-                GetChildren(CONFIG_CHANGES, watch=True), partial(self._on_changes, follow=False)
+                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=False)
             )
-            for resource in list(self._in_use()):
-                self.read(resource, self._on_config)
+            for entity in list(self._in_use()):
+                self.read(entity, self._on_config)
+            for kind in CLIENT_ENTITIES:
+                self._sessions.ask(
+                    GetChildren(f"{CONFIG}/{kind}"), partial(self._on_entities, kind)
+                )
 
     def on_expired(self) -> None:
         return
 
     def on_watch(self, event: WatchEvent) -> None:
-        if event.path == CONFIG_CHANGES:
+        if event.path == CHANGES:
             self._sessions.ask(
-                GetChildren(CONFIG_CHANGES, watch=True), partial(self._on_changes, follow=True)
+                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=True)
             )
+
+    def _on_entities(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
+        """All users, clients or addresses; below a user its clients."""
+        if isinstance(result, ZooKeeperError):
+            if not isinstance(result, NoNode):
+                self._ports.log("warning", "config.entities_unreadable", error=result)
+            return
+        for name in result.names:
+            entity = f"{folder}/{name}"
+            self.read(entity, self._on_config)
+            if folder == "users":
+                clients = f"{entity}/clients"
+                self._sessions.ask(
+                    GetChildren(f"{CONFIG}/{clients}"), partial(self._on_entities, clients)
+                )
 
     def _on_changes(self, result: ChildNames | ZooKeeperError, *, follow: bool) -> None:
         if isinstance(result, ZooKeeperError):
             self._ports.log("warning", "config.changes_unreadable", error=result)
             return
         for name in result.names:
-            path = f"{CONFIG_CHANGES}/{name}"
+            path = f"{CHANGES}/{name}"
             is_new = follow and name > self._seen
             self._sessions.ask(GetData(path), partial(self._on_change, path, is_new))
         self._seen = max([self._seen, *result.names])
@@ -78,25 +102,25 @@ class ConfigWatch:
         if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
             self._sessions.submit(Delete(path), lambda _: None)
         try:
-            resource = resource_of(decode_config_change(result.data, path))
-        except ZnodeError as error:
+            entity = ConfigChangeZnode.decode(path, result.data).entity
+        except MalformedZnode as error:
             self._ports.log("error", "zookeeper.znode_unreadable", error=error)
             return
-        if is_new and resource is not None:
-            self.read(resource, self._on_config)
+        if is_new:
+            self.read(entity, self._on_config)
 
-    def read(self, resource: Resource, then: OnConfig) -> None:
-        """One resource; without a znode it has no values."""
-        path = f"{CONFIG}/{entity_path(*resource)}"
+    def read(self, entity: str, then: OnConfig) -> None:
+        """One entity; without a znode it has no values."""
+        path = f"{CONFIG}/{entity}"
 
         def on_answer(result: NodeData | ZooKeeperError) -> None:
             values: Mapping[str, str] = {}
             try:
                 if isinstance(result, NodeData):
-                    values = decode_config(path, result.data)
-            except ZnodeError as error:
+                    values = ConfigZnode.decode(path, result.data).config
+            except MalformedZnode as error:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
-            then(*resource, values)
+            then(entity, values)
 
         self._sessions.ask(GetData(path), on_answer)
 
@@ -106,14 +130,14 @@ class ConfigWatch:
         """Of several topics, together."""
         found: dict[str, Mapping[str, str]] = {}
 
-        def on_one(kind: int, name: str, values: Mapping[str, str]) -> None:
-            found[name] = values
+        def on_one(entity: str, values: Mapping[str, str]) -> None:
+            found[entity.removeprefix("topics/")] = values
             if len(found) == len(wanted):
                 then(found)
 
         wanted = dict.fromkeys(names)
         for name in wanted:
-            self.read((TOPIC, name), on_one)
+            self.read(f"topics/{name}", on_one)
 
     def __repr__(self) -> str:
         return f"ConfigWatch(after {self._seen or 'none'})"

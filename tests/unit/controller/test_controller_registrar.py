@@ -15,6 +15,11 @@ from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.controller.harness import World, uuid
 
@@ -202,3 +207,31 @@ def test_a_controller_that_was_started_again_is_left_alone() -> None:
     world.quorum.listeners.remove(elder)
     deliver(world, sent)
     assert newcomer.introduction.done
+
+
+def test_a_controller_with_the_leaders_id_ends_once_that_one_answers() -> None:
+    sent = Sent()
+    voters = {"controller.quorum.voters": "100@localhost:9093,101@c:1"}
+    world = World(properties=voters, sender=sent)
+    doubled = world.new_controller()
+    world.advance(9_000)
+    assert not sent.requests
+    holder = DescribeClusterBroker(broker_id=100, host="d", port=2)
+    led = DescribeClusterResponse(controller_id=100, error_message=None, brokers=[holder])
+    unknown = DescribeClusterResponse(controller_id=-1, error_message=None)
+    for answer in (led, unknown, led, led):
+        world.advance(5_000)
+        at, request, on_done = sent.requests.pop()
+        assert (at, request.endpoint_type) == (Endpoint("c", 1), 2) and not sent.requests
+        on_done(answer)
+    at, request, on_done = sent.requests.pop()
+    assert (at, request.endpoint_type) == (Endpoint("d", 2), 2)
+    on_done(unknown)  # it was this process itself
+    with pytest.raises(
+        AssertionError, match="has the controller id 100: the controller at d:2 leads"
+    ):
+        on_done(led)
+    doubled.on_leader_change(101, 2)
+    sent.requests.clear()
+    world.advance(20_000)
+    assert all(not isinstance(r, DescribeClusterRequest) for _, r, _ in sent.requests)

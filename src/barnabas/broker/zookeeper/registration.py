@@ -24,16 +24,11 @@ from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.kafka39.controlled_shutdown_request import ControlledShutdownRequest
 from barnabas.wire.messages.kafka39.controlled_shutdown_response import ControlledShutdownResponse
 from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.broker_znodes import BrokerListener, BrokerZnode, broker_path
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.operations import Create, Created, Delete, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.znodes import (
-    BrokerInfo,
-    ZnodeError,
-    broker_path,
-    decode_broker,
-    encode_broker,
-)
 
 PURPOSE = "registration"
 RETRY_MS = 250.0
@@ -102,19 +97,20 @@ class ZookeeperRegistration:
     def on_watch(self, event: WatchEvent) -> None:
         return
 
-    def _info(self) -> BrokerInfo:
+    def _znode(self) -> BrokerZnode:
         me = self.identity
-        listeners = {
-            name: (at, PROTOCOLS[protocol]) for name, (at, protocol) in me.listeners.items()
-        }
-        return BrokerInfo(me.node_id, listeners, me.rack)
+        listeners = tuple(
+            BrokerListener(name, at.host, at.port, PROTOCOLS[protocol])
+            for name, (at, protocol) in me.listeners.items()
+        )
+        return BrokerZnode(me.node_id, listeners, self.ports.clock.wall_ms(), me.rack)
 
     def _register(self) -> None:
         if self._under_way or self.phase in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
             return
         self._under_way = True
         self._session_id = self._sessions.id
-        data = encode_broker(self._info(), self.ports.clock.wall_ms())
+        data = self._znode().encode()
         self._sessions.submit(Create(self._path, data, ephemeral=True), self._on_created)
 
     def _on_created(self, result: Created | ZooKeeperError) -> None:
@@ -138,11 +134,10 @@ class ZookeeperRegistration:
 
     def _is_mine(self, data: bytes) -> bool:
         try:
-            other = decode_broker(self.identity.node_id, data)
-        except ZnodeError:
+            other = BrokerZnode.decode(self._path, data)
+        except MalformedZnode:
             return False
-        mine = {at for at, _ in self._info().listeners.values()}
-        return {at for at, _ in other.listeners.values()} == mine
+        return set(other.endpoints.values()) == set(self._znode().endpoints.values())
 
     def _registered(self, czxid: int) -> None:
         self._under_way = False

@@ -33,6 +33,7 @@ from barnabas.controller.active.duties import Duty
 from barnabas.controller.active.finalized_features import FinalizedFeatures
 from barnabas.controller.active.isr_backoff import IsrBackoff
 from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
+from barnabas.controller.active.leaders_id_check import LeadersIdCheck
 from barnabas.controller.active.refusals import Refusals
 from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
 from barnabas.controller.brokers.broker_registration import BrokerStanding, noted
@@ -163,12 +164,10 @@ class QuorumController:
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
+        self._leaders_id = LeadersIdCheck(self, to_controllers or sender)
         self._duties: tuple[Duty, ...] = (
-            self.liveness,
-            self.recovery,
-            self.rebalance,
-            self.leader_search,
-        )
+            self.liveness, self.recovery, self.rebalance, self.leader_search,
+        )  # fmt: skip
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
@@ -180,6 +179,8 @@ class QuorumController:
         if self.active_epoch is not None:
             self._resign(f"node {leader_id} leads the quorum in epoch {epoch}")
         self.leader_id, self.epoch = leader_id, epoch
+        if leader_id >= 0:
+            self._leaders_id.on_leader()
         if leader_id == self.node_id:
             if self.quorum.is_active:  # else the quorum reports next what ended the leadership
                 self._activate()

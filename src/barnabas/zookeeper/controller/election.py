@@ -26,6 +26,14 @@ from barnabas.types import Endpoint
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.broker_znodes import BrokerZnode, broker_path
+from barnabas.zookeeper.layout.cluster_state_znodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    ControllerEpochZnode,
+    ControllerZnode,
+)
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.operations import (
     CheckVersion,
     Create,
@@ -40,18 +48,9 @@ from barnabas.zookeeper.operations import (
 )
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.znodes import (
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    INITIAL_EPOCH,
-    ZnodeError,
-    broker_path,
-    decode_broker,
-    decode_controller,
-    encode_controller,
-)
 
 RETRY_MS = 100.0
+INITIAL_EPOCH = 0
 PURPOSE = "controller watch"
 
 
@@ -155,12 +154,18 @@ class ControllerElection:
 
     def _on_epoch(self, result: NodeData | ZooKeeperError) -> None:
         if isinstance(result, NoNode):
-            create = Create(CONTROLLER_EPOCH, str(INITIAL_EPOCH).encode())
+            create = Create(CONTROLLER_EPOCH, ControllerEpochZnode(INITIAL_EPOCH).encode())
             self._sessions.submit(create, lambda _: self._done(again=True))
         elif isinstance(result, ZooKeeperError):
             self._done(again=self._sessions.is_connected)
         else:
-            found = Leadership(int(result.data), result.stat.version)
+            try:
+                epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, result.data).epoch
+            except MalformedZnode as error:
+                self._ports.log("error", "controller.znode_unreadable", error=error)
+                self._done(again=False)
+                return
+            found = Leadership(epoch, result.stat.version)
             self._sessions.submit(GetData(CONTROLLER, watch=True), partial(self._on_node, found))
 
     def _on_node(self, found: Leadership, result: NodeData | ZooKeeperError) -> None:
@@ -182,8 +187,8 @@ class ControllerElection:
 
     def _on_present(self, found: Leadership, node: NodeData) -> None:
         try:
-            controller = decode_controller(node.data)
-        except ZnodeError as error:
+            controller = ControllerZnode.decode(CONTROLLER, node.data).broker_id
+        except MalformedZnode as error:
             self._ports.log("error", "controller.znode_unreadable", error=error)
             self._done(again=False)
             return
@@ -207,11 +212,10 @@ class ControllerElection:
         endpoint = None
         if isinstance(result, NodeData):
             try:
-                listeners = decode_broker(controller, result.data).listeners
-            except ZnodeError:
-                listeners = {}
-            known = listeners.get(self._listener)
-            endpoint = None if known is None else known[0]
+                path = broker_path(controller)
+                endpoint = BrokerZnode.decode(path, result.data).endpoints.get(self._listener)
+            except MalformedZnode as error:
+                self._ports.log("error", "zookeeper.znode_unreadable", error=error)
         self._set_controller(controller, endpoint)
         self._done(again=endpoint is None and self._sessions.is_connected)
 
@@ -242,11 +246,11 @@ class ControllerElection:
 
     def _stand(self, found: Leadership) -> None:
         wall_ms = self._ports.clock.wall_ms()
-        data = encode_controller(self._node_id, wall_ms)
+        data = ControllerZnode(self._node_id, wall_ms).encode()
         wanted = found.epoch + 1
         operations: tuple[Operation, ...] = (
             Create(CONTROLLER, data, ephemeral=True),
-            SetData(CONTROLLER_EPOCH, str(wanted).encode(), found.version),
+            SetData(CONTROLLER_EPOCH, ControllerEpochZnode(wanted).encode(), found.version),
         )
 
         def on_done(result: object) -> None:

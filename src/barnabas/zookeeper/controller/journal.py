@@ -20,44 +20,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from barnabas.controller.configs.producer_ids import BLOCK_SIZE
 from barnabas.metadata.image.codec import decode_record
-from barnabas.metadata.image.image import TOPIC, MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import Topic
-from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
-from barnabas.metadata.records.partition_record import PartitionRecord
-from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
-from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.ports import Ports
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.election import Leadership
-from barnabas.zookeeper.controller.metadata_reader import ClusterZnodes
+from barnabas.zookeeper.controller.metadata_reader import FoundCluster
+from barnabas.zookeeper.controller.record_writes import RecordWrites
 from barnabas.zookeeper.errors import ZooKeeperError
-from barnabas.zookeeper.operations import Create, Multi, Operation, SetData, Stat
+from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.topic_znodes import topic_path
+from barnabas.zookeeper.operations import Multi, Operation, SetData, Stat
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import (
-    encode_config,
-    encode_producer_ids,
-    encode_state,
-    encode_topic,
-    entity_path,
-    partition_path,
-    state_path,
-    topic_path,
-)
-from barnabas.zookeeper.znodes import (
-    CONFIG,
-    CONFIG_CHANGE,
-    DELETE_TOPICS,
-    PRODUCER_IDS,
-    encode_config_change,
-)
 
 OPERATIONS_MAX = 500
 BYTES_MAX = 600_000
@@ -110,12 +91,12 @@ class ZookeeperJournal:
         self._under_way = False
         self._scheduled = False
         self._observing = False
-        self._topic_versions: dict[str, int] = {}
-        self._configs: dict[str, None] = {}
-        """Entity paths that have a znode."""
+        self.layout = ClusterLayout()
+        """What the znodes say that are no topic's."""
+        self.topic_versions: dict[str, int] = {}
         self.folders: dict[str, None] = {}
         """Paths above state znodes that an interrupted creation has left."""
-        self._deleting: dict[str, None] = {}
+        self.deleting: dict[str, None] = {}
         self.log_end_offset = 0
         self.kraft_version = 0
         self.on_commit: Callable[[Sequence[JournalBatch]], None] = lambda batches: None
@@ -165,21 +146,17 @@ class ZookeeperJournal:
 
     # -- an office ---------------------------------------------------------------------------------
 
-    def begin(self, leadership: Leadership, found: ClusterZnodes) -> MetadataImage:
+    def begin(self, leadership: Leadership, found: FoundCluster) -> MetadataImage:
         """Take up the office with what is written; the image of that for the controller."""
         self.leadership = leadership
         self._queue.clear()
         self._under_way = False
-        self._topic_versions = {name: version for name, (_, version) in found.topics.items()}
-        self._configs = {
-            path: None
-            for resource in found.configs
-            for path in [entity_path(*resource)]
-            if path is not None
-        }
+        self.layout = found.layout
+        topics = {**found.layout.topics, **found.going}
+        self.topic_versions = {name: topic.version for name, topic in topics.items()}
         self.folders = {}
-        self._deleting = dict.fromkeys(found.deletions)
-        records = found.records()
+        self.deleting = dict.fromkeys(found.deletions)
+        records = found.records
         offset = self.log_end_offset = self.log_end_offset + 1
         self.log_end_offset += 1
         wall_ms = self._ports.clock.wall_ms()
@@ -198,28 +175,24 @@ class ZookeeperJournal:
 
     def forget_topic(self, name: str) -> None:
         """Its znodes are gone."""
-        self._deleting.pop(name, None)
-        self._topic_versions.pop(name, None)
-        self._configs.pop(f"topics/{name}", None)
+        self.deleting.pop(name, None)
+        self.topic_versions.pop(name, None)
+        self.layout.forget_config(f"topics/{name}")
 
     def knows_topic(self, name: str, version: int) -> None:
         """A topic's znode that others made."""
-        self._topic_versions[name] = version
+        self.topic_versions[name] = version
 
     def has_topic(self, name: str) -> bool:
         """Whether the topic's znode is known."""
-        return name in self._topic_versions
-
-    def knows_config(self, path: str) -> None:
-        """A configuration's znode that others made."""
-        self._configs[path] = None
+        return name in self.topic_versions
 
     def knows_deletion(self, name: str) -> None:
         """A request for a topic's deletion that others made."""
-        self._deleting[name] = None
+        self.deleting[name] = None
 
     def is_deleting(self, name: str) -> bool:
-        return name in self._deleting
+        return name in self.deleting
 
     @property
     def is_idle(self) -> bool:
@@ -240,12 +213,11 @@ class ZookeeperJournal:
             return
         batches = list(self._queue)
         self._queue.clear()
-        operations = _Operations(self, self.leadership.epoch)
+        writes = RecordWrites(self, self.leadership.epoch)
         for batch in batches:
-            if not batch.observed:
-                operations.add(batch.records)
+            writes.add(batch.records, observed=batch.observed)
         self._under_way = True
-        self._submit(self.leadership, operations.finish(), batches)
+        self._submit(self.leadership, writes.finish(), batches)
 
     def _submit(
         self, leadership: Leadership, operations: deque[Operation], batches: list[_Batch]
@@ -282,7 +254,7 @@ class ZookeeperJournal:
             if isinstance(one, SetData) and isinstance(result, Stat):
                 name = one.path.rpartition("/")[2]
                 if one.path == topic_path(name):
-                    self._topic_versions[name] = result.version
+                    self.topic_versions[name] = result.version
 
     def _commit(self, batches: list[_Batch]) -> None:
         deleted: list[Topic] = []
@@ -320,113 +292,3 @@ class ZookeeperJournal:
 
     def __repr__(self) -> str:
         return f"ZookeeperJournal({self.leadership}, {len(self._queue)} waiting)"
-
-
-class _Operations:
-    """The znode operations of some decisions, in order: parents before children, each topic written once."""
-
-    def __init__(self, journal: ZookeeperJournal, controller_epoch: int) -> None:
-        self._journal = journal
-        self._image = journal.written
-        self._epoch = controller_epoch
-        self._topics: dict[str, Operation] = {}
-        self._below: list[Operation] = []
-        self._configs: dict[tuple[int, str], None] = {}
-        self._writes: dict[tuple[Uuid, int], int] = {}
-        self._last: list[Operation] = []
-
-    def add(self, records: Iterable[Message]) -> None:
-        for record in records:
-            if isinstance(record, TopicRecord):
-                self._topic(record)
-            elif isinstance(record, PartitionRecord):
-                self._partition(record)
-            elif isinstance(record, PartitionChangeRecord):
-                self._change(record)
-            elif isinstance(record, RemoveTopicRecord):
-                self._remove(record)
-            elif isinstance(record, ConfigRecord):
-                self._configs[record.resource_type, record.resource_name] = None
-            elif isinstance(record, ProducerIdsRecord):
-                self._producer_ids(record)
-            # Others are of this office alone: who is alive is in the ephemeral znodes.
-
-    def finish(self) -> deque[Operation]:
-        return deque([*self._config_writes(), *self._topics.values(), *self._below, *self._last])
-
-    def _assignment(self, topic: Topic) -> None:
-        path = topic_path(topic.name)
-        version = self._journal._topic_versions.get(topic.name)
-        data = encode_topic(topic)
-        if version is None:
-            self._topics[topic.name] = Create(path, data)
-        elif not isinstance(self._topics.get(topic.name), Create):
-            self._topics[topic.name] = SetData(path, data, version)
-
-    def _topic(self, record: TopicRecord) -> None:
-        topic = self._image.topics_by_id.get(Uuid(record.topic_id))
-        if topic is None:
-            return  # deleted by a later decision: neither is written
-        known = record.name in self._journal._topic_versions
-        self._assignment(topic)
-        folder = f"{topic_path(record.name)}/partitions"
-        if not known:
-            self._journal._topic_versions[record.name] = 0
-        if folder not in self._journal.folders:
-            self._below.append(Create(folder))
-
-    def _partition(self, record: PartitionRecord) -> None:
-        topic = self._image.topics_by_id.get(Uuid(record.topic_id))
-        if topic is None:
-            return
-        index = record.partition_id
-        if topic.name not in self._topics:
-            self._assignment(topic)
-        state = topic.partition(index)
-        path = partition_path(topic.name, index)
-        if path not in self._journal.folders:
-            self._below.append(Create(path))
-        data = encode_state(state, self._epoch)
-        self._below.append(Create(state_path(topic.name, index), data))
-
-    def _change(self, record: PartitionChangeRecord) -> None:
-        key = (Uuid(record.topic_id), record.partition_id)
-        topic = self._image.topics_by_id.get(key[0])
-        if topic is None:
-            return
-        state = topic.partition(record.partition_id)
-        before = self._journal.committed.partition(*key)
-        moves = (record.replicas, record.adding_replicas, record.removing_replicas)
-        if any(ids is not None for ids in moves):
-            self._assignment(topic)
-        written = self._writes.get(key, 0)
-        self._writes[key] = written + 1
-        version = written if before is None else before.partition_epoch + written
-        path = state_path(topic.name, record.partition_id)
-        self._below.append(SetData(path, encode_state(state, self._epoch), version))
-
-    def _remove(self, record: RemoveTopicRecord) -> None:
-        topic = self._journal.committed.topics_by_id.get(Uuid(record.topic_id))
-        if topic is not None and topic.name not in self._journal._deleting:
-            self._journal._deleting[topic.name] = None
-            self._last.append(Create(f"{DELETE_TOPICS}/{topic.name}"))
-
-    def _config_writes(self) -> list[Operation]:
-        found: list[Operation] = []
-        for kind, name in self._configs:
-            path = entity_path(kind, name)
-            if path is None or (kind == TOPIC and name not in self._image.topics_by_name):
-                continue
-            data = encode_config(self._image.config(kind, name))
-            known = path in self._journal._configs
-            self._journal._configs[path] = None
-            at = f"{CONFIG}/{path}"
-            found.append(SetData(at, data) if known else Create(at, data))
-            change = encode_config_change(path)
-            self._last.append(Create(CONFIG_CHANGE, change, sequential=True))
-        return found
-
-    def _producer_ids(self, record: ProducerIdsRecord) -> None:
-        start = record.next_producer_id - BLOCK_SIZE
-        data = encode_producer_ids(record.broker_id, start, record.next_producer_id - 1)
-        self._last.append(SetData(PRODUCER_IDS, data))

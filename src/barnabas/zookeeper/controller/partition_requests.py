@@ -26,9 +26,15 @@ from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, To
 from barnabas.wire.request import Parked, RequestContext
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.layout.request_znodes import (
+    PREFERRED_ELECTION,
+    REASSIGN,
+    PreferredElectionZnode,
+    ReassignPartitionsZnode,
+)
 from barnabas.zookeeper.operations import Delete, Exists, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.znodes import PREFERRED_ELECTION, REASSIGNMENTS, ZnodeError, decode
 
 PREFERRED = 0
 TIMEOUT_MS = 60_000
@@ -65,31 +71,27 @@ class PartitionRequests:
         if isinstance(result, ZooKeeperError):
             return
         try:
-            wanted = [
-                (str(one["topic"]), int(one["partition"]), tuple(map(int, one.get("replicas", ()))))
-                for one in decode(result.data, path).get("partitions", [])
-            ]
-        except (ZnodeError, KeyError, TypeError, ValueError) as error:
-            self._ports.log("error", "zookeeper.znode_unreadable", error=f"{path}: {error}")
+            if path == PREFERRED_ELECTION:
+                self._elect(PreferredElectionZnode.decode(path, result.data))
+            elif path == REASSIGN and not self._reassigned:
+                self._reassign(ReassignPartitionsZnode.decode(path, result.data))
+        except MalformedZnode as error:
+            self._ports.log("error", "zookeeper.znode_unreadable", error=error)
             self._remove(path)
-            return
-        if path == PREFERRED_ELECTION:
-            self._elect(wanted)
-        elif path == REASSIGNMENTS and not self._reassigned:
-            self._reassign(wanted)
 
-    def _elect(self, wanted: list[tuple[str, int, tuple[int, ...]]]) -> None:
+    def _elect(self, wanted: PreferredElectionZnode) -> None:
         request = ElectLeadersRequest(
             election_type=PREFERRED,
             topic_partitions=[
-                TopicPartitions(topic=topic, partitions=[index]) for topic, index, _ in wanted
+                TopicPartitions(topic=topic, partitions=[index])
+                for topic, index in wanted.partitions
             ],
             timeout_ms=TIMEOUT_MS,
         )
         self._decide(elect_leaders, request, lambda: self._remove(PREFERRED_ELECTION))
 
-    def _reassign(self, wanted: list[tuple[str, int, tuple[int, ...]]]) -> None:
-        self._reassigned = [(topic, index) for topic, index, _ in wanted]
+    def _reassign(self, wanted: ReassignPartitionsZnode) -> None:
+        self._reassigned = [partition for partition, _ in wanted.replicas]
         request = AlterPartitionReassignmentsRequest(
             topics=[
                 ReassignableTopic(
@@ -98,7 +100,7 @@ class PartitionRequests:
                         ReassignablePartition(partition_index=index, replicas=list(replicas))
                     ],
                 )
-                for topic, index, replicas in wanted
+                for (topic, index), replicas in wanted.replicas
             ],
             timeout_ms=TIMEOUT_MS,
         )
@@ -132,7 +134,7 @@ class PartitionRequests:
             if topic is not None and topic.has(index) and topic.partition(index).reassigning:
                 return
         self._reassigned = []
-        self._remove(REASSIGNMENTS)
+        self._remove(REASSIGN)
 
     def _remove(self, path: str) -> None:
         if self._controller.may_decide:

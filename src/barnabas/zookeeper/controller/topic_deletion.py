@@ -21,10 +21,11 @@ from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
 from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.journal import OPERATIONS_MAX, ZookeeperJournal
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.config_znodes import CONFIG
+from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
+from barnabas.zookeeper.layout.topic_znodes import partition_path, state_path, topic_path
 from barnabas.zookeeper.operations import Delete, Multi, Operation
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import partition_path, state_path, topic_path
-from barnabas.zookeeper.znodes import CONFIG, DELETE_TOPICS
 
 
 class DeletedTopic(NamedTuple):

@@ -26,15 +26,11 @@ from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.topic_deletion import TopicDeletion
 from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigZnode
+from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
+from barnabas.zookeeper.layout.topic_znodes import TopicZnode, topic_path
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import (
-    TopicAssignment,
-    decode_config,
-    decode_topic,
-    topic_path,
-)
-from barnabas.zookeeper.znodes import CONFIG, DELETE_TOPICS
 
 
 class TopicRequests:
@@ -70,9 +66,9 @@ class TopicRequests:
         if isinstance(node, ZooKeeperError) or self._journal.has_topic(name):
             return
         self._journal.knows_topic(name, node.stat.version)
-        self.complete(name, decode_topic(name, node.data))
+        self.complete(name, TopicZnode.decode(topic_path(name), node.data))
 
-    def complete(self, name: str, assignment: TopicAssignment) -> None:
+    def complete(self, name: str, assignment: TopicZnode) -> None:
         """Make the state znodes that are missing, once it is known which znodes above them are there."""
         folder = f"{topic_path(name)}/partitions"
 
@@ -88,20 +84,21 @@ class TopicRequests:
         self._ask(GetChildren(folder), on_folder)
 
     def _decide_topic(
-        self, name: str, assignment: TopicAssignment, config: NodeData | ZooKeeperError
+        self, name: str, assignment: TopicZnode, config: NodeData | ZooKeeperError
     ) -> None:
         controller = self._controller
         topic = controller.image.topics_by_name.get(name)
         records: list[Record] = []
-        topic_id = topic.id if topic is not None else assignment.topic_id
+        topic_id = topic.id if topic is not None else assignment.topic_id or ZERO_UUID
         if topic is None:
             if topic_id == ZERO_UUID:
                 topic_id = Uuid(self._ports.rng("zookeeper.topics").randbytes(16))
             records.append(TopicRecord(name=name, topic_id=topic_id))
             if isinstance(config, NodeData):
                 self._observe_config(name, config)
-        for index, replicas in sorted(assignment.replicas.items()):
-            if topic is not None and topic.has(index):
+        for index, partition in sorted(assignment.partitions.items()):
+            replicas = partition.replicas
+            if not replicas or (topic is not None and topic.has(index)):
                 continue
             live = [broker for broker in replicas if controller.cluster.is_active(broker)]
             records.append(
@@ -121,13 +118,12 @@ class TopicRequests:
             controller.commit(Decision(None, records, f"topic {name} is completed"))
 
     def _observe_config(self, name: str, node: NodeData) -> None:
-        values = decode_config(f"{CONFIG}/topics/{name}", node.data)
+        values = ConfigZnode.decode(f"{CONFIG}/topics/{name}", node.data).config
         records = [
             ConfigRecord(resource_type=TOPIC, resource_name=name, name=key, value=value)
             for key, value in sorted(values.items())
         ]
         if records:
-            self._journal.knows_config(f"topics/{name}")
             self._journal.observe(
                 lambda: self._controller.commit(Decision(None, records, f"configuration of {name}"))
             )

@@ -25,35 +25,24 @@ from barnabas.controller.partitions.leader_and_isr import (
     partitions_leaders_first,
 )
 from barnabas.ports import Ports, Wakeup
+from barnabas.types import ZERO_UUID
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
-from barnabas.zookeeper.controller.metadata_reader import (
-    ClusterZnodes,
-    MetadataReader,
-    registration_record,
-)
+from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.broker_znodes import IDS, BrokerZnode, broker_path
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
+from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
-from barnabas.zookeeper.topic_znodes import TopicAssignment
-from barnabas.zookeeper.znodes import (
-    BROKER_IDS,
-    DELETE_TOPICS,
-    PREFERRED_ELECTION,
-    REASSIGNMENTS,
-    TOPICS,
-    BrokerInfo,
-    ZnodeError,
-    broker_path,
-    decode_broker,
-)
 
-WATCHED = (BROKER_IDS, TOPICS, DELETE_TOPICS, REASSIGNMENTS, PREFERRED_ELECTION)
+WATCHED = (IDS, TOPICS, DELETE_TOPICS, REASSIGN, PREFERRED_ELECTION)
 LOOK_AGAIN_MS = 1_000.0
 """How often a broker that looks dead, and whose registration is there, is asked whether it lives."""
 
@@ -116,20 +105,14 @@ class ZookeeperController:
         if self._election.leadership is leadership:
             self._election.resign(f"the cluster cannot be read: {why}")
 
-    def _on_read(self, leadership: Leadership, found: ClusterZnodes) -> None:
+    def _on_read(self, leadership: Leadership, found: FoundCluster) -> None:
         self._reader = None
         if self._election.leadership is not leadership:
             return
-        going = {name: found.topics[name][0] for name in found.deletions if name in found.topics}
-        unasked = [name for name in found.deletions if name not in going]
-        versions = {name: version for name, (_, version) in found.topics.items()}
-        for name in going:
-            del found.topics[name]
+        layout, going = found.layout, found.going
         incomplete = found.incomplete()
         image = self._journal.begin(leadership, found)
-        for name in going:
-            self._journal.knows_topic(name, versions[name])
-        self._registered = {broker: czxid for broker, (_, czxid) in found.brokers.items()}
+        self._registered = {broker: czxid for broker, (_, czxid) in layout.brokers.items()}
         controller = self.decider
         controller.on_snapshot(image)
         controller.on_leader_change(controller.node_id, leadership.epoch)
@@ -138,17 +121,17 @@ class ZookeeperController:
             "info",
             "controller.loaded",
             epoch=leadership.epoch,
-            brokers=sorted(found.brokers),
-            topics=len(found.topics),
+            brokers=sorted(layout.brokers),
+            topics=len(layout.topics),
             deletions=sorted(going),
             incomplete=sorted(incomplete),
         )
         for name in sorted(going):
-            self._delete(name, going[name])
-        for name in unasked:
+            self._delete(going[name].znode)
+        for name in found.unasked:
             self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
         for name in sorted(incomplete):
-            self._requests.complete(name, found.topics[name][0])
+            self._requests.complete(name, layout.topics[name].znode)
         for path in WATCHED:  # their watches may have fired meanwhile
             self._look_at(path)
         self._arm_look()
@@ -200,11 +183,11 @@ class ZookeeperController:
     def _look_at(self, path: str) -> None:
         """What is there now, and watch it."""
         followers = {
-            BROKER_IDS: self._on_broker_ids,
+            IDS: self._on_broker_ids,
             TOPICS: self._requests.on_topics,
             DELETE_TOPICS: self._requests.on_delete_topics,
         }
-        if path in (REASSIGNMENTS, PREFERRED_ELECTION):
+        if path in (REASSIGN, PREFERRED_ELECTION):
             self._moves.look_at(path)
         elif path in followers:
             self._ask(GetChildren(path, watch=True), followers[path])
@@ -218,7 +201,7 @@ class ZookeeperController:
                 return
             try:
                 then(result)
-            except ZnodeError as error:
+            except MalformedZnode as error:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
 
         self._sessions.ask(request, on_answer)
@@ -251,17 +234,17 @@ class ZookeeperController:
         czxid = node.stat.czxid
         if self._registered.get(broker) == czxid:
             return
-        self._register(decode_broker(broker, node.data), czxid)
+        self._register(BrokerZnode.decode(broker_path(broker), node.data), czxid)
 
-    def _register(self, info: BrokerInfo, czxid: int) -> None:
+    def _register(self, znode: BrokerZnode, czxid: int) -> None:
         """A new incarnation: the former one leaves its ISRs first, where it was not fenced."""
-        controller, broker = self.decider, info.id
+        controller, broker = self.decider, znode.broker_id
         self._registered[broker] = czxid
         self._leaving.pop(broker, None)
         cluster = controller.cluster
         known = controller.image.brokers.get(broker)
         reason = f"broker {broker} registers in ZooKeeper"
-        records: list[Record] = [registration_record(info, czxid, fenced=True)]
+        records: list[Record] = [znode.record(czxid, fenced=True)]
         if known is not None and not known.fenced:
             with cluster.leaving([broker], f"broker {broker} was started again"):
                 steps = partitions_leaders_first(cluster, broker)
@@ -313,10 +296,12 @@ class ZookeeperController:
             if self._registered.get(broker) == czxid == known.epoch:
                 self._take_back(broker, f"broker {broker} answers again")
 
-    def _delete(self, name: str, assignment: TopicAssignment) -> None:
+    def _delete(self, znode: TopicZnode) -> None:
         """A deletion that a predecessor began."""
-        topic = DeletedTopic(name, assignment.topic_id, assignment.replicas)
-        self._orders.on_removed(name, assignment.topic_id, len(assignment.replicas))
+        replicas = {number: one.replicas for number, one in znode.partitions.items()}
+        topic_id = znode.topic_id or ZERO_UUID
+        topic = DeletedTopic(znode.topic, topic_id, replicas)
+        self._orders.on_removed(znode.topic, topic_id, len(replicas))
         self.deletions.begin(topic)
 
     def describe(self) -> dict[str, object]:

@@ -13,10 +13,13 @@ from barnabas.metadata.records.register_broker_record import (
     BrokerFeature,
     RegisterBrokerRecord,
 )
+from barnabas.types import Endpoint
 from barnabas.zookeeper.layout.java_order import java_map, scala_immutable, scala_mutable
 from barnabas.zookeeper.layout.json_bytes import JsonReader, MalformedZnode, to_json
 
 IDS = "/brokers/ids"
+SEQUENCE = "/brokers/seqid"
+"""Its version counts the ids that the ensemble has given."""
 VERSION = 5
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By Kafka's number."""
@@ -115,8 +118,13 @@ class BrokerZnode:
             ),
         )
 
-    def record(self, czxid: int) -> RegisterBrokerRecord:
-        """As Kafka's brokers in ZooKeeper mode know each other: alive, with the zxid as epoch."""
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """By listener."""
+        return {one.name: Endpoint(one.host, one.port) for one in self.listeners}
+
+    def record(self, czxid: int, *, fenced: bool = False) -> RegisterBrokerRecord:
+        """As Kafka's brokers in ZooKeeper mode know each other: with the zxid as epoch."""
         return RegisterBrokerRecord(
             broker_id=self.broker_id,
             broker_epoch=czxid,
@@ -134,8 +142,12 @@ class BrokerZnode:
                 for name, low, high in self.features
             ),
             rack=self.rack,
-            fenced=False,
+            fenced=fenced,
         )
+
+
+def broker_path(broker: int) -> str:
+    return f"{IDS}/{broker}"
 
 
 def _broker_id(path: str) -> int:

@@ -54,10 +54,13 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ProducerIdBlockZnode,
 )
 from barnabas.zookeeper.layout.config_znodes import (
+    CONFIG,
     DEFAULT,
     ConfigChangeZnode,
     ConfigZnode,
     desanitize,
+    entity_of,
+    resource_of,
     sanitize,
 )
 from barnabas.zookeeper.layout.pending_znodes import PendingZnodes
@@ -75,9 +78,6 @@ from barnabas.zookeeper.layout.topic_znodes import (
 from barnabas.zookeeper.layout.znode_table import ZnodeValue, decode_znode
 from barnabas.zookeeper.operations import NodeData, Operation
 
-BROKER, TOPIC = 4, 2
-"""ConfigRecord's resource types that have a znode."""
-_CONFIG_FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
 _ENTITY_FOLDERS = {"user": "users", "client-id": "clients", "ip": "ips"}
 PRODUCER_ID_BLOCK = 1000
 MECHANISMS = {number: mechanism for mechanism, number in TYPES.items()}
@@ -90,6 +90,8 @@ class TopicEntry:
     znode: TopicZnode
     states: dict[int, PartitionStateZnode] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
+    version: int = 0
+    """Of the topic's znode."""
 
 
 class ClusterLayout:
@@ -119,10 +121,21 @@ class ClusterLayout:
             self._pending.written[path] = data
             self._take(decode_znode(path, data), stat.version, stat.czxid)
 
+    def has(self, *paths: str) -> None:
+        """Take note of znodes that are there and hold nothing of this."""
+        for path in paths:
+            self._pending.written.setdefault(path, b"")
+
+    def forget_config(self, entity: str) -> None:
+        """Its znode is gone."""
+        self.configs.pop(entity, None)
+        self._pending.written.pop(f"{CONFIG}/{entity}", None)
+
     def _take(self, value: ZnodeValue, version: int, czxid: int) -> None:
         match value:
             case TopicZnode():
-                self.topics.setdefault(value.topic, TopicEntry(value)).znode = value
+                topic = self.topics.setdefault(value.topic, TopicEntry(value))
+                topic.znode, topic.version = value, version
                 if value.topic_id is not None:
                     self.topic_names[value.topic_id] = value.topic
             case PartitionStateZnode() if value.topic in self.topics:
@@ -147,15 +160,17 @@ class ClusterLayout:
 
     # -- values → records ------------------------------------------------------------------------
 
-    def records(self) -> Iterator[Message]:
-        """The metadata records that say what the znodes say, in an order in which they can be replayed."""
+    def records(self, *, elected_only: bool = False) -> Iterator[Message]:
+        """The metadata records that say what the znodes say, in an order in which they can be replayed.
+        `elected_only`: without partitions that have no state znode, and topics that have no id."""
         if self.features is not None:
             for name, level in sorted(self.features.levels.items()):
                 yield FeatureLevelRecord(name=name, feature_level=level)
         for _, (broker, czxid) in sorted(self.brokers.items()):
             yield broker.record(czxid)
         for topic in sorted(self.topics):
-            yield from self._topic_records(self.topics[topic])
+            if not elected_only or self.topics[topic].znode.topic_id is not None:
+                yield from _topic_records(self.topics[topic], elected_only)
         for entity in sorted(self.configs):
             yield from _config_records(entity, self.configs[entity])
         if self.producer_ids is not None:
@@ -167,28 +182,6 @@ class ClusterLayout:
                 yield _acl_record(number, pattern, rule)
         for token in sorted(self.tokens):
             yield self.tokens[token].record()
-
-    def _topic_records(self, topic: TopicEntry) -> Iterator[Message]:
-        znode = topic.znode
-        topic_id = znode.topic_id or ZERO_UUID
-        yield TopicRecord(name=znode.topic, topic_id=topic_id)
-        for number, assignment in sorted(znode.partitions.items()):
-            state = topic.states.get(number)
-            if state is None:  # not elected yet: as Kafka's migration begins it
-                leader = assignment.replicas[0] if assignment.replicas else -1
-                state = PartitionStateZnode(znode.topic, number, leader, 0, assignment.replicas, 0)
-            yield PartitionRecord(
-                partition_id=number,
-                topic_id=topic_id,
-                replicas=assignment.replicas,
-                isr=state.isr,
-                removing_replicas=assignment.removing,
-                adding_replicas=assignment.adding,
-                leader=state.leader,
-                leader_recovery_state=state.leader_recovery_state,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=topic.epochs.get(number, 0),
-            )
 
     # -- records → operations --------------------------------------------------------------------
 
@@ -291,10 +284,9 @@ class ClusterLayout:
         self._pending.write(state)
 
     def _apply_config(self, record: ConfigRecord) -> None:
-        folder = _CONFIG_FOLDERS.get(record.resource_type)
-        if folder is not None:
-            name = record.resource_name or DEFAULT
-            self._set_config(f"{folder}/{name}", record.name, record.value)
+        entity = entity_of(record.resource_type, record.resource_name)
+        if entity is not None:
+            self._set_config(entity, record.name, record.value)
 
     def _apply_quota(self, record: ClientQuotaRecord) -> None:
         entity = _quota_entity(record.entity)
@@ -302,13 +294,11 @@ class ClusterLayout:
             text = None if record.remove else quota_text(record.key, record.value)
             self._set_config(entity, record.key, text)
 
-    def _apply_scram(self, record: UserScramCredentialRecord) -> None:
-        mechanism = MECHANISMS[record.mechanism]
-        self._set_config(f"users/{sanitize(record.name)}", mechanism, scram_text(record))
-
-    def _apply_remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        mechanism = MECHANISMS[record.mechanism]
-        self._set_config(f"users/{sanitize(record.name)}", mechanism, None)
+    def _apply_scram(
+        self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord
+    ) -> None:
+        text = scram_text(record) if isinstance(record, UserScramCredentialRecord) else None
+        self._set_config(f"users/{sanitize(record.name)}", MECHANISMS[record.mechanism], text)
 
     def _set_config(self, entity: str, key: str, value: str | None) -> None:
         config = self.configs.setdefault(entity, {})
@@ -382,7 +372,7 @@ _APPLY: Mapping[type[Message], Callable[[ClusterLayout, Any], None]] = {
     ConfigRecord: ClusterLayout._apply_config,
     ClientQuotaRecord: ClusterLayout._apply_quota,
     UserScramCredentialRecord: ClusterLayout._apply_scram,
-    RemoveUserScramCredentialRecord: ClusterLayout._apply_remove_scram,
+    RemoveUserScramCredentialRecord: ClusterLayout._apply_scram,
     AccessControlEntryRecord: ClusterLayout._apply_acl,
     RemoveAccessControlEntryRecord: ClusterLayout._apply_remove_acl,
     DelegationTokenRecord: ClusterLayout._apply_token,
@@ -409,16 +399,62 @@ def _quota_entity(parts: Iterable[EntityData]) -> str | None:
     return None
 
 
-def _config_records(entity: str, config: Mapping[str, str]) -> Iterator[Message]:
+def _topic_records(topic: TopicEntry, elected_only: bool) -> Iterator[Message]:
+    znode = topic.znode
+    topic_id = znode.topic_id or ZERO_UUID
+    yield TopicRecord(name=znode.topic, topic_id=topic_id)
+    for number, assignment in sorted(znode.partitions.items()):
+        state = topic.states.get(number)
+        if state is None and elected_only:
+            continue
+        if state is None:  # not elected yet: as Kafka's migration begins it
+            leader = assignment.replicas[0] if assignment.replicas else -1
+            state = PartitionStateZnode(znode.topic, number, leader, 0, assignment.replicas, 0)
+        yield PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=assignment.replicas,
+            isr=state.isr,
+            removing_replicas=assignment.removing,
+            adding_replicas=assignment.adding,
+            leader=state.leader,
+            leader_recovery_state=state.leader_recovery_state,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=topic.epochs.get(number, 0),
+        )
+
+
+def config_changes(
+    entity: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[Message]:
+    """The records of what has changed in the configuration of an entity. Raises `MalformedZnode`."""
+    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    records = list(_config_records(entity, changed))
+    resource = resource_of(entity)
     folder, _, name = entity.partition("/")
-    for kind, known in _CONFIG_FOLDERS.items():
-        if folder == known:
-            resource = "" if name == DEFAULT else name
-            for key, value in config.items():
-                yield ConfigRecord(
-                    resource_type=kind, resource_name=resource, name=key, value=value
-                )
-            return
+    for key in before:
+        if key in after:
+            continue
+        if resource is not None:
+            kind, of = resource
+            records.append(ConfigRecord(resource_type=kind, resource_name=of, name=key, value=None))
+        elif key in TYPES and folder == "users":
+            user, mechanism = desanitize(name), TYPES[key]
+            records.append(RemoveUserScramCredentialRecord(name=user, mechanism=mechanism))
+        else:
+            parts = _quota_parts(folder, name)
+            records.append(ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True))
+    return records
+
+
+def _config_records(entity: str, config: Mapping[str, str]) -> Iterator[Message]:
+    resource = resource_of(entity)
+    if resource is not None:
+        kind, name = resource
+        for key, value in config.items():
+            yield ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        return
+    folder, _, name = entity.partition("/")
     path = f"/config/{entity}"
     parts = _quota_parts(folder, name)
     for key, value in config.items():

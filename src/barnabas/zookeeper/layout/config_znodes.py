@@ -19,6 +19,10 @@ CHANGES = "/config/changes"
 CHANGE_PREFIX = f"{CHANGES}/config_change_"
 DEFAULT = "<default>"
 ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
+USERS = "/config/users"
+BROKER, TOPIC = 4, 2
+"""ConfigRecord's resource types that have a znode."""
+_FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
 
 
 def sanitize(name: str) -> str:
@@ -28,6 +32,21 @@ def sanitize(name: str) -> str:
 
 def desanitize(name: str) -> str:
     return unquote_plus(name)
+
+
+def entity_of(kind: int, name: str) -> str | None:
+    """The entity of a configuration resource; None where Kafka 3.9 keeps no such resource in ZooKeeper."""
+    folder = _FOLDERS.get(kind)
+    return None if folder is None else f"{folder}/{name or DEFAULT}"
+
+
+def resource_of(entity: str) -> tuple[int, str] | None:
+    """The resource of an entity; None for clients, users and IP addresses, which are none."""
+    folder, _, name = entity.partition("/")
+    for kind, known in _FOLDERS.items():
+        if known == folder and name and "/" not in name:
+            return kind, "" if name == DEFAULT else name
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,14 @@ def _by_partition(lists: Mapping[int, tuple[int, ...]]) -> dict[str, list[int]]:
     return scala_mutable({str(number): list(one) for number, one in lists.items()})
 
 
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    return f"{partition_path(topic, partition)}/state"
+
+
 def partition_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}"
 

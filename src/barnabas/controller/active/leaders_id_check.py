@@ -1,0 +1,88 @@
+"""A controller that was started with the id of the controller that leads: it ends and says who leads.
+
+No other voter names a leader to a process that has the leader's own id, so this one would wait for a leader
+without end. After `FIRST_LOOK_MS` without any leader since its start it asks the other static voters who is
+active (DescribeCluster, KIP-919). A voter may name a leader that died, so two answers count that are
+`LOOK_MS` apart, and then the named endpoint itself has to say that it leads: only another process can.
+
+Only static voters: in a dynamic quorum another directory is another replica (KIP-853). Apache Kafka has none.
+The other case, the id of a controller that follows, is seen by `controller_registrar`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from barnabas.controller.active.duties import DutyController
+from barnabas.controller.active.unclean_recovery import QuerySender
+from barnabas.ports import Wakeup
+from barnabas.types import Endpoint
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
+
+FIRST_LOOK_MS = 10_000.0
+LOOK_MS = 5_000.0
+ANSWER_MS = 2_000.0
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
+
+
+class LeadersIdCheck:
+    """Of one process, from its start until it hears of a leader."""
+
+    def __init__(self, runtime: DutyController, sender: QuerySender) -> None:
+        self._runtime = runtime
+        self._sender = sender
+        self._others = [v.endpoint for v in runtime.config.voters if v.node_id != runtime.node_id]
+        self._named: dict[Endpoint, int] = {}
+        """How often each voter named this id."""
+        self._wakeup: Wakeup | None = None
+        if self._others:
+            self._arm(FIRST_LOOK_MS)
+
+    def on_leader(self) -> None:
+        """This process has heard of a leader: there is nothing to look for any more."""
+        self._others = []
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+
+    def _arm(self, wait_ms: float) -> None:
+        at = self._runtime.now_ms() + wait_ms
+        self._wakeup = self._runtime.ports.wakeups.call_at(at, self._look)
+
+    def _look(self) -> None:
+        for voter in self._others:
+            request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+            answered = partial(self._answered, voter)
+            self._sender.send(
+                voter, request, answered, timeout_ms=ANSWER_MS, purpose="who is active"
+            )
+        self._arm(LOOK_MS)
+
+    def _answered(self, voter: Endpoint, answer: object) -> None:
+        me = self._runtime.node_id
+        if not self._others or not isinstance(answer, DescribeClusterResponse):
+            return
+        if answer.error_code or answer.controller_id != me:
+            self._named.pop(voter, None)
+            return
+        self._named[voter] = self._named.get(voter, 0) + 1
+        at = [Endpoint(c.host, c.port) for c in answer.brokers if c.broker_id == me]
+        if self._named[voter] >= 2 and at:
+            confirmed = partial(self._confirmed, at[0])
+            request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+            self._sender.send(
+                at[0], request, confirmed, timeout_ms=ANSWER_MS, purpose="who is active"
+            )
+
+    def _confirmed(self, holder: Endpoint, answer: object) -> None:
+        """Where the endpoint is this process's own, it names no leader."""
+        me = self._runtime.node_id
+        if not self._others or not isinstance(answer, DescribeClusterResponse):
+            return
+        if not answer.error_code and answer.controller_id == me:
+            self._runtime.ports.halt(
+                f"another process has the controller id {me}: the controller at {holder} leads the quorum."
+                " Give one of the two another node.id"
+            )
