@@ -170,7 +170,7 @@ class History:
         for key in [key for key in self.holders if key[0] == group]:
             del self.holders[key]
 
-    def may_be_anew(self, group: str) -> bool:
+    def may_have_restarted(self, group: str) -> bool:
         """Whether the group may have been forgotten: a member that was replaced in it may then join the new
         group, like any other member."""
         return self.groups_are_gone or self.is_lost or group in self.expired

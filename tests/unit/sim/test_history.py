@@ -148,13 +148,13 @@ def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> No
 def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None:
     """It asked under its id, was told that nobody knows it, and joined with its instance id (seed 247)."""
     history = History()
-    assert not history.may_be_anew("g")
+    assert not history.may_have_restarted("g")
     history.on_group_expired("other")
-    assert not history.may_be_anew("g")
+    assert not history.may_have_restarted("g")
     history.on_group_expired("g")
-    assert history.may_be_anew("g")
+    assert history.may_have_restarted("g")
     history.on_groups_gone()
-    assert history.may_be_anew("third")
+    assert history.may_have_restarted("third")
 
 
 def test_who_hears_of_no_leader_epochs_may_be_sent_back_by_a_leader_of_before() -> None:

@@ -54,7 +54,7 @@ class ReaderSession:
     def is_full(self) -> bool:
         return self.epoch == INITIAL_EPOCH
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """With a full request; what the broker still has of this session ends with it."""
         self.epoch = INITIAL_EPOCH
 
@@ -117,7 +117,7 @@ class ReaderSession:
                 raise Violation(f"{who}: {self} was refused with error {code}, without any reason")
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.id = NO_SESSION
-            self.begin_anew()
+            self.begin_again()
             return False
         told = [
             TopicPartition(self.name_of(t.topic, t.topic_id), p.partition_index)
