@@ -11,7 +11,7 @@ import ast
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,14 @@ PRIVATE_WORDS = {
     r"go on": "continue",
 }
 """Words that only we use, and the field's."""
+
+USES = ("src", "tests", "tools", "bench", "examples", "docs")
+"""Where a name counts as used."""
+KAFKAS_LISTS = ("src/barnabas/config/", "src/barnabas/wire/errors.py")
+"""Kafka's configuration keys and error codes: whole, also where nothing reads one yet."""
+USED_SOON = {
+    "of_address": "the limit of connections per address is read by the quotas that enforce it"
+}
 
 BANNED_MODULES = {
     "utils": "the name of what it does",
@@ -323,6 +331,48 @@ def test_the_words_ratchet_only_holds_what_is_needed() -> None:
         if words().get(package, {}).get(word, 0) < count
     ]
     assert not loose, f"shrunk; run `python tests/test_tidy.py`: {loose}"
+
+
+@cache
+def words_used() -> Counter[str]:
+    """How often each identifier occurs in programs and documents."""
+    found: Counter[str] = Counter()
+    for folder in USES:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".md", ".txt", ".toml") and path.is_file():
+                found.update(re.findall(r"[A-Za-z_]\w*", path.read_text("utf-8", "ignore")))
+    return found
+
+
+def defined(tree: ast.Module, classes: set[str]) -> Iterator[str]:
+    """Names that a module and its classes define, but for registrations (decorated) and what a foreign base
+    class calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            bases = node.bases if isinstance(node, ast.ClassDef) else []
+            is_foreign = any(ast.unparse(b).partition("[")[0] not in classes for b in bases)
+            for item in node.body:
+                if isinstance(item, Definition):
+                    if not item.decorator_list and not is_foreign:
+                        yield item.name
+                elif isinstance(item, ast.Assign | ast.AnnAssign):
+                    targets = item.targets if isinstance(item, ast.Assign) else [item.target]
+                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_each_definition_is_used() -> None:
+    sources = [name for name in python_files() if name.startswith("src/barnabas/")]
+    nodes = [node for name in sources for node in ast.walk(parsed(name)[0])]
+    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    classes |= {"Protocol", "NamedTuple", "Enum", "IntEnum", "Generic", "ABC"}
+    unused = [
+        f"{name}: {word}"
+        for name in sources
+        if not name.startswith(KAFKAS_LISTS)
+        for word in defined(parsed(name)[0], classes)
+        if words_used()[word] == 1 and not word.startswith("__") and word not in USED_SOON
+    ]
+    assert not unused, "\n".join(unused)
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

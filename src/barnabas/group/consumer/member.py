@@ -16,7 +16,6 @@ from barnabas.types import Uuid
 
 JOIN_EPOCH = 0
 """A heartbeat with this epoch joins the group."""
-LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 """A static member leaves and will return within its session time-out."""
 
