@@ -43,6 +43,7 @@ from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector, rep
 from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.handlers import serve_own
 from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
@@ -146,7 +147,7 @@ class Broker:
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
-        self.transactions = Transactions(self, channels)
+        self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.open_lifecycle = self._quorum_lifecycle
