@@ -35,6 +35,9 @@ FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 CLASS_METHODS_MAX = 25
 
+TEST_NAME_MAX = 70
+"""Characters of the claim that a test's name makes, ``test_`` aside."""
+
 FOLDER_MODULES_MAX = 16
 LISTINGS = {
     "messages", "records", "handlers", "checkers", "commands", "tables",
@@ -176,10 +179,23 @@ def measured() -> dict[str, int]:
                     sizes[f"{name}::{qualified} lines"] = length
         if name.startswith("src/") and (private := len(list(private_accesses(tree, None)))):
             sizes[f"{name} private accesses"] = private
+    for folder, count in long_test_names().items():
+        sizes[f"{folder} long test names"] = count
     for folder, count in folders().items():
         if count > FOLDER_MODULES_MAX and folder.rpartition("/")[2] not in LISTINGS:
             sizes[f"{folder} modules"] = count
     return sizes
+
+
+def long_test_names() -> dict[str, int]:
+    """How many tests of each folder have a name that is too long."""
+    found: dict[str, int] = defaultdict(int)
+    for name in python_files():
+        for node in ast.walk(parsed(name)[0]) if name.startswith("tests/") else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if len(node.name.removeprefix("test_")) > TEST_NAME_MAX:
+                    found["/".join(name.split("/")[:-1][:3])] += 1
+    return found
 
 
 def folders() -> dict[str, int]:
