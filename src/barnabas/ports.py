@@ -12,7 +12,7 @@ Durations and instants are milliseconds; sizes and positions are bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from barnabas.limits import NodeBounds
 from barnabas.types import Buffer, Endpoint
@@ -180,14 +180,46 @@ class Listener(Protocol):
     def close(self) -> None: ...
 
 
+class ConnectionRefusal(NamedTuple):
+    """Why a connection is not served: the key of the limit, and how long its end is put off."""
+
+    reason: str
+    wait_ms: float
+
+
+class ConnectionGate(Protocol):
+    """How many connections a listener takes, and how quickly. Others wait in its backlog, or are closed."""
+
+    def wait_ms(self) -> float:
+        """How long until the next connection may be accepted; 0 where it may now."""
+
+    def on_accepted(self, host: str) -> ConnectionRefusal | None:
+        """A connection of the address `host` has come; it is counted unless it is refused."""
+
+    def on_ended(self, host: str) -> None:
+        """A connection that was not refused has ended."""
+
+
 class Network(Protocol):
+    @property
+    def capacity(self) -> int:
+        """How many connections the process can have: files need descriptors, too."""
+
     @property
     def unsent_bytes(self) -> int:
         """Sent on any connection and not yet taken by the network."""
 
-    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
-        """Raises ``OSError`` where the address is taken. `accept` is called per connection;
-        `on_connected` follows on what it returns."""
+    def listen(
+        self,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+        gate: ConnectionGate | None = None,
+    ) -> Listener:
+        """Raises ``OSError`` where the address is taken. `accept` is called per connection that `gate` lets
+        in; `on_connected` follows on what it returns."""
+
+    def addresses_of(self, host: str) -> list[str]:
+        """The addresses that a host has, as a peer's is given. Raises ``OSError``. May block."""
 
     def machine_name(self) -> str:
         """By which others reach a listener on every address of this machine. May block: for the start."""

@@ -25,21 +25,24 @@ def main(bootstrap: str, source: str, target: str, directory: str, how: str) -> 
         from barnabas.pipeline.datasource import register  # the documented line
 
         register(spark)
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source}
-    assert spark.read.format("barnabas").options(**options).load().count() == 10
+    options = {"kafka.bootstrap.servers": bootstrap}
+    reader = spark.read.format("barnabas").options(**options, subscribe=source)
+    assert reader.load().count() == 10
     if how == "register":
         append = spark.range(10).selectExpr("cast(id as string) key", "cast(id as string) value")
         writer = append.write.format("barnabas").mode("append").options(**options, topic=target)
         writer.save()
         spark.stop()
         return
-    stream = spark.readStream.format("barnabas").options(**options, startingOffsets="earliest")
+    stream = spark.readStream.format("barnabas").options(**options, subscribe=source)
     query = (
-        stream.load()
+        stream.option("startingOffsets", "earliest")
+        .load()
         .selectExpr("key", "value")
         .writeStream.format("barnabas")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
+        .option("delivery", "manifest")
         .option("checkpointLocation", "checkpoint")  # relative: in the working directory
         .trigger(availableNow=True)
         .start()

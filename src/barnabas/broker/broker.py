@@ -150,6 +150,7 @@ class Broker:
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
+        self.on_configured: Callable[[Mapping[str, str]], None] = lambda texts: None
         self.open_lifecycle = self._quorum_lifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 

@@ -3,7 +3,8 @@
 What holds for one topic, and min.insync.replicas, is read where it is used (`topic_configs`), and so are
 the replication throttle and cordoned directories. Here is the rest: how many fetchers follow one leader
 (`num.replica.fetchers`), how the cleaner works (`log.cleaner.*`), and how long producer ids are kept
-(`producer.id.expiration.ms`). Which keys the controller refuses to change: `barnabas.config.broker`.
+(`producer.id.expiration.ms`); `on_configured` has the rest, of the node's listeners. Which keys the
+controller refuses to change: `barnabas.config.broker`.
 
 Source: Kafka's ``DynamicBrokerConfig``.
 """
@@ -61,3 +62,4 @@ def apply_dynamic(broker: DynamicConfigRole) -> None:
         return
     broker.logs.settings = broker.logs.cleaner.settings = logs
     broker.replicas.fetchers.resize(fetchers)
+    broker.on_configured(broker.broker_texts())

@@ -6,6 +6,7 @@ of them. `GroupRole`, for the group APIs, is beside the group coordinators.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.coordinator.group_coordinator import GroupRole
@@ -198,4 +199,7 @@ class AlterLogDirsRole(HasPorts, HasImage, HasLogs, Protocol):
 
 
 class DynamicConfigRole(HasPorts, HasImage, HasLogs, HasNodeId, HasReplicas, Protocol):
+    on_configured: Callable[[Mapping[str, str]], None]
+    """Called with this broker's configuration when it has changed."""
+
     def broker_texts(self) -> dict[str, str]: ...

@@ -99,7 +99,6 @@ _FIXED_HERE = (
     ("remote.", "there is no tiered storage"),
     ("log.local.retention.", "there is no tiered storage"),
     ("follower.fetch.last.tiered.offset.enable", "there is no tiered storage"),
-    ("max.connection", "connections are counted by what the process was started with"),
     ("num.recovery.threads.per.data.dir", "logs are recovered at the start only"),
     ("share.coordinator.", "there are no share groups"),
     ("group.share.", "there are no share groups"),
@@ -113,7 +112,7 @@ def why_fixed(name: str) -> str | None:
     """Why a key that is dynamic in Apache Kafka needs a restart here; None where it does not."""
     plain = strip_listener_prefix(name)
     for start, reason in _FIXED_HERE:
-        if plain == start or (start.endswith((".", "connection")) and plain.startswith(start)):
+        if plain == start or (start.endswith(".") and plain.startswith(start)):
             return reason
     return None
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from barnabas.config.definition import ConfigError
 from barnabas.types import Endpoint, NodeId
 
+ADDRESS_LIMITS = "max.connections.per.ip.overrides"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -116,9 +117,9 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
 
 
 def parse_address_limits(text: str) -> dict[str, int]:
-    """``max.connections.per.ip.overrides``: ``address:number`` entries, where an address may be a name.
+    """`ADDRESS_LIMITS`: ``address:number`` entries, where an address may be a name.
     Raises :class:`ConfigError`."""
-    key = "max.connections.per.ip.overrides"
+    key = ADDRESS_LIMITS
     found: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, number = item.rpartition(":")

@@ -15,6 +15,7 @@ from barnabas.config import settings
 from barnabas.config.broker import BROKER, broker_key, nearest_key, strip_listener_prefix
 from barnabas.config.definition import ConfigError, ConfigValue
 from barnabas.config.listeners import (
+    ADDRESS_LIMITS,
     ListenerSpec,
     Voter,
     check_ports_differ,
@@ -61,8 +62,6 @@ class NodeConfig:
     voters: tuple[Voter, ...]
     """By id; empty where the quorum is dynamic (KIP-853)."""
     bootstrap_controllers: tuple[Endpoint, ...]
-    connections_of_addresses: Mapping[str, int]
-    """How many those may have that have a number of their own."""
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
     rack: str | None
@@ -238,7 +237,6 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         bootstrap_controllers=tuple(
             parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
         ),
-        connections_of_addresses=_address_limits(values),
         log_dirs=log_dirs,
         metadata_log_dir=cast("str | None", values["metadata.log.dir"]) or log_dirs[0],
         rack=cast("str | None", values["broker.rack"]),
@@ -371,6 +369,7 @@ def _check_values(
         # The broker uses the first key, the controller the second: only a node with both roles uses both.
         _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
     check_log_times(values)
+    _check_address_limits(values)
     _check_lists(values)
     codec = "offsets.topic.compression.codec"
     if not 0 <= _int(values, codec) <= 4:
@@ -411,13 +410,12 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
         raise ConfigError(key, ",".join(cordoned), wanted)
 
 
-def _address_limits(values: Mapping[str, ConfigValue]) -> dict[str, int]:
-    found = parse_address_limits(cast(str, values["max.connections.per.ip.overrides"]))
+def _check_address_limits(values: Mapping[str, ConfigValue]) -> None:
+    found = parse_address_limits(cast(str, values[ADDRESS_LIMITS]))
     if not found and not values["max.connections.per.ip"]:
         raise ConfigError(
             "max.connections.per.ip", 0, "max.connections.per.ip.overrides must say who may connect"
         )
-    return found
 
 
 def _check_at_most(values: Mapping[str, ConfigValue], low: str, high: str) -> None:

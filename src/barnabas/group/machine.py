@@ -222,6 +222,7 @@ class GroupMachine:
         table, outcomes = self.table, []
         for _, group in table.groups.items():
             if isinstance(group, ConsumerGroup):
+                group.owned_twice = group.owners.contested()
                 begin_timers(table, group, at)
                 continue
             for member in group.members.values():

@@ -10,15 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.connection import HostConnection, Traffic
 from barnabas.host.loop import Loop, Timer
-from barnabas.ports import Receiver
+from barnabas.ports import ConnectionGate, ConnectionRefusal, Receiver
 from barnabas.types import Endpoint
 
 ACCEPTS_PER_TURN = 64
@@ -28,7 +27,9 @@ V4_MAPPED = "::ffff:"
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
-UNBOUNDED = 0x7FFFFFFF
+GATE_PAUSE_S = 1.0
+"""How long accepting rests at the most before the gate is asked again: its limits may have changed."""
+PUT_OFF_MAX = 256
 AS_THE_SYSTEM_SAYS = -1
 
 _Address = tuple[int, Any]
@@ -39,14 +40,8 @@ Log = Callable[..., None]
 class SocketOptions(NamedTuple):
     """What a node's configuration says of its sockets."""
 
-    connections_max: int = limits.CONNECTIONS_MAX
-    per_address_max: int = limits.CONNECTIONS_MAX
-    own_max: Mapping[str, int] = {}
-    """Of addresses that have a number of their own."""
-    per_second_max: int = UNBOUNDED
-    """How many connections are accepted in a second; more wait in the backlog."""
-    for_nodes: frozenset[Endpoint] = frozenset()
-    """Listeners that only nodes of the cluster come to: clients take no room from them."""
+    capacity: int = limits.CONNECTIONS_MAX
+    """Connections that the process can have."""
     backlog: int = limits.LISTEN_BACKLOG
     send_bytes: int = AS_THE_SYSTEM_SAYS
     receive_bytes: int = AS_THE_SYSTEM_SAYS
@@ -54,8 +49,7 @@ class SocketOptions(NamedTuple):
 
 
 class HostNetwork:
-    """``ports.Network`` over the loop. Connections beyond what `options` allow, in all or of one peer's
-    address, are closed at once."""
+    """``ports.Network`` over the loop. Connections that their listener's gate refuses are closed."""
 
     def __init__(
         self,
@@ -68,10 +62,8 @@ class HostNetwork:
         self.traffic = Traffic()
         self.log = log
         self.options = options
-        self.accepted: Counter[str] = Counter()
-        self._allowed = 1.0
-        """Connections that may be accepted now."""
-        self._allowed_at_s = loop.time()
+        self.put_off: dict[socket.socket, Timer] = {}
+        """Connections that are refused, and closed later."""
         self._background = background
         self._connections: dict[HostConnection, None] = {}
         self._listeners: dict[HostListener, None] = {}
@@ -83,7 +75,16 @@ class HostNetwork:
     def unsent_bytes(self) -> int:
         return self.traffic.unsent
 
-    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> HostListener:
+    @property
+    def capacity(self) -> int:
+        return self.options.capacity
+
+    def listen(
+        self,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+        gate: ConnectionGate | None = None,
+    ) -> HostListener:
         family, address = _listen_address(endpoint)
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -98,14 +99,15 @@ class HostNetwork:
         except OSError as error:
             sock.close()
             raise OSError(error.errno, _listen_problem(endpoint, error)) from error
-        listener = HostListener(
-            self, sock, endpoint, accept, for_nodes=endpoint in self.options.for_nodes
-        )
+        listener = HostListener(self, sock, endpoint, accept, gate or ProcessGate(self))
         self._listeners[listener] = None
         return listener
 
     def machine_name(self) -> str:
         return machine_name()
+
+    def addresses_of(self, host: str) -> list[str]:
+        return addresses_of(host)
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         if not 0 < endpoint.port <= PORT_MAX:  # it may be what a peer has told
@@ -124,8 +126,12 @@ class HostNetwork:
 
     # -- for host ----------------------------------------------------------------------------------
 
+    def __len__(self) -> int:
+        """Streams, of both directions."""
+        return len(self._connections)
+
     def describe(self) -> dict[str, int]:
-        return {"connections": len(self._connections), **self.traffic.describe()}
+        return {"connections": len(self), **self.traffic.describe()}
 
     def abort_all(self) -> None:
         """Close every listener and connection at once, also those being opened: the node ends."""
@@ -135,31 +141,21 @@ class HostNetwork:
             attempt.abort()
         for connection in list(self._connections):
             connection.abort()
+        for sock, timer in self.put_off.items():
+            timer.cancel()
+            sock.close()
+        self.put_off.clear()
 
-    def refusal(self, host: str, *, for_nodes: bool) -> str | None:
-        """The key by which another connection from `host` is too many, if it is."""
-        options = self.options
-        room = limits.CONNECTIONS_OF_NODES if for_nodes else 0
-        most = min(options.connections_max, limits.CONNECTIONS_MAX) + room
-        if self.accepted.total() >= most:
-            return "max.connections"
-        if host in options.own_max:
-            if self.accepted[host] >= options.own_max[host]:
-                return "max.connections.per.ip.overrides"
-        elif self.accepted[host] >= options.per_address_max:
-            return "max.connections.per.ip"
-        return None
+    def close_later(self, sock: socket.socket, wait_ms: float) -> None:
+        """The end of a refused connection, put off where that may help: its client tries again at once."""
+        if wait_ms <= 0 or len(self.put_off) >= PUT_OFF_MAX:
+            sock.close()
+        else:
+            self.put_off[sock] = self.loop.call_later(wait_ms / 1000, self._close_now, sock)
 
-    def wait_s(self) -> float:
-        """How long until the next connection may be accepted; `note_accepted` says that one was."""
-        rate = max(self.options.per_second_max, 1)
-        now_s = self.loop.time()
-        self._allowed = min(self._allowed + (now_s - self._allowed_at_s) * rate, float(rate))
-        self._allowed_at_s = now_s
-        return max(1 - self._allowed, 0) / rate
-
-    def note_accepted(self) -> None:
-        self._allowed -= 1
+    def _close_now(self, sock: socket.socket) -> None:
+        del self.put_off[sock]
+        sock.close()
 
     def adopt(
         self,
@@ -204,6 +200,23 @@ class HostNetwork:
             _Attempt(self, endpoint, receiver, found).begin()
 
 
+class ProcessGate:
+    """``ports.ConnectionGate`` of a listener that has none: what the process can have."""
+
+    def __init__(self, network: HostNetwork) -> None:
+        self._network = network
+
+    def wait_ms(self) -> float:
+        return 0.0
+
+    def on_accepted(self, host: str) -> ConnectionRefusal | None:
+        full = len(self._network) >= self._network.capacity
+        return ConnectionRefusal("max.connections", 0.0) if full else None
+
+    def on_ended(self, host: str) -> None:
+        pass
+
+
 class HostListener:
     """``ports.Listener`` over a listening socket, which it owns."""
 
@@ -213,13 +226,12 @@ class HostListener:
         sock: socket.socket,
         endpoint: Endpoint,
         accept: Callable[[], Receiver],
-        *,
-        for_nodes: bool,
+        gate: ConnectionGate,
     ) -> None:
         self._network = network
         self._socket = sock
         self._accept = accept
-        self._for_nodes = for_nodes
+        self._gate = gate
         self._endpoint = Endpoint(endpoint.host, sock.getsockname()[1])
         self._open = True
         network.loop.add_reader(sock.fileno(), self._on_readable)
@@ -243,8 +255,8 @@ class HostListener:
         for _ in range(ACCEPTS_PER_TURN):
             if not self._open:
                 return
-            if not self._for_nodes and (wait_s := self._network.wait_s()):
-                self._pause(wait_s)
+            if (wait_ms := self._gate.wait_ms()) > 0:
+                self._pause(min(wait_ms / 1000, GATE_PAUSE_S))
                 return
             try:
                 sock, address = self._socket.accept()
@@ -253,32 +265,20 @@ class HostListener:
             except OSError as error:
                 self._rest(error)
                 return
-            if not self._for_nodes:
-                self._network.note_accepted()
             self._on_accepted(sock, _peer_at(address))
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint) -> None:
-        network = self._network
-        accepted = network.accepted
-        reason = network.refusal(peer.host, for_nodes=self._for_nodes)
-        if reason is not None:
-            sock.close()
-            network.log(
-                "warning", "connection.refused", listener=self._endpoint, peer=peer, reason=reason
-            )
+        network, gate = self._network, self._gate
+        refusal = gate.on_accepted(peer.host)
+        if refusal is not None:
+            network.close_later(sock, refusal.wait_ms)
+            at, reason = self._endpoint, refusal.reason
+            network.log("warning", "connection.refused", listener=at, peer=peer, reason=reason)
             return
         sock.setblocking(False)
         if network.options.send_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, network.options.send_bytes)
-        receiver = self._accept()
-        accepted[peer.host] += 1
-
-        def on_end() -> None:
-            accepted[peer.host] -= 1
-            if not accepted[peer.host]:
-                del accepted[peer.host]
-
-        network.adopt(sock, peer, receiver, on_end)
+        network.adopt(sock, peer, self._accept(), lambda: gate.on_ended(peer.host))
 
     def _rest(self, error: OSError) -> None:
         """No descriptor or memory left: those who wait are served once others have gone."""

@@ -17,13 +17,7 @@ from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
 from barnabas.host.loop import Loop, Timer
-from barnabas.host.network import (
-    AS_THE_SYSTEM_SAYS,
-    HostNetwork,
-    Log,
-    SocketOptions,
-    addresses_of,
-)
+from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
 from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Rng
 
@@ -68,25 +62,12 @@ def connections_that_fit() -> int:
     return max(descriptors - limits.DESCRIPTORS_KEPT, descriptors // 2)
 
 
-def socket_options(config: NodeConfig, log: Log) -> SocketOptions:
+def socket_options(config: NodeConfig) -> SocketOptions:
     """Buffers only where the file has the key: by itself the system finds better sizes than Kafka's
     defaults, which are from a time when it did not."""
     sockets = config.sockets
-    nodes_only = set(config.controller_listener_names)
-    if len(config.broker_listeners) > 1:
-        nodes_only.add(config.inter_broker_listener_name)
-    own: dict[str, int] = {}
-    for name, most in config.connections_of_addresses.items():
-        try:
-            own.update(dict.fromkeys(addresses_of(name), most))
-        except OSError as error:
-            log("warning", "config.unknown_address", address=name, error=error)
     return SocketOptions(
-        connections_max=min(sockets.connections_max, connections_that_fit()),
-        per_address_max=sockets.connections_per_ip_max,
-        own_max=own,
-        per_second_max=sockets.connections_per_second_max,
-        for_nodes=frozenset(x.endpoint for x in config.listeners if x.name in nodes_only),
+        capacity=connections_that_fit(),
         backlog=sockets.listen_backlog,
         send_bytes=_if_said(config, "socket.send.buffer.bytes"),
         receive_bytes=_if_said(config, "socket.receive.buffer.bytes"),
@@ -121,7 +102,7 @@ class HostPorts:
         self._loop = loop
         self._zookeeper: ZooKeeper | None = None
         self._seed = os.urandom(16).hex()
-        options = SocketOptions() if config is None else socket_options(config, self.log)
+        options = SocketOptions() if config is None else socket_options(config)
         self.network = HostNetwork(loop, self._resolver, self.log, options)
 
     @property

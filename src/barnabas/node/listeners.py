@@ -9,12 +9,13 @@ Source: Kafka's ``SocketServer``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.config.listeners import ListenerSpec
+from barnabas.config.listeners import ADDRESS_LIMITS, ListenerSpec, parse_address_limits
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Listener, Ports
 from barnabas.security.listener_security import ListenerStages, listener_security
+from barnabas.security.quotas.connection_limits import ConnectionQuotas, connection_limits
 from barnabas.security.sasl_server import (
     AUTHENTICATE_API,
     HANDSHAKE_API,
@@ -52,6 +53,9 @@ class Listeners:
         self._config = config
         self.servers: dict[str, RequestServer] = {}
         self._bound: dict[str, Listener] = {}
+        self.connections = ConnectionQuotas(ports.clock.now_ms, ports.network.capacity)
+        self._own_limits = ""
+        """Which addresses `connections` has limits of their own for, as configured."""
         self._disconnected: list[Callable[[int], None]] = []
         sockets = config.sockets
         limits = ServerLimits(
@@ -75,11 +79,58 @@ class Listeners:
             )
 
     def bind(self) -> None:
-        """Listen on every address. Raises ``OSError`` with a sentence where one is taken."""
+        """Listen on every address. Raises ``OSError`` with a sentence where one is taken. May block."""
+        texts = self._config.texts
+        self._own_limits = texts.get(ADDRESS_LIMITS, "")
+        self._limit(texts, self._addresses_of(self._own_limits))
         for spec in self._config.listeners:
             server = self.servers[spec.name]
             accept = self.stages[spec.name].accept(server.accept)
-            self._bound[spec.name] = self._ports.network.listen(spec.endpoint, accept)
+            self._bound[spec.name] = self._ports.network.listen(
+                spec.endpoint,
+                accept,
+                self.connections.gate(spec.name, for_nodes=self._is_for_nodes(spec)),
+            )
+
+    def _is_for_nodes(self, spec: ListenerSpec) -> bool:
+        """Whether clients do not come to it."""
+        config = self._config
+        if spec.name in config.controller_listener_names:
+            return True
+        return len(config.broker_listeners) > 1 and spec.name == config.inter_broker_listener_name
+
+    # -- limits that change ------------------------------------------------------------------------
+
+    def follow(self, texts: Mapping[str, str]) -> None:
+        """A broker's configuration has changed: `texts` hold from now on."""
+        own = texts.get(ADDRESS_LIMITS, "")
+        if own == self._own_limits:
+            self._limit(texts, self.connections.limits.own)
+            return
+        self._own_limits = own
+
+        def on_found(found: dict[str, int] | BaseException) -> None:
+            if isinstance(found, BaseException):
+                self._ports.log("error", "broker.config_refused", reason=str(found))
+            elif self._own_limits == own:
+                self._limit(texts, found)
+
+        self._ports.background.run("addresses", lambda: self._addresses_of(own), on_found)
+
+    def _limit(self, texts: Mapping[str, str], own: Mapping[str, int]) -> None:
+        self.connections.limits = connection_limits(texts, self.servers, own)
+
+    def _addresses_of(self, text: str) -> dict[str, int]:
+        """The limits of addresses, where the configuration may name hosts. Blocks. Raises ``ConfigError``."""
+        found: dict[str, int] = {}
+        for name, most in parse_address_limits(text).items():
+            try:
+                addresses = self._ports.network.addresses_of(name)
+            except (OSError, ValueError) as error:
+                self._ports.log("warning", "config.unknown_address", address=name, error=error)
+            else:
+                found.update(dict.fromkeys(addresses, most))
+        return found
 
     def advertised(self, specs: Iterable[ListenerSpec]) -> dict[str, Endpoint]:
         """Where others reach the listeners `specs`, with their real ports. May block."""

@@ -177,6 +177,8 @@ class Node:
         )
         self.broker = broker
         broker.quotas.on_change = partial(self._measure, broker.quotas)
+        broker.on_configured = self.listeners.follow
+        self.listeners.connections.address_rate = broker.quotas.connection_rate
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
         # As in Kafka: who comes before the broker is in the cluster waits, instead of learning of

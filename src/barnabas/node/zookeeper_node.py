@@ -214,6 +214,8 @@ class ZookeeperNode:
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
+        broker.on_configured = self.listeners.follow
+        self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready

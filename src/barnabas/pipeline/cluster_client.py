@@ -262,6 +262,10 @@ class ClusterClient:
         topic = self.topic(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
 
+    def broker(self, node_id: int) -> Endpoint | None:
+        """Where a broker listens, as last heard."""
+        return self._brokers.get(node_id)
+
     def ask_another(self) -> None:
         """Have the next question to any broker go to another than the last."""
         self._turn += 1

@@ -56,9 +56,11 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from barnabas.pipeline.read.source import BatchReader
+        from barnabas.pipeline.read.pushed_filters import is_asked
+        from barnabas.pipeline.read.source import BatchReader, PushingBatchReader
 
-        return BatchReader(source_options(self.options, streaming=False), schema)
+        made = PushingBatchReader if is_asked() else BatchReader
+        return made(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from barnabas.pipeline.read.source import StreamReader

@@ -8,15 +8,16 @@ Source: Spark's structured-streaming Kafka integration guide (options and their 
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from barnabas.pipeline.errors import OptionError
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
 
 PartitionOffsets: TypeAlias = dict[TopicPartition, int]
 OffsetsJson: TypeAlias = dict[str, dict[str, int]]
@@ -30,6 +31,8 @@ class Range:
     partition: int
     start: int
     end: int
+    topic_id: Uuid | None = None
+    """Of the topic that was planned with; None where brokers have no ids."""
 
     @property
     def size(self) -> int:
@@ -82,14 +85,19 @@ def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def limit_rows(
-    start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], rows_max: int
+    start: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+    rows_max: int,
+    weights: Mapping[TopicPartition, int] | None = None,
 ) -> PartitionOffsets:
-    """Ends so that all partitions together give about `rows_max`, each its share of what waits.
+    """Ends so that all partitions together give about `rows_max`, each its share of what waits. With
+    `weights`, the size of an offset by partition, `rows_max` is a size.
 
     A partition with anything waiting gets at least one, so that none starves.
     """
     waiting = {each: max(latest[each] - start[each], 0) for each in latest}
-    total = sum(waiting.values())
+    weighed = weights or {}
+    total = sum(size * weighed.get(each, 1) for each, size in waiting.items())
     if total <= rows_max:
         return dict(latest)
     ends: PartitionOffsets = {}
@@ -103,19 +111,28 @@ def limit_rows(
 def cut_ranges(
     ranges: list[Range], *, partitions_min: int | None = None, rows_max: int | None = None
 ) -> list[Range]:
-    """Cut large ranges so that there are at least about `partitions_min`, none above `rows_max`."""
+    """Cut large ranges so that there are at least `partitions_min` where there are so many offsets, none
+    above `rows_max`, and the largest as small as can be."""
     ranges = [each for each in ranges if each.size > 0]
     parts = dict.fromkeys(ranges, 1)
     if rows_max is not None:
         parts = {each: math.ceil(each.size / rows_max) for each in ranges}
-    if partitions_min is not None and sum(parts.values()) < partitions_min:
-        total = sum(each.size for each in ranges)
-        for each in ranges:
-            share = max(round(partitions_min * each.size / total), 1)
-            parts[each] = min(max(parts[each], share), each.size)
+    if partitions_min is not None:
+        _cut_largest(parts, partitions_min)
     return [piece for each in ranges for piece in _cut(each, parts[each])]
+
+
+def _cut_largest(parts: dict[Range, int], partitions_min: int) -> None:
+    """Count one more part of the range with the largest parts, until there are enough."""
+    heap = [(-each.size / count, index, each) for index, (each, count) in enumerate(parts.items())]
+    heapq.heapify(heap)
+    missing = min(partitions_min, sum(each.size for each in parts)) - sum(parts.values())
+    for _ in range(missing):
+        _, index, largest = heap[0]
+        parts[largest] += 1
+        heapq.heapreplace(heap, (-largest.size / parts[largest], index, largest))
 
 
 def _cut(whole: Range, parts: int) -> list[Range]:
     edges = [whole.start + whole.size * i // parts for i in range(parts + 1)]
-    return [Range(whole.topic, whole.partition, begin, end) for begin, end in pairwise(edges)]
+    return [replace(whole, start=begin, end=end) for begin, end in pairwise(edges)]

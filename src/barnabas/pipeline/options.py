@@ -98,6 +98,8 @@ class FetchOptions:
     partition_bytes_max: int = 8 << 20
     check_crcs: bool = True
     isolation: int = READ_UNCOMMITTED
+    rack: str = ""
+    """Where the reader is: a leader may name a replica in the same rack to fetch from (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class SourceOptions:
     include_headers: bool = False
     rows_per_trigger_max: int | None = None
     rows_per_trigger_min: int | None = None
+    bytes_per_trigger_max: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
@@ -122,6 +125,8 @@ class SourceOptions:
     csv_delimiter: str = ","
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
+    checkpoint: str | None = None
+    """The query's checkpoint, where topic ids and losses are kept; absolute."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
 
 
@@ -172,11 +177,13 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         include_headers=boolean(options, "includeHeaders", False),
         rows_per_trigger_max=number(options, "maxOffsetsPerTrigger", None),
         rows_per_trigger_min=number(options, "minOffsetsPerTrigger", None),
+        bytes_per_trigger_max=number(options, "maxBytesPerTrigger", None),
         trigger_delay_ms_max=duration_ms(options, "maxTriggerDelay", 15 * 60_000),
         partitions_min=number(options, "minPartitions", None),
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
         group=options.get("kafka.group.id"),
+        checkpoint=absolute(options.get("checkpointLocation")),
         columns=columns_of(options),
         value_format=value_format_of(options)[0],
         csv_delimiter=options.get("csv.delimiter", ","),
@@ -306,6 +313,7 @@ def fetch_options(options: Options) -> FetchOptions:
         partition_bytes_max=number(options, "kafka.max.partition.fetch.bytes", 8 << 20),
         check_crcs=boolean(options, "kafka.check.crcs", True),
         isolation=READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED,
+        rack=options.get("kafka.client.rack", ""),
     )
 
 
@@ -403,7 +411,9 @@ def check_places(starting: Place, ending: Place, options: Options, *, streaming:
             if name in options:
                 raise OptionError(f"{name} is for batch queries: a stream has no end")
         return
-    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+    for name in (
+        "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    ):  # fmt: skip
         if name in options:
             raise OptionError(f"{name} is for streams: a batch query has no trigger")
     if starting == Everywhere(LATEST):

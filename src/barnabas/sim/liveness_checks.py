@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.channels import ChannelError
+from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.checkers.owned_again import unowned
 from barnabas.sim.cluster import SimNode
 from barnabas.transaction.states import AT_REST
@@ -105,6 +107,16 @@ def open_transaction(run: Run) -> str:
 def unowned_partition(run: Run) -> str:
     """Of the groups whose members stay, in what their coordinators hold."""
     return unowned(run.cluster, {client.plan.group for client in run.workload.consumers})
+
+
+def owned_twice(run: Run) -> str:
+    """Who had left, and was in a log that lacks the tombstone, has lost its partitions with its session."""
+    for node in run.cluster.up():
+        for shard in serving(node):
+            for group_id, group in shard.machine.table.groups.committed_items():
+                if isinstance(group, ConsumerGroup) and group.owners.has_contested:
+                    return f"{group_id}: {group.owners!r}"
+    return ""
 
 
 def late_group(run: Run) -> str:

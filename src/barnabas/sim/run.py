@@ -176,6 +176,10 @@ class Run:
             self._until(
                 partial(self._none, liveness_checks.untold), "what the controllers are not told"
             )
+        if liveness_checks.owned_twice(self):
+            self._until(
+                partial(self._none, liveness_checks.owned_twice), "members that left to lose all"
+            )
         self._read_everything()
         self._read_ledger()
         if self.swarm.cuts:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.ports import ConnectionRefusal
+from barnabas.types import Endpoint
 from tests.contract.world.worlds import Recorder, World, listen, pair, world
 
 __all__ = ["world"]
@@ -111,3 +113,35 @@ def test_a_closed_listener_leaves_its_connections_and_its_port(world: World) -> 
     client.send(b"still there")
     world.until(lambda: server.received == b"still there")
     assert world.ports.network.listen(listener.endpoint, Recorder).endpoint == listener.endpoint
+
+
+class TwoGate:
+    """Takes two connections at a time."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    def wait_ms(self) -> float:
+        return 0.0
+
+    def on_accepted(self, host: str) -> ConnectionRefusal | None:
+        if self.open == 2:
+            return ConnectionRefusal("two", 0.0)
+        self.open += 1
+        return None
+
+    def on_ended(self, host: str) -> None:
+        self.open -= 1
+
+
+def test_a_gate_counts_connections_and_refuses_what_is_too_many(world: World) -> None:
+    gate = TwoGate()
+    listener = world.ports.network.listen(Endpoint(world.host, 0), Recorder, gate)
+    clients = [Recorder() for _ in range(3)]
+    for client in clients:
+        world.ports.network.connect(listener.endpoint, client)
+    world.until(lambda: any(client.ends for client in clients))
+    assert gate.open == 2
+    world.until(lambda: sum(client.is_connected and not client.ends for client in clients) == 2)
+    next(client for client in clients if not client.ends).open_connection.close()
+    world.until(lambda: gate.open == 1)

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.metadata.image.image import BROKER
 from barnabas.raft.state_machine import CommittedBatch
+from barnabas.security.quotas.connection_limits import ConnectionQuotas
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_configs_request import (
@@ -52,6 +53,24 @@ def test_followers_are_spread_over_as_many_fetchers_as_are_wanted(cluster: Clust
     assert sum(spread) == 6 and min(spread) > 0, spread
     assert alter(cluster, "", "num.replica.fetchers", "1")[0] is ErrorCode.NONE
     cluster.until(lambda: len(pool) == 1)
+
+
+def test_limits_of_connections_follow(cluster: Cluster) -> None:
+    assert alter(cluster, "", "listener.name.plaintext.max.connections", "9")[0] is ErrorCode.NONE
+    assert alter(cluster, "1", "max.connections.per.ip.overrides", "n9:5")[0] is ErrorCode.NONE
+    assert (
+        alter(cluster, "", "max.connections.per.ip.overrides", "n9")[0] is ErrorCode.INVALID_REQUEST
+    )
+    first, other = (connections(cluster, broker) for broker in (1, 2))
+    cluster.until(lambda: first.limits.own == {"n9": 5})
+    cluster.until(lambda: other.limits.of_listener["PLAINTEXT"].most == 9)
+    assert other.limits.own == {}
+
+
+def connections(cluster: Cluster, broker: int) -> ConnectionQuotas:
+    node = cluster.sim.nodes[broker].node
+    assert node is not None
+    return node.listeners.connections
 
 
 def test_the_cleaner_and_the_producers_time_follow(cluster: Cluster) -> None:

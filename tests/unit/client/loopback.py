@@ -87,6 +87,7 @@ class World:
         self.clock = self.network = self.wakeups = self
         self.unsent_bytes = 0
         self.disk: Disk = None  # type: ignore[assignment]
+        self.capacity = 1000
         self.background: Background = None  # type: ignore[assignment]
 
     # clock, log, rng
@@ -115,9 +116,12 @@ class World:
         return wake
 
     # network
-    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Any:
+    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver], gate: Any = None) -> Any:
         self.listeners[endpoint] = accept
         return None
+
+    def addresses_of(self, host: str) -> list[str]:
+        return [host]
 
     def machine_name(self) -> str:
         return "here"

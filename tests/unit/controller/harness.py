@@ -109,13 +109,17 @@ class FakeConnection:
 
 class FakeNetwork:
     unsent_bytes = 0
+    capacity = 1000
 
     def __init__(self) -> None:
         self.refusing: set[Endpoint] = set()
         self.asked: list[Endpoint] = []
 
-    def listen(self, endpoint: Endpoint, accept: Callable[[], Any]) -> Any:
+    def listen(self, endpoint: Endpoint, accept: Callable[[], Any], gate: Any = None) -> Any:
         raise NotImplementedError
+
+    def addresses_of(self, host: str) -> list[str]:
+        return [host]
 
     def machine_name(self) -> str:
         return "here"

@@ -22,6 +22,11 @@ from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
 from barnabas.host.ports import HostPorts, connections_that_fit, socket_options
 from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Connection
+from barnabas.security.quotas.connection_limits import (
+    ConnectionLimits,
+    ConnectionQuotas,
+    ListenerLimits,
+)
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until
 
@@ -301,14 +306,16 @@ def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
 
 def test_a_peer_of_ipv4_at_a_socket_of_both_goes_by_its_own_address(world: World) -> None:
     server, client = Recorder(), Recorder()
+    quotas = ConnectionQuotas(lambda: world.loop.time() * 1000)
     try:
-        listener = world.network.listen(Endpoint("::ffff:127.0.0.1", 0), lambda: server)
+        at = Endpoint("::ffff:127.0.0.1", 0)
+        listener = world.network.listen(at, lambda: server, quotas.gate("L"))
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
     world.network.connect(Endpoint("127.0.0.1", listener.endpoint.port), client)
     world.until(lambda: server.is_connected and client.is_connected)
     assert server.connection is not None and server.connection.peer.host == "127.0.0.1"
-    assert list(world.network.accepted) == ["127.0.0.1"]
+    assert list(quotas.of_host) == ["127.0.0.1"]
 
 
 def test_a_taken_port_is_one_sentence(world: World) -> None:
@@ -344,66 +351,81 @@ def test_a_receiver_without_room_loses_its_stream_only(world: World) -> None:
     assert len(world.faults) == 1
 
 
+def gated(
+    world: World, limits: ConnectionLimits
+) -> tuple[ConnectionQuotas, Callable[[], Recorder]]:
+    """The quotas of a listener, and what connects to it."""
+    quotas = ConnectionQuotas(lambda: world.loop.time() * 1000, configured=limits)
+    listener = world.network.listen(LOOPBACK, Recorder, quotas.gate("L"))
+
+    def connect() -> Recorder:
+        client = Recorder()
+        world.network.connect(listener.endpoint, client)
+        return client
+
+    return quotas, connect
+
+
 def test_connections_above_the_limit_are_closed_and_room_returns(world: World) -> None:
-    world.network.options = SocketOptions(per_address_max=1)
-    servers: list[Recorder] = []
-
-    def accept() -> Recorder:
-        servers.append(Recorder())
-        return servers[-1]
-
-    listener = world.network.listen(LOOPBACK, accept)
-    first, second, third = Recorder(), Recorder(), Recorder()
-    world.network.connect(listener.endpoint, first)
-    world.until(lambda: len(servers) == 1)
-    world.network.connect(listener.endpoint, second)
+    quotas, connect = gated(world, ConnectionLimits(per_address=1))
+    first = connect()
+    world.until(lambda: quotas.of_host.total() == 1 and first.is_connected)
+    second = connect()
     world.until(lambda: bool(second.ends))
     assert ("warning", "connection.refused") in world.lines
+    assert world.reasons == ["max.connections.per.ip"]
     assert first.connection is not None
     first.connection.close()
-    world.until(lambda: bool(servers[0].ends))
-    world.network.connect(listener.endpoint, third)
-    world.until(lambda: len(servers) == 2)
+    world.until(lambda: not quotas.of_host)
+    connect()
+    world.until(lambda: quotas.of_host.total() == 1)
 
 
-def test_an_address_may_have_a_number_of_its_own(world: World) -> None:
-    """max.connections.per.ip.overrides."""
-    world.network.options = SocketOptions(per_address_max=0, own_max={"127.0.0.1": 2})
-    listener = world.network.listen(LOOPBACK, Recorder)
-    clients = [Recorder() for _ in range(3)]
-    for client in clients:
-        world.network.connect(listener.endpoint, client)
-    world.until(lambda: any(client.ends for client in clients))
-    assert world.network.accepted["127.0.0.1"] == 2
-    assert world.reasons == ["max.connections.per.ip.overrides"]
-
-
-def test_clients_take_no_room_from_the_clusters_nodes(world: World) -> None:
-    """As on Kafka's listener between brokers, where clients have another one, and on that of controllers."""
-    with socket.socket() as free:
-        free.bind(LOOPBACK)
-        own = Endpoint(*free.getsockname())
-    world.network.options = SocketOptions(connections_max=0, for_nodes=frozenset({own}))
-    common, apart = world.network.listen(LOOPBACK, Recorder), world.network.listen(own, Recorder)
-    client, node = Recorder(), Recorder()
-    world.network.connect(common.endpoint, client)
-    world.until(lambda: bool(client.ends))
+def test_limits_hold_from_the_next_connection_on_when_they_change(world: World) -> None:
+    quotas, connect = gated(world, ConnectionLimits(all=ListenerLimits(most=0)))
+    refused = connect()
+    world.until(lambda: bool(refused.ends))
     assert world.reasons == ["max.connections"]
-    world.network.connect(apart.endpoint, node)
-    world.until(lambda: world.network.accepted.total() == 1)
-    assert world.reasons == ["max.connections"]
+    quotas.limits = ConnectionLimits()
+    connect()
+    world.until(lambda: quotas.of_host.total() == 1)
 
 
 def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> None:
     """max.connection.creation.rate: who is too quick waits and is not refused."""
-    world.network.options = SocketOptions(per_second_max=20)
-    listener = world.network.listen(LOOPBACK, Recorder)
+    quotas, connect = gated(world, ConnectionLimits(all=ListenerLimits(per_second=4)))
     began_s = world.loop.time()
-    for _ in range(5):
-        world.network.connect(listener.endpoint, Recorder())
-    world.until(lambda: world.network.accepted.total() == 5)
-    assert world.loop.time() - began_s >= 3 / 20  # some were saved up since the network is there
+    for _ in range(7):
+        connect()
+    world.until(lambda: quotas.of_host.total() == 7)
+    assert world.loop.time() - began_s >= 2 / 4  # a second's worth was saved up, and one is owed
     assert not world.lines
+
+
+def test_what_is_beyond_the_rate_of_its_address_ends_later(world: World) -> None:
+    """connection_creation_rate: a client that is refused at once would try again at once."""
+    quotas, connect = gated(world, ConnectionLimits())
+    quotas.address_rate = {"127.0.0.1": 2.0}.get
+    began_s = world.loop.time()
+    clients = [connect() for _ in range(4)]
+    world.until(lambda: any(client.ends for client in clients))
+    assert world.loop.time() - began_s >= 0.3
+    assert quotas.of_host["127.0.0.1"] == 3
+    assert world.reasons == ["connection_creation_rate"]
+    connect()
+    connect()
+    world.until(lambda: bool(world.network.put_off))
+    world.network.abort_all()
+    assert not world.network.put_off
+
+
+def test_the_process_has_room_for_so_many_where_no_gate_is_asked(world: World) -> None:
+    world.network.options = SocketOptions(capacity=0)
+    listener = world.network.listen(LOOPBACK, Recorder)
+    client = Recorder()
+    world.network.connect(listener.endpoint, client)
+    world.until(lambda: bool(client.ends))
+    assert world.reasons == ["max.connections"]
 
 
 def test_buffers_have_the_size_that_is_configured(world: World) -> None:
@@ -427,27 +449,18 @@ def test_buffers_have_the_size_that_is_configured(world: World) -> None:
 def test_what_a_file_says_of_sockets_holds() -> None:
     given = {
         "node.id": "1",
-        "process.roles": "broker,controller",
+        "process.roles": "broker",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": "1@h:9093",
-        "listeners": "PLAINTEXT://:9092,BROKERS://:9094,CONTROLLER://:9093",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "BROKERS",
+        "controller.quorum.voters": "2@h:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": "PLAINTEXT://:9092",
         "log.dirs": "/d",
-        "max.connections.per.ip.overrides": "10.0.0.1:5, ::1:6,localhost:7,no-such-host.invalid:8",
-        "max.connection.creation.rate": "9",
         "socket.send.buffer.bytes": "1000",
         "socket.connection.setup.timeout.ms": "2000",
     }
-    lines: list[str] = []
-    options = socket_options(
-        NodeConfig.from_properties(given), lambda level, event, **fields: lines.append(event)
-    )
-    assert options.own_max.items() >= {"10.0.0.1": 5, "127.0.0.1": 7}.items()
-    assert lines == ["config.unknown_address"]
-    assert options.for_nodes == {Endpoint("", 9093), Endpoint("", 9094)}
+    options = socket_options(NodeConfig.from_properties(given))
     assert (options.send_bytes, options.receive_bytes) == (1000, AS_THE_SYSTEM_SAYS)
-    assert (options.per_second_max, options.connect_timeout_ms) == (9, 2000)
+    assert options.connect_timeout_ms == 2000
 
 
 def test_a_reset_by_the_peer_is_an_error(world: World) -> None:

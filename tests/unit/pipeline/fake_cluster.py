@@ -56,6 +56,7 @@ class FakeCluster:
         """Log starts that are not 0."""
         self.lost_answers = 0
         """So many answers to produce requests do not arrive though the batches are stored."""
+        self.topic_id = TOPIC_ID
         self.fetches = 0
         self.fetched_batches_max: int | None = None
         """So many batches come with a fetch."""
@@ -76,7 +77,7 @@ class FakeCluster:
         for name in sorted(wanted):
             indexes = tuple(each.partition for each in self.logs if each.topic == name)
             leaders = dict.fromkeys(indexes, PartitionLeader(BROKER, 1))
-            found[name] = TopicPartitions(name, TOPIC_ID, indexes, leaders)
+            found[name] = TopicPartitions(name, self.topic_id, indexes, leaders)
         return found
 
     def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:

@@ -66,5 +66,16 @@ def test_cut_ranges_cover_each_offset_once(
     assert all(each.size > 0 for each in pieces)
     if rows_max is not None:
         assert all(each.size <= rows_max for each in pieces)
-    if partitions_min is not None and sum(sizes) >= partitions_min * 2 and len(sizes) == 1:
-        assert len(pieces) >= partitions_min
+    if partitions_min is not None:
+        assert len(pieces) >= min(partitions_min, sum(sizes))
+
+
+def test_tasks_are_even_and_as_many_as_asked_for() -> None:
+    ranges = [Range("t", 0, 0, 1_000), Range("t", 1, 0, 10), Range("t", 2, 0, 300)]
+    pieces = cut_ranges(ranges, partitions_min=8)
+    assert [(each.partition, each.size) for each in pieces] == [
+        *[(0, size) for size in (200, 200, 200, 200, 200)],
+        (1, 10),
+        (2, 150),
+        (2, 150),
+    ]

@@ -10,15 +10,15 @@ import pytest
 from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
 from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import Range
-from barnabas.pipeline.options import ClusterOptions, SourceOptions
+from barnabas.pipeline.options import ClusterOptions, FetchOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
-from barnabas.types import TopicPartition
+from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import fetch_response
 from barnabas.wire.messages.fetch_request import FetchRequest
-from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
+from tests.unit.pipeline.fake_cluster import BROKER, TOPIC_ID, FakeCluster
 
 WHERE = TopicPartition("t", 0)
 
@@ -30,6 +30,11 @@ class Moving(FakeCluster):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
         super().__init__(1)
         self.patience_ms = 60_000.0
+        self.asked_of: list[str] = []
+        """Hosts that were fetched from."""
+        self.nearer: Endpoint | None = None
+        """The replica that the leader names to a reader of rack ``near``."""
+        self.nearer_fails = False
         self.stale = False
         self.stale_code = ErrorCode.NONE
         self.stale_end = 0
@@ -50,7 +55,26 @@ class Moving(FakeCluster):
             return {each: OffsetAt(self.stale_end, -1) for each in at}
         return super().list_offsets(at, isolation=isolation)
 
+    def broker(self, node_id: int) -> Endpoint | None:
+        assert node_id == 7
+        return self.nearer
+
+    def connection(self, endpoint: Endpoint) -> FakeCluster:
+        self.asked_of.append(endpoint.host)
+        return self
+
     def _fetch(self, request: FetchRequest) -> fetch_response.FetchResponse:
+        if self.nearer is not None and (self.asked_of[-1] != "fake" or request.rack_id == "near"):
+            named = 7 if self.asked_of[-1] == "fake" else -1
+            if named == 7 or self.nearer_fails:
+                data = fetch_response.PartitionData(
+                    partition_index=0, preferred_read_replica=named, records=b""
+                )
+                if named != 7:
+                    data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+                return fetch_response.FetchResponse(
+                    responses=[fetch_response.FetchableTopicResponse(topic="t", partitions=[data])]
+                )
         asked = request.topics[0].partitions[0]
         code, end, records = ErrorCode.NONE, self.ends[WHERE], b""
         if self.stale:
@@ -67,9 +91,9 @@ class Moving(FakeCluster):
         )
 
 
-def read(start: int, end: int, **changes: Any) -> list[int]:
+def read(start: int, end: int, topic_id: Uuid | None = None, **changes: Any) -> list[int]:
     options = SourceOptions(ClusterOptions((BROKER,)), **changes)
-    reader = RangeReader(options.cluster.connect(), Range("t", 0, start, end), options)
+    reader = RangeReader(options.cluster.connect(), Range("t", 0, start, end, topic_id), options)
     return [batch.header.base_offset for run in reader.runs() for batch in iterate(run.records)]
 
 
@@ -98,7 +122,7 @@ def test_a_log_that_has_lost_its_beginning_is_data_loss(monkeypatch: pytest.Monk
     cluster = Moving(monkeypatch, 6)
     cluster.begins[WHERE] = 3
     cluster.logs[WHERE] = cluster.logs[WHERE][3:]
-    with pytest.raises(DataLossError, match=r"from offset 1 are gone, the log has \[3, 6\)"):
+    with pytest.raises(DataLossError, match=r"t-0 \[1, 3\): the log has \[3, 6\)"):
         read(1, 5)
     assert [each for each in read(1, 5, fail_on_data_loss=False) if each < 5] == [3, 4]
     assert read(1, 3, fail_on_data_loss=False) == []
@@ -108,7 +132,7 @@ def test_a_deleted_topic_is_data_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Moving(monkeypatch, 6)
     cluster.patience_ms = 30.0
     cluster.logs.clear()
-    with pytest.raises(DataLossError, match="t-0: records from offset 2 are gone, it was deleted"):
+    with pytest.raises(DataLossError, match=r"t-0 \[2, 6\): the topic was deleted"):
         read(2, 6)
     assert read(2, 6, fail_on_data_loss=False) == []
 
@@ -119,7 +143,7 @@ def test_a_topic_that_is_deleted_between_two_questions_is_data_loss(
     cluster = Moving(monkeypatch, 6)
     cluster.patience_ms = 30.0
     monkeypatch.setattr(cluster, "list_offsets", lambda *_, **__: {})
-    with pytest.raises(DataLossError, match="it was deleted"):
+    with pytest.raises(DataLossError, match="the topic was deleted"):
         read(7, 9)
     assert read(7, 9, fail_on_data_loss=False) == []
 
@@ -142,3 +166,31 @@ def test_a_record_that_does_not_come_though_it_is_there_is_not_passed_over(
     cluster.logs[WHERE].clear()
     with pytest.raises(ClusterUnreachableError, match="no record comes"):
         read(2, 6, fail_on_data_loss=False)
+
+
+def test_a_topic_of_another_id_is_data_loss_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Moving(monkeypatch, 6)
+    cluster.patience_ms = 30.0
+    assert read(2, 6, topic_id=TOPIC_ID) == [2, 3, 4, 5]
+    other = Uuid(b"an-earlier-topic")
+    with pytest.raises(DataLossError, match=r"t-0 \[2, 6\): the topic was deleted and created"):
+        read(2, 6, topic_id=other)
+    assert read(2, 6, topic_id=other, fail_on_data_loss=False) == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_replica_in_the_readers_rack_is_read_from(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    cluster = Moving(monkeypatch, 6)
+    cluster.nearer, cluster.nearer_fails = Endpoint("near", 9092), fails
+    cluster.fetched_batches_max = 2
+    assert read(0, 6, fetch=FetchOptions(rack="near")) == [0, 1, 2, 3, 4, 5]
+    assert cluster.asked_of == [
+        "fake",
+        "near",
+        *(["fake"] if fails else ["near"]) * (3 if fails else 2),
+    ]
+    cluster.asked_of.clear()
+    assert read(0, 6) == [0, 1, 2, 3, 4, 5]
+    assert set(cluster.asked_of) == {"fake"}

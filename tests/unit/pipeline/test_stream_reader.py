@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
 
 from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
@@ -14,6 +20,7 @@ from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions,
 from barnabas.pipeline.read import offset_resolution, source
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.source import BatchReader, StreamReader, record_schema
+from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
 
@@ -99,6 +106,31 @@ def test_a_limit_is_kept_unless_spark_asks_for_all(cluster: FakeCluster) -> None
     assert reader.latestOffset(at(0, 0), ALL) == at(100, 300)
 
 
+def test_bytes_of_a_trigger_are_kept_by_the_size_of_records(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(cluster, 100, 300)
+    sizes = {TopicPartition("t", 0): 100, TopicPartition("t", 1): 50}
+    reader = stream(bytes_per_trigger_max=2_500)
+    monkeypatch.setattr(reader, "_sizes", lambda *_: sizes)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxBytes(2_500)
+    assert reader.latestOffset(at(0, 0), limit) == at(10, 30)
+    assert reader.latestOffset(at(0, 0), ReadMaxBytes(25_000)) == at(100, 300)
+    both = stream(bytes_per_trigger_max=2_500, rows_per_trigger_max=4)
+    monkeypatch.setattr(both, "_sizes", lambda *_: sizes)
+    assert both.latestOffset(at(0, 0), both.getDefaultReadLimit()) == at(1, 3)
+
+
+def test_the_size_of_records_is_learnt_from_the_log(cluster: FakeCluster) -> None:
+    has(cluster, 4)
+    where = TopicPartition("t", 0)
+    batch = bytes(build_batch([(None, b"v" * 1_000)] * 4, timestamp_ms=1))
+    cluster.logs[where] = [batch]
+    reader = stream(bytes_per_trigger_max=2 * len(batch) // 4 + 10)
+    assert reader.latestOffset(at(0, 0), reader.getDefaultReadLimit()) == at(2, 0)
+
+
 def test_a_trigger_waits_for_enough_rows_but_not_for_ever(
     cluster: FakeCluster, clock: Clock
 ) -> None:
@@ -132,7 +164,9 @@ def test_new_partitions_are_read_from_their_beginning(cluster: FakeCluster) -> N
     assert end == at(10, 10, 7)
     assert ranges(reader, at(10, 10), end) == ["t-2 [0, 7)"]
     cluster.begins[TopicPartition("t", 2)] = 5
-    with pytest.raises(DataLossError, match="t-2 begins at 5"):
+    with pytest.raises(
+        DataLossError, match=r"t-2 \[0, 5\): the log of a new partition does not begin at 0"
+    ):
         ranges(reader, at(10, 10), end)
     assert ranges(stream(fail_on_data_loss=False), at(10, 10), end) == ["t-2 [5, 7)"]
 
@@ -144,7 +178,7 @@ def test_a_log_that_ends_earlier_is_data_loss(cluster: FakeCluster) -> None:
         if trigger:
             reader.prepareForTriggerAvailableNow()
             lenient.prepareForTriggerAvailableNow()
-        with pytest.raises(DataLossError, match="t-1 ends at 3, the query is at 8"):
+        with pytest.raises(DataLossError, match=r"t-1 \[8, \?\): the log ends at 3"):
             reader.latestOffset(at(10, 8), ALL)
         end = lenient.latestOffset(at(9, 8), ALL)
         assert end == at(10, 3)
@@ -201,7 +235,7 @@ def test_what_is_gone_is_waited_for_once(
 
 def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
     cluster.logs.clear()
-    with pytest.raises(DataLossError, match="t-0 was deleted"):
+    with pytest.raises(DataLossError, match=r"t-0 \[5, \?\): the topic was deleted"):
         stream().latestOffset(at(5), ALL)
     assert stream(fail_on_data_loss=False).latestOffset(at(5), ALL) == at(5)
 

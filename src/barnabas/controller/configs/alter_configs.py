@@ -24,6 +24,7 @@ from barnabas.config.client_metrics import (
 from barnabas.config.definition import ConfigError, ConfigKey, ConfigType
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import check_group_overrides
+from barnabas.config.listeners import ADDRESS_LIMITS, parse_address_limits
 from barnabas.config.node import check_log_times
 from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic import check_topic_overrides
@@ -306,6 +307,7 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
             elif definition is not None:
                 typed[key] = definition.parse(text)
         check_log_times(typed)
+        parse_address_limits(values.get(ADDRESS_LIMITS, ""))
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 

@@ -5,6 +5,8 @@ A member's 100,000 partitions are 25 words, so that taking or giving up many cos
 Invariant: a partition is owned while some member's record has it, as assigned or as to be given up. In the
 decided state that is one member at most. While a compacted log is replayed a partition's next owner may
 come before the record by which the last one gave it up: such a partition is counted until both agree.
+Where compaction took the tombstone of a member before this replica fetched it, they never do: the member is
+there again until its session ends, as in Kafka.
 
 Source: ``ConsumerGroup.currentPartitionEpoch`` of Apache Kafka 4.3, where it is a map of epochs.
 """
@@ -54,6 +56,10 @@ class OwnedPartitions:
     def has_contested(self) -> bool:
         """Whether some partition has two owners."""
         return len(self._contested) > 0
+
+    def contested(self) -> frozenset[tuple[Uuid, int]]:
+        """The partitions that have two owners or more."""
+        return frozenset(place for place, _ in self._contested.items())
 
     def among(self, topic_id: Uuid, partitions: Iterable[int]) -> frozenset[int]:
         """Those of `partitions` that have an owner."""

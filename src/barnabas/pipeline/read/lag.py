@@ -55,7 +55,7 @@ def offsets_in_progress(text: str | None) -> PartitionOffsets:
     """Offsets of a source as a query's progress has them. Empty where they are another format's."""
     try:
         raw = json.loads(text or "{}")
-        return from_json({name: each for name, each in raw.items() if name != BEHIND})
+        return from_json({name: each for name, each in raw.items() if name[:1] != "("})
     except (ValueError, AttributeError, TypeError):
         return {}
 

@@ -3,8 +3,11 @@
 Fetches go straight to the leader; the next one is under way while the last is decoded. If the leader
 dies or moves, the task looks it up again and resumes the fetch at the same offset. It gives a range up
 when no record arrives for the cluster's whole patience. Where records of the range are gone
-(`OFFSET_OUT_OF_RANGE`, a log that has lost its end, a deleted topic), the task fails, or with
-``failOnDataLoss=false`` continues behind the gap.
+(`OFFSET_OUT_OF_RANGE`, a log that has lost its end, a topic that was deleted, or is another one of the
+same name), the task fails, or with ``failOnDataLoss=false`` continues behind the gap.
+
+With ``kafka.client.rack`` a leader may name a replica in the reader's rack (KIP-392); the fetches go there
+until it fails or has nothing, and then to the leader for the rest of the range.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from barnabas.pipeline.cluster_client import (
     ClusterClient,
     Patience,
 )
-from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
+from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
+from barnabas.pipeline.read.losses import Loss, report
 from barnabas.record.batch import iterate
-from barnabas.types import Buffer
+from barnabas.types import ZERO_UUID, Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import fetch_request, fetch_response
 
@@ -70,7 +74,10 @@ class RangeReader:
         self._value_format = options.value_format
         self._csv_delimiter = options.csv_delimiter
         self._bytes_each = GUESSED_BYTES_EACH
-        self._fail_on_data_loss = options.fail_on_data_loss
+        self._options = options
+        self._rack = options.fetch.rack
+        self._replica: Endpoint | None = None
+        """Where to fetch from instead of the leader."""
         self._patience = Patience(cluster.patience_ms)
         self._ahead: tuple[BlockingConnection, Answer] | None = None
 
@@ -117,10 +124,24 @@ class RangeReader:
                 self._send_ahead()
             yield Fetched(records, start, partition)
 
+    def bytes_each(self) -> int:
+        """The mean size in the log of the first offsets that one fetch brings."""
+        while self.position < self.what.end:
+            partition = self._next_answer()
+            if partition is None:
+                continue
+            records = partition.records or b""
+            assert not isinstance(records, list)
+            end = end_of_run(records, self.position)
+            if end > self.position:
+                return max(len(records) // (end - self.position), 1)
+            self._idle(partition)
+        return GUESSED_BYTES_EACH
+
     def _send_ahead(self) -> None:
         """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
         try:
-            leader = self._cluster.leader(self.what.of)
+            leader = self._replica or self._cluster.leader(self.what.of)
             self._ahead = self._send() if leader is not None else None
         except ChannelError as error:
             log.debug("%s: %s", self.what, error)
@@ -163,8 +184,10 @@ class RangeReader:
             partition: fetch_response.PartitionData = response.responses[0].partitions[0]
             code = code_of(partition.error_code)
             if code == ErrorCode.NONE:
-                return partition
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return None if self._goes_to_replica(partition) else partition
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and self._replica is not None:
+            self._retry("the replica has not got the offset")
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._skip_loss()
         elif code in TRANSIENT or code in GONE:
             self._retry(code.name, perhaps_lost=code in GONE)
@@ -172,10 +195,29 @@ class RangeReader:
             raise KafkaError(code, f"fetching {self.what} at {self.position}")
         return None
 
+    def _goes_to_replica(self, partition: fetch_response.PartitionData) -> bool:
+        """Whether the leader gives no records but names a replica that is nearer."""
+        if partition.preferred_read_replica < 0 or partition.records or self._replica is not None:
+            return False
+        self._replica = self._cluster.broker(partition.preferred_read_replica)
+        if self._replica is None:
+            self._rack = ""
+        return True
+
+    def _is_other_topic(self) -> bool:
+        """Whether the topic of that name is not the one that was planned with."""
+        topic = self._cluster.topic(self.what.topic)
+        planned = self.what.topic_id
+        return (
+            planned is not None and topic is not None and topic.topic_id not in (planned, ZERO_UUID)
+        )
+
     def _retry(self, error: object, *, perhaps_lost: bool = False) -> None:
         """Wait, to ask who leads and fetch again. With the patience over, what is `perhaps_lost` is
         looked for once more: where it is gone, no further try would bring it."""
         self._cluster.forget(self.what.topic)
+        if self._replica is not None:
+            self._replica, self._rack = None, ""
         try:
             self._patience.wait(f"{self.what} at {self.position}: {error}")
         except ClusterUnreachableError:
@@ -194,12 +236,16 @@ class RangeReader:
             else:
                 self._retry("no such topic", perhaps_lost=True)
             return None
+        if self._is_other_topic():
+            self._skip_loss()
+            return None
         fetch: FetchOptions = self._fetch
         request = fetch_request.FetchRequest(
             max_wait_ms=fetch.wait_ms_max,
             min_bytes=fetch.bytes_min,
             max_bytes=fetch.bytes_max,
             isolation_level=fetch.isolation,
+            rack_id=self._rack,
             topics=[
                 fetch_request.FetchTopic(
                     topic=self.what.topic,
@@ -215,7 +261,7 @@ class RangeReader:
                 )
             ],
         )
-        connection = self._cluster.connection(leader.endpoint)
+        connection = self._cluster.connection(self._replica or leader.endpoint)
         timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
         return connection, connection.submit(request, timeout_ms=timeout_ms)
 
@@ -228,6 +274,8 @@ class RangeReader:
     def _bounds(self) -> tuple[int, int] | None:
         """Where the log begins and ends now; None where the partition was deleted."""
         of = self.what.of
+        if self._is_other_topic():
+            return None
         earliest = self._cluster.list_offsets({of: EARLIEST}).get(of)
         latest = self._cluster.list_offsets({of: LATEST}).get(of)
         return None if earliest is None or latest is None else (earliest.offset, latest.offset)
@@ -237,6 +285,7 @@ class RangeReader:
         patience = Patience(min(self._cluster.patience_ms, SETTLED_MS))
         while True:
             self._cluster.forget(self.what.topic)  # who said so may lead no more
+            self._cluster.ask_another()
             bounds = self._bounds()
             if bounds is not None and bounds[0] <= self.position <= bounds[1]:
                 self._retry("the leader has moved")  # a follower answered, or the log came back
@@ -251,16 +300,13 @@ class RangeReader:
 
     def _lose(self, bounds: tuple[int, int] | None) -> None:
         """Records at `position` are gone. Raises `DataLossError`, or continues behind them."""
-        log_now = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "it was deleted"
-        text = (
-            f"{self.what.of}: records from offset {self.position} are gone, {log_now};"
-            " set failOnDataLoss to false to continue without them"
-        )
-        if self._fail_on_data_loss:
-            raise DataLossError(text)
-        log.warning("%s", text)
         begin = bounds[0] if bounds else 0
-        self.position = min(begin, self.what.end) if begin > self.position else self.what.end
+        behind = min(begin, self.what.end) if begin > self.position else self.what.end
+        why = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "the topic was deleted"
+        if bounds is None and self._is_other_topic():
+            why = "the topic was deleted and created again"
+        report([Loss.of(self.what.of, self.position, behind, why)], self._options)
+        self.position = behind
         self._patience.renew()
 
 

@@ -7,21 +7,29 @@ stream reader also keeps, in the driver's planning process, when the last trigge
 
 Admission control: Spark asks `latestOffset(start, limit)`; `maxOffsetsPerTrigger` gives the limit,
 `minOffsetsPerTrigger` holds a trigger back until enough waits or `maxTriggerDelay` has passed.
-Offsets that a checkpoint holds are resumed as they stand, also after a change of options.
+Offsets that a checkpoint holds are resumed as they are, also after a change of options, and those of
+Spark's own Kafka connector too. A topic that was deleted and created again is another one: what was not
+read of the old one is lost, and the new one is read from its beginning.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -39,7 +47,7 @@ from pyspark.sql.types import (
 
 from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
-from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError, OptionError
+from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -58,16 +66,22 @@ from barnabas.pipeline.options import (
 )
 from barnabas.pipeline.read import lag
 from barnabas.pipeline.read.lag import BEHIND
+from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
     latest,
     offsets_at,
+    offsets_known,
     partitions_at_start,
     partitions_of,
 )
+from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
+from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.types import TopicPartition
 
-log = logging.getLogger(__name__)
+AGAIN = "the topic was deleted and created again"
+SAMPLE_BYTES = 64 << 10
+"""What is fetched of a partition to learn the size of its records."""
 
 HEADERS = "headers"
 HEADERS_TYPE = ArrayType(
@@ -155,6 +169,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
         self.schema = wanted_schema(options, schema)
+        self.pushed = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
@@ -162,15 +177,43 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         partitions = partitions_at_start(cluster, options.subscription)
         start = offsets_at(cluster, options.starting, partitions, options, starting=True)
         end = offsets_at(cluster, options.ending, partitions, options, starting=False)
-        ranges = [Range(each.topic, each.partition, start[each], end[each]) for each in partitions]
+        since = self._since(partitions)
+        offsets = self.pushed.offsets
+        ranges = [
+            Range(
+                *each,
+                max(start[each], offsets.least, since.get(each, 0)),
+                min(end[each], offsets.end),
+                topic_id_of(cluster, each.topic),
+            )
+            for each in partitions
+            if self.pushed.takes(each)
+        ]
         pieces = cut_ranges(
             ranges, partitions_min=options.partitions_min, rows_max=options.rows_per_task_max
         )
         # Spark takes an empty list for one partition of its own class.
         return [RangePartition(each) for each in pieces] or [RangePartition(None)]
 
+    def _since(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        """Where a filter by timestamp has each partition begin: behind its end where nothing is so young."""
+        if self.pushed.timestamp_ms is None:
+            return {}
+        wanted = {each: self.pushed.timestamp_ms for each in partitions if self.pushed.takes(each)}
+        isolation = self.options.fetch.isolation
+        found = offsets_known(self.options.cluster.connect(), wanted, isolation)
+        return {each: UNBOUNDED if at < 0 else at for each, at in found.items()}
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self.options, self.schema, partition)
+
+
+class PushingBatchReader(BatchReader):
+    """A batch reader that leaves out what the query's filters exclude. Spark evaluates them all the same."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.pushed = pushed(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -184,7 +227,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._planned: PartitionOffsets | None = None
         """Where the last micro-batch ends."""
         self._known_behind: set[TopicPartition] = set()
-        """Partitions that are gone, or end before where the query is, and were asked for enough."""
+        """Partitions that are gone, end before where the query is, or are of another topic of that name,
+        and were asked for enough."""
+        self._ids = TopicIds(options.checkpoint)
 
     # -- planning, in the driver -----------------------------------------------------------------
 
@@ -196,6 +241,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         )
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self.options.bytes_per_trigger_max)
         if self.options.rows_per_trigger_max is not None:
             return ReadMaxRows(self.options.rows_per_trigger_max)
         if self.options.rows_per_trigger_min is not None:
@@ -208,17 +255,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Goes into the query's progress as it is: offsets, and how far the query is behind them."""
         end = self._latest()
-        if self._planned is None:
-            return to_json(end)
-        return {**to_json(end), BEHIND: lag.behind(self._planned, end)}
+        found: dict[str, Any] = dict(to_json(end))
+        if self._planned is not None:
+            found[BEHIND] = lag.behind(self._planned, end)
+        if self.options.checkpoint is not None and not self.options.fail_on_data_loss:
+            found[LOST] = count(self.options.checkpoint)
+        return found
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:
-        begin = from_json(start)
-        if self._final is not None and behind(begin, self._final) <= self._known_behind:
+        at = begin = from_json(start)
+        if self._final is not None and self._suspect(begin, self._final) <= self._known_behind:
             end = dict(self._final)
         else:
             end = self._latest_known(begin)
-        self._check_not_behind(begin, end)
+        again = {each for each in self._created_again(begin) if each in end}
+        self._check_not_behind(begin, end, again)
+        again = {each for each in again if begin[each] > 0}
+        begin = begin | dict.fromkeys(again, 0)
         for each in begin:
             # A deleted partition keeps its offset. A log that ends before it was recreated, or lost
             # its end: records appended from now on are read, as Spark's own connector does.
@@ -228,14 +281,48 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             first = earliest(self.options.cluster.connect(), fresh, self.options)
             begin = begin | {each: first.get(each, end[each]) for each in fresh}
         if self._holds_back(begin, end, limit):
-            self._planned = from_json(start)
-            return to_json(from_json(start))
-        if isinstance(limit, ReadMaxRows):
-            end = limit_rows(begin, end, limit.max_rows)
-        if end != begin:
+            self._planned = at
+            return to_json(at)
+        end = self._limited(begin, end, limit)
+        for each in again:
+            if end[each] == at[each]:  # Spark would see no batch there
+                end[each] -= 1
+        self._ids.take(self.options.cluster.connect(), at, end, again)
+        if end != at:
             self._triggered_ms = now_ms()
         self._planned = end
         return to_json(end)
+
+    def _limited(
+        self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit
+    ) -> PartitionOffsets:
+        """Ends as the limit allows them: Spark asks for one, options may have two."""
+        if isinstance(limit, ReadMaxBytes):
+            end = limit_rows(begin, end, limit.max_bytes, self._sizes(begin, end))
+            if self.options.rows_per_trigger_max is not None:
+                end = limit_rows(begin, end, self.options.rows_per_trigger_max)
+        if isinstance(limit, ReadMaxRows):
+            end = limit_rows(begin, end, limit.max_rows)
+        return end
+
+    def _sizes(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+        """The mean size of an offset in the log, by partition, by a sample from where the query is."""
+        from barnabas.pipeline.read.range_reader import RangeReader
+
+        cluster = self.options.cluster.connect()
+        waiting = [each for each in sorted(end) if begin[each] < end[each]]
+        first = earliest(cluster, waiting, self.options) if waiting else {}
+        bytes_max = min(SAMPLE_BYTES, self.options.fetch.partition_bytes_max)
+        fetch = replace(self.options.fetch, partition_bytes_max=bytes_max)
+        options = replace(self.options, fetch=fetch)
+        sizes = {}
+        for each in waiting:
+            at = max(begin[each], first.get(each, 0))
+            if at < end[each]:
+                sizes[each] = RangeReader(
+                    cluster, Range(*each, at, end[each]), options
+                ).bytes_each()
+        return sizes
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
         """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""
@@ -258,7 +345,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         patience = Patience(min(cluster.patience_ms, SETTLED_MS))
         while True:
             end = self._latest()
-            gone = behind(begin, end)
+            gone = self._suspect(begin, end)
             self._known_behind &= gone
             if gone <= self._known_behind:
                 break
@@ -272,32 +359,55 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._final = dict(end)
         return end
 
-    def _check_not_behind(self, begin: PartitionOffsets, end: PartitionOffsets) -> None:
-        """A log that ends before where the query is has lost what the query had read or planned."""
-        gone = sorted(begin.keys() - end.keys())
-        if gone:
-            self._lost(f"{gone[0]} was deleted")
-        for each in sorted(begin.keys() & end.keys()):
-            if end[each] < begin[each]:
-                self._lost(f"{each} ends at {end[each]}, the query is at {begin[each]}")
+    def _suspect(self, begin: PartitionOffsets, end: PartitionOffsets) -> set[TopicPartition]:
+        return behind(begin, end) | self._created_again(begin)
 
-    def _lost(self, what: str) -> None:
-        text = f"{what}: records may be lost; set failOnDataLoss to false to continue all the same"
-        if self.options.fail_on_data_loss:
-            raise DataLossError(text)
-        log.warning("%s", text)
+    def _created_again(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        return self._ids.created_again(self.options.cluster.connect(), partitions)
+
+    def _check_not_behind(
+        self, begin: PartitionOffsets, end: PartitionOffsets, again: Collection[TopicPartition]
+    ) -> None:
+        """A log that ends before where the query is has lost what the query had read or planned, and a
+        topic of another id has nothing of it."""
+        lost = []
+        for each in sorted(begin):
+            if each in again:
+                why = AGAIN
+            elif each not in end:
+                why = "the topic was deleted"
+            elif end[each] < begin[each]:
+                why = f"the log ends at {end[each]}"
+            else:
+                continue
+            lost.append(Loss.of(each, begin[each], UNKNOWN, why))
+        report(lost, self.options)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begins, ends = from_json(start), from_json(end)
+        cluster = self.options.cluster.connect()
         fresh = sorted(ends.keys() - begins.keys())
         if fresh:
             begins |= self._begin_of_new(fresh, ends)
-        for each in sorted(begins.keys() - ends.keys()):
-            self._lost(f"{each} was deleted")
-        ranges = [
-            Range(each.topic, each.partition, begins[each], ends[each])
-            for each in sorted(ends)
+        deleted = sorted(begins.keys() - ends.keys())
+        lost = [Loss.of(each, begins[each], UNKNOWN, "the topic was deleted") for each in deleted]
+        again = [
+            each for each in sorted(ends) if self._ids.begins_again(each, begins[each], ends[each])
+        ]
+        if again:
+            first = earliest(cluster, again, self.options)
+            begins |= {each: min(first.get(each, 0), ends[each]) for each in again}
+        gone = self._created_again(ends)
+        lost += [
+            Loss.of(each, begins[each], ends[each], AGAIN)
+            for each in sorted(gone)
             if begins[each] < ends[each]
+        ]
+        report(lost, self.options)
+        ranges = [
+            Range(*each, begins[each], ends[each], topic_id_of(cluster, each.topic))
+            for each in sorted(ends)
+            if begins[each] < ends[each] and each not in gone
         ]
         return [
             RangePartition(each)
@@ -313,9 +423,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     ) -> PartitionOffsets:
         """Partitions that came into being since the last trigger are read from their beginning."""
         first = earliest(self.options.cluster.connect(), fresh, self.options)
-        for each in fresh:
-            if first.get(each, 0) > 0:
-                self._lost(f"new partition {each} begins at {first[each]}, not at 0")
+        lost = [
+            Loss.of(each, 0, first[each], "the log of a new partition does not begin at 0")
+            for each in fresh
+            if first.get(each, 0) > 0
+        ]
+        report(lost, self.options)
         return {each: min(first.get(each, 0), ends[each]) for each in fresh}
 
     # -- reading, in the executors ---------------------------------------------------------------

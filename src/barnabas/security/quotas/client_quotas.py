@@ -101,6 +101,10 @@ class ClientQuotas:
         now_ms = self._now_ms()
         return self._bucket(key, share, now_ms).take(amount, now_ms)
 
+    def connection_rate(self, host: str) -> float | None:
+        """How many connections the address `host` may make in a second; None without a limit."""
+        return self.table.of_address(host)
+
     def mutation_wait_ms(self, principal: str, client_id: str | None) -> float:
         """How long until a client without debt may change topics; 0 where it may now."""
         return self.charge(MUTATIONS, principal, client_id, 0.0)

@@ -68,7 +68,8 @@ def checkers_after_loss() -> list[Checker]:
 def all_checkers(history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run. `history` holds what clients were promised and asked for. The
     checkers record in `story` what happens, so that a failure can be explained."""
-    last_members, owners = LastMembers(), OneOwnerPerGeneration()
+    last_members = LastMembers()
+    owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
     reassignments = ReassignmentsKeepMinIsr(
         story.on_change,
         [ProducerIdBlocks(), FeatureLevels(history), NewPartitions(history), last_members],

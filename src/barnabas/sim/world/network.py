@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.ports import Connection, Listener, Receiver, Rng
+from barnabas.ports import Connection, ConnectionGate, Listener, Receiver, Rng
 from barnabas.sim.world.world import World
 from barnabas.types import Buffer, Endpoint
 
@@ -100,14 +100,18 @@ class SimNetwork:
     # -- what the ports call ---------------------------------------------------------------------
 
     def listen(
-        self, process: SimProcess, endpoint: Endpoint, accept: Callable[[], Receiver]
+        self,
+        process: SimProcess,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+        gate: ConnectionGate | None = None,
     ) -> SimListener:
         if endpoint.port == 0:
             self._next_port += 1
             endpoint = Endpoint(endpoint.host, self._next_port)
         if endpoint in self._listeners:
             raise OSError(98, f"address {endpoint} is in use")
-        listener = SimListener(self, process, endpoint, accept)
+        listener = SimListener(self, process, endpoint, accept, gate)
         self._listeners[endpoint] = listener
         return listener
 
@@ -146,10 +150,12 @@ class SimListener(Listener):
         process: SimProcess,
         endpoint: Endpoint,
         accept: Callable[[], Receiver],
+        gate: ConnectionGate | None,
     ) -> None:
         self.network = network
         self.process = process
         self.accept = accept
+        self.gate = gate
         self._endpoint = endpoint
 
     @property
@@ -220,10 +226,14 @@ class Stream:
             near.closed(ConnectionRefusedError(111, f"{self.target} refused the connection"))
             network.forget(self)
             return
+        gate = listener.gate
+        if gate is not None and not self._may_pass(gate):
+            return
         receiver = listener.accept()
         peer = Endpoint(near.process.host, 40_000 + self.number % 20_000)
         self.far = far = End(self, listener.process, receiver, peer)
         far.open = True
+        far.gate = gate
         far.other, near.other = near, far
         listener.process.run(lambda: receiver.on_connected(far))
         network.world.after(network.delay_ms(), self._established)
@@ -232,6 +242,20 @@ class Stream:
         ):
             network.world.totals["connections doubled"] += 1
             network.connect(near.process, self.target, Ghost(network))
+
+    def _may_pass(self, gate: ConnectionGate) -> bool:
+        world, near = self.network.world, self.near
+        wait_ms = gate.wait_ms()
+        if wait_ms > 0:
+            world.after(wait_ms, self.arrive)
+            return False
+        refusal = gate.on_accepted(near.process.host)
+        if refusal is None:
+            return True
+        error = ConnectionResetError(104, f"{self.target} closed the connection")
+        world.after(refusal.wait_ms, lambda: near.closed(error))
+        self.network.forget(self)
+        return False
 
     def _established(self) -> None:
         near = self.near
@@ -292,6 +316,8 @@ class End(Connection):
         self.receiver = receiver
         self.other: End | None = None
         """The peer's, once the request to connect has reached it."""
+        self.gate: ConnectionGate | None = None
+        """What let the connection in, at its accepted end."""
         self.open = False
         self.finished = False
         self._peer = peer
@@ -461,5 +487,7 @@ class End(Connection):
         if self.finished:
             return
         self.finished = True
+        if self.gate is not None:
+            self.gate.on_ended(self._peer.host)
         if self.process.alive:
             self.process.run(lambda: self.receiver.on_closed(error))

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from barnabas.limits import NodeBounds
-from barnabas.ports import Helper, Listener, Receiver, Rng
+from barnabas.limits import CONNECTIONS_MAX, NodeBounds
+from barnabas.ports import ConnectionGate, Helper, Listener, Receiver, Rng
 from barnabas.sim.world.background import SYNC_MS_MAX, SimBackground
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.helper import SimHelper
@@ -264,10 +264,19 @@ class ProcessNetwork:
     def __init__(self, process: SimProcess) -> None:
         self._process = process
         self.unsent_bytes = 0  # simulated messages are small
+        self.capacity = CONNECTIONS_MAX
 
-    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
+    def listen(
+        self,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+        gate: ConnectionGate | None = None,
+    ) -> Listener:
         here = Endpoint(self._process.host, endpoint.port)
-        return self._process.machine.network.listen(self._process, here, accept)
+        return self._process.machine.network.listen(self._process, here, accept, gate)
+
+    def addresses_of(self, host: str) -> list[str]:
+        return [host]
 
     def machine_name(self) -> str:
         return self._process.host

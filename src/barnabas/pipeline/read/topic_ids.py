@@ -1,0 +1,101 @@
+"""Which topic a query has been reading: a topic that is deleted and created again has another id.
+
+Owns the ids of a stream's topics, in memory and, where the reader has ``checkpointLocation``, in
+``<checkpoint>/barnabas/topics.json``. By offsets alone a topic that was created again and has grown past the
+query's position would be read on from its middle.
+
+A batch in which a topic turned out to be another keeps its offsets in Spark's checkpoint: it goes from an
+old offset to a new one. `begins_again` says of such a pair that it is read from the new topic's beginning,
+also when the batch is run again after a restart. A pair is of that batch alone: offsets of the new topic
+only grow from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
+from barnabas.pipeline.write.staging import StagingStore, open_store
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid, uuid_text
+
+FILE = "topics.json"
+
+
+class TopicIds:
+    """Of one stream's topics."""
+
+    def __init__(self, checkpoint: str | None) -> None:
+        self._checkpoint = checkpoint
+        self._ids: dict[str, str] | None = None
+        self._from: PartitionOffsets = {}
+        self._to: PartitionOffsets = {}
+
+    def __repr__(self) -> str:
+        return f"TopicIds({self._ids})"
+
+    def created_again(
+        self, cluster: ClusterClient, partitions: Iterable[TopicPartition]
+    ) -> set[TopicPartition]:
+        """Those of topics that the query has been reading under another id."""
+        known = self._load()
+        asked = sorted(partitions)
+        others = set()
+        for name in sorted({each.topic for each in asked}):
+            now = topic_id_of(cluster, name)
+            if now is not None and known.get(name, uuid_text(now)) != uuid_text(now):
+                others.add(name)
+        return {each for each in asked if each.topic in others}
+
+    def take(
+        self,
+        cluster: ClusterClient,
+        begin: PartitionOffsets,
+        end: PartitionOffsets,
+        again: Collection[TopicPartition] = (),
+    ) -> None:
+        """A batch is planned from `begin` to `end`: its topics are those of now. Partitions `again` are
+        read from their beginning in it."""
+        known = self._load()
+        fresh = dict(known)
+        for name in sorted({each.topic for each in end}):
+            now = topic_id_of(cluster, name)
+            if now is not None:
+                fresh[name] = uuid_text(now)
+        if fresh == known and not again:
+            return
+        self._ids = fresh
+        if again:
+            self._from = {each: begin[each] for each in sorted(again)}
+            self._to = {each: end[each] for each in sorted(again)}
+        store = self._store()
+        if store is not None:
+            document = {"ids": fresh, "from": to_json(self._from), "to": to_json(self._to)}
+            store.write(FILE, [json.dumps(document).encode()])
+
+    def begins_again(self, partition: TopicPartition, begin: int, end: int) -> bool:
+        """Whether the range of a batch is that in which the partition's topic became another."""
+        self._load()
+        return self._from.get(partition) == begin and self._to.get(partition) == end
+
+    def _store(self) -> StagingStore | None:
+        return None if self._checkpoint is None else open_store(f"{self._checkpoint}/barnabas")
+
+    def _load(self) -> dict[str, str]:
+        if self._ids is None:
+            self._ids = {}
+            store = self._store()
+            if store is not None:
+                with suppress(FileNotFoundError):
+                    raw = json.loads(store.read(FILE))
+                    self._ids = dict(raw["ids"])
+                    self._from, self._to = from_json(raw["from"]), from_json(raw["to"])
+        return self._ids
+
+
+def topic_id_of(cluster: ClusterClient, topic: str) -> Uuid | None:
+    """None where the topic is not there, or its brokers have no ids."""
+    known = cluster.topic(topic)
+    return None if known is None or known.topic_id == ZERO_UUID else known.topic_id

@@ -1,0 +1,48 @@
+"""Filters of a batch query reach the reader where the session pushes them, and change no result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from tests.spark.conftest import MakeTopic
+from tests.spark.test_source import batch, numbers, values_of
+from tests.spark.topics import read, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONF = "spark.sql.python.filterPushdown.enabled"
+
+
+def test_filters_by_partition_offset_and_time_leave_out_what_they_exclude(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    for partition in (0, 1):
+        first = 100 * partition
+        write(bootstrap, topic, numbers(first, first + 20), partition=partition)
+    oldest = min(each.timestamp_ms for each in read(bootstrap, topic))
+    since = F.timestamp_millis(F.lit(oldest))
+    after = F.timestamp_millis(F.lit(oldest + 3_600_000))
+    found = {}
+    for enabled in ("false", "true"):
+        spark.conf.set(CONF, enabled)
+        try:
+            frame = batch(spark, bootstrap, subscribe=topic)
+            narrow = frame.where("partition = 1 and offset >= 5 and offset < 8")
+            found[enabled] = [
+                values_of(narrow),
+                values_of(frame.where(F.col("timestamp") >= since)),
+                values_of(frame.where(F.col("timestamp") > after)),
+                values_of(frame.where("partition = 1 or offset = 3")),
+            ]
+            tasks = narrow.rdd.getNumPartitions()
+        finally:
+            spark.conf.unset(CONF)
+        assert tasks == (1 if enabled == "true" else 2)
+    everything = sorted(numbers(0, 20) + numbers(100, 120))
+    mixed = sorted([*numbers(3, 4), *numbers(100, 120)])
+    assert found["false"] == [numbers(105, 108), everything, [], mixed]
+    assert found["true"] == found["false"]
