@@ -2,7 +2,8 @@
 
 Exceptions from sizes and private words stand in ``tidy_ratchet.json`` and ``words_ratchet.json``; they may
 shrink, not grow, and one that is not needed any more must go. ``python tests/test_tidy.py`` writes both
-files where they would shrink; ``python tests/test_tidy.py --merged`` counts all words afresh after a merge.
+files where they would shrink; ``python tests/test_tidy.py --merged`` counts all words and long names of tests
+afresh after a merge.
 """
 
 from __future__ import annotations
@@ -509,6 +510,8 @@ def write_ratchet() -> int:
     """Let exceptions shrink or go; new ones are written by hand, with a reason in the commit."""
     sizes = measured()
     kept = {what: min(size, sizes[what]) for what, size in ratchet().items() if what in sizes}
+    if "--merged" in sys.argv:
+        kept |= {what: size for what, size in sizes.items() if what.endswith(" long test names")}
     RATCHET_FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
     former = json.loads(WORDS_FILE.read_text()) if "--merged" not in sys.argv else None
     fewer = {

@@ -369,8 +369,7 @@ class FetchService:
         session = fetch.session
         read_pass = fetch.new_read_pass(whole=whole) if after is None else after
         answers, is_follower = read_pass.answers, session.is_follower
-        leader_only, reader = fetch.leader_only, fetch.reader
-        left, bounds = fetch.max_bytes, self.bounds
+        reader, left, bounds = fetch.reader, fetch.max_bytes, self.bounds
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
         size, throttled = read_pass.size, read_pass.throttled
@@ -389,7 +388,7 @@ class FetchService:
                 if reader is not None:
                     reader.check(watched.key[0])
                 partition = watched.partition or self._sessions.bind(watched)
-                log = partition.readable_log(watched.leader_epoch, leader_only=leader_only)
+                log = partition.readable_log(watched.leader_epoch, leader_only=fetch.leader_only)
                 room, first = left, size == 0
                 if is_follower:
                     note_first(watched, partition)
