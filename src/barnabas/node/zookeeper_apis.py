@@ -123,7 +123,9 @@ def _here_or_there(
         if controller.decider.may_decide:
             return module.handle(request, ctx, role)
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
-        return forward(broker.controller, module.API, request, ctx, timeout_ms)
+        # A broker of Kafka 3.9 that is controller takes no envelopes: clients go to it themselves.
+        not_offered = ErrorCode.NOT_CONTROLLER
+        return forward(broker.controller, module.API, request, ctx, timeout_ms, not_offered)
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 

@@ -190,6 +190,16 @@ class TestForwarding:
         hand.take().answer(EnvelopeResponse(error_code=9_999))
         assert got[0].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
+    def test_a_controller_without_envelopes_is_left_to_the_client(
+        self, hand: Hand, line: ControllerChannel
+    ) -> None:
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        got: list[Any] = []
+        code = ErrorCode.NOT_CONTROLLER
+        forward(line, CREATE_TOPICS, request, self.context(7), 500, code).attach(got.append)
+        hand.take().answer(ChannelError("unsupported", "no version of ENVELOPE is common"))
+        assert got[0].topics[0].error_code == code
+
     def test_who_waits_no_longer_leaves_the_others_their_answers(self) -> None:
         world, asked = World(), list[Parked]()
 

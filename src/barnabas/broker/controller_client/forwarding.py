@@ -29,11 +29,15 @@ def forward(
     request: Message,
     ctx: RequestContext,
     timeout_ms: float,
+    not_offered: ErrorCode = ErrorCode.UNSUPPORTED_VERSION,
 ) -> Parked:
-    """Send a client's request to the active controller."""
+    """Send a client's request to the active controller. `not_offered` is the error where that controller
+    takes no envelopes."""
     parked = Parked()
 
     def on_answer(response: EnvelopeResponse | KafkaError) -> None:
+        if isinstance(response, KafkaError) and response.code is ErrorCode.UNSUPPORTED_VERSION:
+            response = KafkaError(not_offered, response.message)
         parked.complete(_answer(api, request, ctx, response))
 
     controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
