@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.broker.leader_hints import LeaderHintsRole
 
 if TYPE_CHECKING:
@@ -148,6 +149,26 @@ class MetadataRole(
 
 class FindCoordinatorRole(HasImage, HasAutoTopics, HasMetadataHold, Protocol):
     """The topic of the coordinators is created when it is first asked for."""
+
+
+class ListTransactionsRole(HasPorts, HasTransactions, Protocol):
+    """Transactions by age."""
+
+
+class AddPartitionsRole(HasImage, HasTransactions, Protocol):
+    """Only partitions that exist are added."""
+
+
+class AddOffsetsRole(HasConfig, AddPartitionsRole, Protocol):
+    """The group's partition of ``__consumer_offsets`` is added."""
+
+
+class TransactionalOffsetsRole(TransactionalWriteRole, GroupRole, HasImage, HasReplicas, Protocol):
+    """Offsets are committed with a transaction."""
+
+
+class MarkersRole(GroupRole, HasPorts, HasConfig, HasReplicas, HasDeadlines, Protocol):
+    """Control batches are appended, and groups learn of them."""
 
 
 class ProducerIdRole(HasTransactions, Protocol):

@@ -38,7 +38,7 @@ from barnabas.wire.messages.write_txn_markers_response import WriteTxnMarkersRes
 from barnabas.wire.schema import Message
 
 PURPOSE = "transaction-markers"
-RETRY_MS = 100.0
+MARKER_RETRY_MS = 100.0
 """Before what failed is tried again."""
 MISSING_MS = 1_000.0
 
@@ -254,7 +254,7 @@ class Markers:
     def _try_later(self, ending: _Ending, places: Places) -> None:
         self._later.setdefault(ending, {}).update(places)
         if self._wakeup is None:
-            when_ms = self._ports.clock.now_ms() + RETRY_MS
+            when_ms = self._ports.clock.now_ms() + MARKER_RETRY_MS
             self._wakeup = self._ports.wakeups.call_at(when_ms, self._on_wakeup)
 
     def _on_wakeup(self) -> None:

@@ -1,4 +1,5 @@
-"""``barnabas pipeline``: what is kept beside a Spark query's checkpoint, and the ways out where it is stuck.
+"""``barnabas pipeline``: jobs from a file (:mod:`pipeline_jobs`), what is kept beside a Spark query's
+checkpoint, and the ways out where it is stuck.
 
 ``ledger show`` reads. ``ledger skip`` and ``ledger forget`` change what a query takes for written; they
 cannot be taken back, so they ask, or want ``--yes`` where standard input is no terminal. Stop the query
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from barnabas.cli.commands import pipeline_jobs
 from barnabas.cli.connection.connect import (
     USAGE,
     AsJson,
@@ -40,12 +42,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE_MS = 20_000
 
-app = typer.Typer(help="Spark queries and what is kept beside them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Jobs on Spark, and what is kept beside their queries.", no_args_is_help=True
+)
 ledger_app = typer.Typer(
     help="What queries have written: `show` it, `skip` a batch, `forget` batches.",
     no_args_is_help=True,
 )
 app.add_typer(ledger_app, name="ledger")
+pipeline_jobs.register(app)
 
 Staging = Annotated[
     str | None,

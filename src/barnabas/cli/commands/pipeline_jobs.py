@@ -1,0 +1,180 @@
+"""``barnabas pipeline run | validate | explain | status``: jobs from one file.
+
+``validate`` needs neither Spark nor a cluster, ``explain`` and ``status`` ask the cluster and read the
+checkpoint. Only ``run`` and ``explain --plan`` start Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
+from barnabas.cli.failure import Failure
+from barnabas.client.network.connection import ChannelError
+from barnabas.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.pipeline.jobs.job_file import Job
+
+T = TypeVar("T")
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The job, a TOML file.")]
+Master = Annotated[
+    str, typer.Option("--master", help="Spark's master: local[*], spark://..., k8s://..., yarn.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of jobs to ``barnabas pipeline``."""
+    for command in (run, validate, explain, status):
+        app.command()(command)
+
+
+def run(
+    file: File,
+    master: Master = "local[*]",
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Write what is there now, then end.")
+    ] = False,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option("--log-level", help="Of Spark's own log: OFF, ERROR, WARN, INFO.")
+    ] = "OFF",
+) -> None:
+    """Run a job: a line for each micro-batch with its rows, time, rate and lag; until Ctrl-C without
+    --available-now. A run that is started again continues where the last one was, each row once."""
+    job = _loaded(file)
+    _check_installed("numpy", "pyarrow", "pyspark")
+    settings = {}
+    for each in conf or []:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise Failure(f"--conf has KEY=VALUE, not {each!r}", USAGE)
+        settings[name] = value
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+    def work() -> tuple[int, int]:
+        import barnabas.pipeline.jobs.job_run as job_run
+
+        return job_run.run(
+            job,
+            master=master,
+            available_now=available_now,
+            settings=settings,
+            log_level=log_level,
+            say=typer.echo,
+        )
+
+    batches, rows = _asked(work)
+    typer.echo(f"{job.name}: {rows:,} rows in {batches} batches")
+
+
+def validate(file: File) -> None:
+    """Check a job's file: each error with its line and key. Asks no cluster and starts no Spark."""
+    job = _loaded(file)
+    typer.echo(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
+
+
+def explain(
+    file: File,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Also Spark's plan of source and transformation.")
+    ] = False,
+    master: Master = "local[1]",
+    as_json: AsJson = False,
+) -> None:
+    """What a run that begins now would read, per partition, and where it would write. Runs nothing."""
+    job = _loaded(file)
+    _check_installed("numpy", "pyarrow")
+    from barnabas.pipeline.jobs import job_offsets
+
+    ranges = _asked(lambda: job_offsets.next_ranges(job)) if job.source.is_topics else []
+    found: dict[str, Any] = {
+        "job": job.name,
+        "source": job.source.files or "topics",
+        "sinks": [str(each) for each in job.sinks],
+        "rows": sum(each.size for each in ranges),
+        "ranges": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start": each.start,
+                "end": each.end,
+                "rows": each.size,
+            }
+            for each in ranges
+        ],
+    }
+    if plan:
+        _check_installed("pyspark")
+        from barnabas.pipeline.jobs.job_run import plan_of
+
+        found["plan"] = _asked(lambda: plan_of(job, master))
+    table = table_of(
+        f"{job.name}: {found['rows']:,} rows to {', '.join(found['sinks'])}",
+        "topic",
+        "partition",
+        "start",
+        "end",
+        "rows",
+    )
+    for each in found["ranges"]:
+        table.add_row(*(str(value) for value in each.values()))
+    show(as_json, found, table)
+    if plan and not as_json:
+        typer.echo(found["plan"])
+
+
+def status(file: File, as_json: AsJson = False) -> None:
+    """How far a job is, from its checkpoint and the cluster: no run needs to be under way."""
+    job = _loaded(file)
+    _check_installed("numpy", "pyarrow")
+    from barnabas.pipeline.jobs import job_offsets
+
+    found = _asked(lambda: job_offsets.status_of(job))
+    if not found["query"]:
+        heading = f"{job.name} has not run: {job.checkpoint} has no query"
+    else:
+        heading = f"{job.name}: batch {found['batch']} is done"
+        if found["planned"] is not None:
+            heading += f", batch {found['planned']} was begun"
+        if found["group"]:
+            heading += f"; group {found['group']}"
+    table = table_of(heading, "topic", "partition", "offset", "end", "lag")
+    for each in found["partitions"]:
+        table.add_row(*("-" if value is None else str(value) for value in each.values()))
+    show(as_json, found, table)
+
+
+def _loaded(file: str) -> Job:
+    from barnabas.pipeline.jobs.job_file import JobFileError, load
+
+    try:
+        return load(file)
+    except JobFileError as error:
+        raise Failure(str(error), USAGE) from error
+
+
+def _check_installed(*modules: str) -> None:
+    missing = [each for each in modules if find_spec(each) is None]
+    if missing:
+        needed = "pip install 'barnabas[spark]'"
+        raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)
+
+
+def _asked(action: Callable[[], T]) -> T:
+    from barnabas.pipeline.errors import PipelineError
+
+    try:
+        return action()
+    except (PipelineError, KafkaError, ChannelError) as error:
+        raise Failure(str(error)) from error

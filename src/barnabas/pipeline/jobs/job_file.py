@@ -1,0 +1,389 @@
+"""The file of a job: read, checked as a whole, typed.
+
+Owns the keys of the file and its errors, each with line and key and, for a misspelt one, the nearest that
+there is. Options of ``format("barnabas")`` are written as dotted keys; the checks of readers and writers
+hold for them. Needs neither Spark nor a cluster.
+
+``${NAME}`` in a text is the environment's variable: secrets stay out of files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barnabas.config.nearest import hint
+from barnabas.pipeline.errors import OptionError, PipelineError
+from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.option_names import check_direction, check_names
+from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
+
+TOP = ("name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters")
+SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
+TRANSFORM = ("sql", "python", "output_mode")
+SINK = ("topic", "parquet", "delta", "iceberg", "partition_by", "options")
+DEAD_LETTERS = ("topic", "options")
+FILE_FORMATS = ("csv", "json", "orc", "parquet", "text")
+OUTPUT_MODES = ("append", "update", "complete")
+TABLES = ("parquet", "delta")
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+
+
+class JobFileError(PipelineError):
+    """All that is wrong in a file, one sentence a line."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__("\n".join(found))
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Topics, by the options of a reader, or files of one format in a folder."""
+
+    options: Mapping[str, str]
+    files: str = ""
+    format: str = "barnabas"
+    schema: str = ""
+
+    @property
+    def is_topics(self) -> bool:
+        return not self.files
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A topic, or a table of a kind."""
+
+    kind: str
+    place: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file. `trigger_ms` is None where the next micro-batch begins as soon as the last one ends."""
+
+    file: str
+    name: str
+    checkpoint: str
+    source: Source
+    sinks: tuple[Sink, ...]
+    trigger_ms: int | None = None
+    sql: str = ""
+    function: str = ""
+    output_mode: str = "append"
+    dead_letters: Sink | None = None
+
+
+def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
+    """Read and check. Raises `JobFileError`."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobFileError([f"{file}: {error}"]) from error
+    return parse(file, text, environment)
+
+
+def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
+    """As `load`, of a file's text."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobFileError([f"{file}: this is no TOML: {error}"]) from error
+    reading = _Reading(file, key_lines(text), environment)
+    job = reading.job(reading.filled(raw, ()))
+    if reading.errors or job is None:
+        by_line = sorted(reading.errors, key=lambda each: each[0])
+        raise JobFileError([sentence for _, sentence in by_line])
+    return job
+
+
+class _Reading:
+    """One reading of one file: it goes through all of it and notes what is wrong."""
+
+    def __init__(
+        self, file: str, lines: Mapping[KeyPath, int], environment: Mapping[str, str]
+    ) -> None:
+        self.file = file
+        self.errors: list[tuple[int, str]] = []
+        self._lines = lines
+        self._environment = environment
+
+    def wrong(self, path: KeyPath, sentence: str) -> None:
+        line = line_of(self._lines, path)
+        key = ".".join(each for each in path if not each.isdigit())
+        where = f"{self.file}:{line}: {key}: " if key else f"{self.file}: "
+        self.errors.append((line, where + sentence))
+
+    def filled(self, value: Any, path: KeyPath) -> Any:
+        """With variables of the environment."""
+        if isinstance(value, dict):
+            return {
+                name: self.filled(each, (*path, *name.split("."))) for name, each in value.items()
+            }
+        if isinstance(value, list):
+            return [self.filled(each, (*path, str(n))) for n, each in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        for name in _VARIABLE.findall(value):
+            if name not in self._environment:
+                self.wrong(path, f"the environment has no variable {name}")
+        return _VARIABLE.sub(lambda found: self._environment.get(found[1], ""), value)
+
+    def job(self, raw: dict[str, Any]) -> Job | None:
+        self.check_keys(raw, (), TOP)
+        cluster = self.options(raw.get("cluster", {}), ("cluster",))
+        name = self.text(raw, (), "name", needed=True)
+        if name and not NAME.fullmatch(name):
+            self.wrong(
+                ("name",), "letters, digits, '.', '_' and '-' only: it names the job's writes"
+            )
+        checkpoint = absolute(self.text(raw, (), "checkpoint", needed=True)) or ""
+        source = self.source(raw, cluster)
+        sinks = self.sinks(raw, cluster, name, checkpoint)
+        transform = self.table(raw, (), "transform")
+        self.check_keys(transform, ("transform",), TRANSFORM)
+        sql = self.text(transform, ("transform",), "sql")
+        function = self.text(transform, ("transform",), "python")
+        if sql and function:
+            self.wrong(("transform", "python"), "sql or python, not both")
+        if function and not FUNCTION.fullmatch(function):
+            self.wrong(("transform", "python"), f"module:function, not {function!r}")
+        mode = self.one_of(transform, ("transform",), "output_mode", OUTPUT_MODES, "append")
+        dead = self.dead_letters(raw, cluster, source, name, checkpoint)
+        trigger = self.trigger(raw)
+        if self.errors or source is None:
+            return None
+        return Job(
+            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead
+        )  # fmt: skip
+
+    def source(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> Source | None:
+        path = ("source",)
+        if "source" not in raw:
+            self.wrong((), "there is no [source]")
+            return None
+        table = self.table(raw, (), "source")
+        self.check_keys(table, path, SOURCE)
+        options = self.options(table.get("options", {}), (*path, "options"))
+        given = [each for each in ("topics", "topic_pattern", "files") if each in table]
+        by_option = [
+            each for each in ("assign", "subscribe", "subscribePattern") if each in options
+        ]
+        if len(given) + len(by_option) != 1:
+            self.wrong(path, "one of topics, topic_pattern, files or option assign is needed")
+            return None
+        if given == ["files"]:
+            return self.files(table, path, options)
+        for name in ("format", "schema"):
+            if name in table:
+                self.wrong((*path, name), f"for files; topics have the option value.{name}")
+        if "topics" in given:
+            options["subscribe"] = ",".join(self.names(table, path, "topics"))
+        elif "topic_pattern" in given:
+            options["subscribePattern"] = self.text(table, path, "topic_pattern")
+        options = {**cluster, **options}
+        for check in (
+            check_names,
+            lambda given: check_direction(given, reading=True),
+            lambda given: source_options(given, streaming=True),
+        ):
+            if not self.passes(check, options, path):
+                break
+        return Source(options)
+
+    def files(self, table: dict[str, Any], path: KeyPath, options: dict[str, str]) -> Source:
+        files = self.text(table, path, "files", needed=True)
+        name = self.one_of(table, path, "format", FILE_FORMATS, "text")
+        schema = self.text(table, path, "schema")
+        if not schema and name != "text":
+            self.wrong(
+                path, f"files of format {name} need schema, a DDL as 'id BIGINT, name STRING'"
+            )
+        return Source(options, absolute(files) or "", name, schema)
+
+    def sinks(
+        self, raw: dict[str, Any], cluster: Mapping[str, str], name: str, checkpoint: str
+    ) -> tuple[Sink, ...]:
+        given = raw.get("sink", [])
+        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+            self.wrong(("sink",), "sinks are tables: [[sink]]")
+            return ()
+        if not given:
+            self.wrong((), "there is no [[sink]]")
+        found: list[Sink] = []
+        for number, table in enumerate(given):
+            path = ("sink", str(number))
+            sink = self.sink(table, path, cluster, name, checkpoint)
+            if sink is not None and str(sink) in map(str, found):
+                self.wrong(path, f"{sink} is there twice")
+            if sink is not None:
+                found.append(sink)
+        return tuple(found)
+
+    def sink(
+        self,
+        table: dict[str, Any],
+        path: KeyPath,
+        cluster: Mapping[str, str],
+        name: str,
+        checkpoint: str,
+    ) -> Sink | None:
+        self.check_keys(table, path, SINK)
+        kinds = [each for each in ("topic", *TABLES, "iceberg") if each in table]
+        if len(kinds) != 1:
+            self.wrong(path, "one of topic, parquet and delta is needed")
+            return None
+        kind = kinds[0]
+        if kind == "iceberg":
+            self.wrong((*path, kind), "Iceberg tables are not written; delta and parquet are")
+            return None
+        place = self.text(table, path, kind, needed=True)
+        options = self.options(table.get("options", {}), (*path, "options"))
+        if kind == "topic":
+            if "partition_by" in table:
+                self.wrong((*path, "partition_by"), "for tables; the key of a record chooses")
+            options = {**cluster, **options, "topic": place}
+            self.check_writer(options, path, name, checkpoint)
+            return Sink(kind, place, options)
+        for each in sorted(options):
+            self.wrong((*path, "options", *each.split(".")), "a table has no options")
+        if SCHEME.match(place) and not place.startswith("file:"):
+            self.wrong((*path, kind), "a path that driver and executors share, no other URI")
+            return None
+        place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
+        partition_by = self.names(table, path, "partition_by") if "partition_by" in table else ()
+        return Sink(kind, place, {}, partition_by)
+
+    def check_writer(
+        self, options: Mapping[str, str], path: KeyPath, name: str, checkpoint: str
+    ) -> None:
+        for each in ("txnAppId", "txnVersion", "checkpointLocation"):
+            if each in options:
+                self.wrong((*path, "options", each), "the job says this itself")
+        named = {"checkpointLocation": checkpoint or "/", "txnAppId": name, "txnVersion": "0"}
+        for check in (
+            check_names,
+            lambda given: check_direction(given, reading=False),
+            lambda given: sink_options({**given, **named}, streaming=False),
+        ):
+            if not self.passes(check, options, path):
+                break
+
+    def dead_letters(
+        self,
+        raw: dict[str, Any],
+        cluster: Mapping[str, str],
+        source: Source | None,
+        name: str,
+        checkpoint: str,
+    ) -> Sink | None:
+        if "dead_letters" not in raw:
+            return None
+        path = ("dead_letters",)
+        table = self.table(raw, (), "dead_letters")
+        self.check_keys(table, path, DEAD_LETTERS)
+        if source is not None and "value.format" not in source.options:
+            self.wrong(path, "dead letters are values that value.format of the source cannot read")
+        topic = self.text(table, path, "topic", needed=True)
+        options = self.options(table.get("options", {}), (*path, "options"))
+        options = {**cluster, **options, "topic": topic}
+        self.check_writer(options, path, name, checkpoint)
+        return Sink("topic", topic, options)
+
+    def trigger(self, raw: dict[str, Any]) -> int | None:
+        text = self.text(raw, (), "trigger")
+        try:
+            return duration_ms({"trigger": text}, "trigger", 0) if text else None
+        except OptionError as error:
+            self.wrong(("trigger",), str(error))
+            return None
+
+    def passes(self, check: Any, options: Mapping[str, str], path: KeyPath) -> bool:
+        """Run a check of the format's options; its error is one of the key that it names."""
+        try:
+            check(options)
+        except OptionError as error:
+            named = [each for each in options if re.search(rf"\b{re.escape(each)}\b", str(error))]
+            for each in sorted(named, key=len, reverse=True):
+                parts = tuple(each.split("."))
+                for above in ((*path, "options"), ("cluster",)):
+                    if (*above, *parts) in self._lines:
+                        self.wrong((*above, *parts), str(error))
+                        return False
+            self.wrong(path, str(error))
+            return False
+        return True
+
+    def check_keys(self, table: dict[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                self.wrong((*path, key), f"there is no such key{hint(key, known)}")
+
+    def table(self, raw: dict[str, Any], path: KeyPath, key: str) -> dict[str, Any]:
+        found = raw.get(key, {})
+        if isinstance(found, dict):
+            return found
+        self.wrong((*path, key), f"a table: [{key}]")
+        return {}
+
+    def text(self, table: dict[str, Any], path: KeyPath, key: str, *, needed: bool = False) -> str:
+        found = table.get(key, "")
+        if not isinstance(found, str):
+            self.wrong((*path, key), f"a text, not {found!r}")
+            return ""
+        if needed and not found.strip():
+            self.wrong((*path, key), "is needed")
+        return found
+
+    def one_of(
+        self, table: dict[str, Any], path: KeyPath, key: str, known: tuple[str, ...], default: str
+    ) -> str:
+        found = self.text(table, path, key) or default
+        if found not in known:
+            self.wrong((*path, key), f"one of {', '.join(known)}, not {found!r}")
+        return found
+
+    def names(self, table: dict[str, Any], path: KeyPath, key: str) -> tuple[str, ...]:
+        found = table[key]
+        if isinstance(found, str):
+            found = [found]
+        if not isinstance(found, list) or not found or not all(isinstance(n, str) for n in found):
+            self.wrong((*path, key), f"a list of names, not {found!r}")
+            return ()
+        return tuple(found)
+
+    def options(self, table: Any, path: KeyPath) -> dict[str, str]:
+        if not isinstance(table, dict):
+            self.wrong(path, "a table of options")
+            return {}
+        found: dict[str, str] = {}
+        for name, value in _flat(table, ""):
+            if isinstance(value, bool):
+                found[name] = str(value).lower()
+            elif isinstance(value, str | int | float):
+                found[name] = str(value)
+            else:
+                self.wrong((*path, *name.split(".")), f"a text or a number, not {value!r}")
+        return found
+
+
+def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """Dotted keys of TOML are tables in tables."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value

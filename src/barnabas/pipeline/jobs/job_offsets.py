@@ -1,0 +1,132 @@
+"""How far a job is and what it would read next: from its checkpoint and the cluster, without Spark.
+
+Owns the reading of a checkpoint's offsets (``offsets/<n>`` planned, ``commits/<n>`` done). The first line of
+an entry is its version, the second its metadata, the third the offsets of the one source a job has.
+
+Source: Spark's ``OffsetSeqLog``, ``CommitLog`` and ``StreamMetadata``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.pipeline.errors import DataLossError
+from barnabas.pipeline.jobs.job_file import Job
+from barnabas.pipeline.offsets import PartitionOffsets, Range
+from barnabas.pipeline.options import cluster_options, source_options
+from barnabas.pipeline.read.lag import offsets_in_progress
+from barnabas.pipeline.read.offset_resolution import (
+    earliest,
+    latest,
+    offsets_at,
+    partitions_at_start,
+)
+from barnabas.pipeline.write.staging import open_store
+
+NO_BATCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPosition:
+    """Of a checkpoint. `planned` is ahead of `done` while a batch runs, and after a failure."""
+
+    query: str = ""
+    planned: int = NO_BATCH
+    done: int = NO_BATCH
+    planned_offsets: PartitionOffsets | None = None
+    done_offsets: PartitionOffsets | None = None
+
+
+def position_of(checkpoint: str) -> CheckpointPosition:
+    """What the checkpoint says; nothing where there is none."""
+    store = open_store(checkpoint)
+    try:
+        query = str(json.loads(store.read("metadata"))["id"])
+    except FileNotFoundError:
+        return CheckpointPosition()
+    planned = max(_numbers(store, "offsets"), default=NO_BATCH)
+    done = max(_numbers(store, "commits"), default=NO_BATCH)
+    return CheckpointPosition(query, planned, done, _offsets(store, planned), _offsets(store, done))
+
+
+def _numbers(store: Any, folder: str) -> list[int]:
+    try:
+        return [int(each) for each in store.names(folder) if each.isdigit()]
+    except FileNotFoundError:
+        return []
+
+
+def _offsets(store: Any, batch: int) -> PartitionOffsets | None:
+    if batch == NO_BATCH:
+        return None
+    try:
+        lines = store.read(f"offsets/{batch}").decode().splitlines()
+    except FileNotFoundError:
+        return None
+    return offsets_in_progress(lines[2]) if len(lines) > 2 else None
+
+
+def ranges_of(begin: PartitionOffsets | None, end: PartitionOffsets | None) -> list[Range]:
+    """What lies between two positions; a partition that the first lacks is new and left out."""
+    begin, end = begin or {}, end or {}
+    return [Range(*each, begin[each], end[each]) for each in sorted(end) if each in begin]
+
+
+def next_ranges(job: Job) -> list[Range]:
+    """What a run that begins now would read of topics, up to their present ends. Raises `PipelineError`."""
+    options = source_options(job.source.options, streaming=True)
+    cluster = options.cluster.connect()
+    partitions = partitions_at_start(cluster, options.subscription)
+    begin = position_of(job.checkpoint).done_offsets
+    if begin is None:
+        begin = offsets_at(cluster, options.starting, partitions, options, starting=True)
+    first, ends = earliest(cluster, partitions, options), latest(cluster, partitions, options)
+    for each in partitions:
+        at = begin.get(each, first[each])
+        if at < first[each] and options.fail_on_data_loss:
+            raise DataLossError(
+                f"{each}: records from {at} to {first[each]} are gone, and the job continues at {at};"
+                " option failOnDataLoss=false continues behind them"
+            )
+    return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
+
+
+def status_of(job: Job) -> dict[str, Any]:
+    """For people and programs. Raises `PipelineError`."""
+    at = position_of(job.checkpoint)
+    found: dict[str, Any] = {
+        "job": job.name,
+        "query": at.query,
+        "batch": at.done,
+        "planned": at.planned if at.planned > at.done else None,
+        "group": f"spark-{at.query}" if at.query and job.source.is_topics else None,
+        "partitions": [],
+    }
+    offsets = at.done_offsets
+    if not job.source.is_topics or not offsets:
+        return found
+    options = source_options(job.source.options, streaming=True)
+    ends = latest(cluster_options(job.source.options).connect(), list(offsets), options)
+    found["partitions"] = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "offset": offsets[each],
+            "end": ends.get(each),
+            "lag": max(ends[each] - offsets[each], 0) if each in ends else None,
+        }
+        for each in sorted(offsets)
+    ]
+    return found
+
+
+def digest_of(checkpoint: str, batch: int) -> str:
+    """Of the entry that planned the batch. A batch that is repeated has the same; one of the same number in
+    a checkpoint that was rolled back or begun again has another."""
+    try:
+        return hashlib.sha256(open_store(checkpoint).read(f"offsets/{batch}")).hexdigest()[:32]
+    except FileNotFoundError:
+        return ""

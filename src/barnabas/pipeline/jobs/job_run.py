@@ -1,0 +1,334 @@
+"""One run of a job: a Spark query whose micro-batches go to each sink once.
+
+Owns the query of a job: the source's frame, the transformation, and ``foreachBatch``, which writes every sink
+under the batch's number (topics by :mod:`barnabas.pipeline.each_batch`, tables by their own logs). A batch
+counts when all sinks have it; one that is repeated changes nothing in those that had it.
+
+Dead letters are a query of their own, as the transformation may keep state: its checkpoint is the folder
+``dead_letters`` of the job's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.pipeline.each_batch import publish_each_batch
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.batch_files import Batch
+from barnabas.pipeline.jobs.delta_table import DeltaTable
+from barnabas.pipeline.jobs.job_file import Job, Sink
+from barnabas.pipeline.jobs.job_offsets import digest_of, position_of, ranges_of
+from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.read.lag import BEHIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S = 0.5
+VIEW = "source"
+RECORD = ("key", "value", "headers")
+RANGES_SHOWN = 8
+DEAD_LETTERS = "dead_letters"
+
+Say = Callable[[str], None]
+WriteBatch = Callable[["DataFrame", int], None]
+
+
+class RunFailedError(PipelineError):
+    """A run ended: in which stage, with which records, why."""
+
+
+class JobRun:
+    """A job in a session; `say` gets a line for each micro-batch."""
+
+    def __init__(self, job: Job, spark: SparkSession, say: Say) -> None:
+        self._job = job
+        self._spark = spark
+        self._say = say
+        self._stage = "source"
+        self._seen: dict[str, int] = {}
+        self.batches = 0
+        self.rows = 0
+
+    def run(self, *, available_now: bool) -> None:
+        """Until the records that are there now are written, or for ever. Raises `RunFailedError`."""
+        queries: list[Any] = []
+        try:
+            with self._stages("source"):
+                frame = self._source()
+            with self._stages("transform"):
+                rows = self.transformed(frame)
+            with self._stages("sinks"):
+                writes = [self._writer(each) for each in self._job.sinks]
+            with self._stages("start"):
+                queries.append(self._start(rows, writes, available_now))
+                if self._job.dead_letters is not None:
+                    queries.append(self._start_dead_letters(frame, available_now))
+            self._follow(queries)
+        finally:
+            for each in queries:
+                each.stop()
+            self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+    def plan(self) -> str:
+        """What Spark makes of source and transformation; nothing is read."""
+        rows = self.transformed(self._source())
+        return str(rows._jdf.queryExecution().analyzed().toString())
+
+    def _source(self) -> DataFrame:
+        source = self._job.source
+        reader = self._spark.readStream.format(source.format).options(**source.options)
+        if source.schema:
+            reader = reader.schema(source.schema)
+        return reader.load(source.files) if source.files else reader.load()
+
+    def transformed(self, frame: DataFrame) -> DataFrame:
+        """What goes to the sinks. Bad values are left out where they go to dead letters."""
+        if self._job.dead_letters is not None:
+            frame = frame.where("`_error` is null")
+        if self._job.sql:
+            frame.createOrReplaceTempView(VIEW)
+            return self._spark.sql(self._job.sql)
+        if self._job.function:
+            return function_of(self._job, self._spark)(frame)
+        return frame
+
+    def _start(self, rows: DataFrame, writes: list[WriteBatch], available_now: bool) -> Any:
+        def write(frame: DataFrame, batch: int) -> None:
+            # A frame that several sinks read is computed once.
+            kept = frame.persist() if len(writes) > 1 else frame
+            try:
+                for sink, each in zip(self._job.sinks, writes):
+                    self._stage = f"sink {sink}"
+                    each(kept, batch)
+                self._stage = "source"
+            finally:
+                if kept is not frame:
+                    kept.unpersist()
+
+        writer = rows.writeStream.queryName(self._job.name).outputMode(self._job.output_mode)
+        writer = self._triggered(writer.foreachBatch(write), available_now)
+        return writer.option("checkpointLocation", self._job.checkpoint).start()
+
+    def _start_dead_letters(self, frame: DataFrame, available_now: bool) -> Any:
+        from barnabas.pipeline.read.dead_letters import dead_letters
+
+        assert self._job.dead_letters is not None
+        writer = dead_letters(frame).writeStream.format("barnabas")
+        writer = self._triggered(writer, available_now).queryName(f"{self._job.name}.dead")
+        options = {**self._job.dead_letters.options, "checkpointLocation": self._dead_checkpoint()}
+        return writer.options(**options).start()
+
+    def _dead_checkpoint(self) -> str:
+        return f"{self._job.checkpoint}/{DEAD_LETTERS}"
+
+    def _triggered(self, writer: Any, available_now: bool) -> Any:
+        if available_now:
+            return writer.trigger(availableNow=True)
+        if self._job.trigger_ms is not None:
+            return writer.trigger(processingTime=f"{self._job.trigger_ms} milliseconds")
+        return writer
+
+    def _writer(self, sink: Sink) -> WriteBatch:
+        if sink.kind == "topic":
+            return self._topic_writer(sink)
+        kind = ParquetTable if sink.kind == "parquet" else DeltaTable
+        table: ParquetTable | DeltaTable = kind(sink.place, sink.partition_by)
+        table.begin()
+
+        def write(frame: DataFrame, batch: int) -> None:
+            planned = digest_of(self._job.checkpoint, batch)
+            table.append(frame, Batch(self._job.name, batch, planned))
+
+        return write
+
+    def _topic_writer(self, sink: Sink) -> WriteBatch:
+        publish = publish_each_batch(
+            sink.options,
+            application=application_of(self._job, sink),
+            staging=f"{self._job.checkpoint}/barnabas",
+        )
+        if self._job.sql or self._job.function:
+            return publish
+
+        def write(frame: DataFrame, batch: int) -> None:
+            publish(frame.select(*[each for each in RECORD if each in frame.columns]), batch)
+
+        return write
+
+    def _follow(self, queries: list[Any]) -> None:
+        from pyspark.errors import StreamingQueryException
+
+        left = list(queries)
+        while left:
+            for query in tuple(left):
+                try:
+                    if query.awaitTermination(POLL_S / len(left)):
+                        left.remove(query)
+                except StreamingQueryException as error:
+                    raise self._failed(error, is_dead=query is not queries[0]) from error
+                self._report(query, is_dead=query is not queries[0])
+
+    def _report(self, query: Any, *, is_dead: bool) -> None:
+        for each in query.recentProgress:
+            if each.batchId <= self._seen.get(query.id, -1) or not each.numInputRows:
+                continue
+            self._seen[query.id] = each.batchId
+            if is_dead:
+                continue
+            self.batches += 1
+            self.rows += each.numInputRows
+            self._say(progress_line(each))
+
+    def _failed(self, error: Exception, *, is_dead: bool) -> RunFailedError:
+        checkpoint = self._dead_checkpoint() if is_dead else self._job.checkpoint
+        stage = "dead letters" if is_dead else self._stage
+        return failure_of(self._job, stage, checkpoint, str(error))
+
+    @contextmanager
+    def _stages(self, stage: str) -> Iterator[None]:
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (PySparkException, ImportError, AttributeError, OSError) as error:
+            sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
+            raise RunFailedError(sentence) from error
+
+
+def application_of(job: Job, sink: Sink) -> str:
+    """The name under which the job writes a topic, for ``pipeline ledger`` too."""
+    return f"{job.name}.{sink.place}"
+
+
+def progress_line(progress: Any) -> str:
+    """One micro-batch: rows, time, rate, how far the query is behind then."""
+    took_ms = progress.batchDuration
+    rate = progress.numInputRows * 1000 / max(took_ms, 1)
+    line = f"batch {progress.batchId}: {progress.numInputRows:,} rows in {took_ms / 1000:.1f} s"
+    line += f" ({rate:,.0f} rows/s)"
+    for source in progress.sources:
+        found = re.search(
+            rf'"{re.escape(BEHIND)}"\s*:\s*{{[^}}]*"offsets"\s*:\s*(\d+)', source.latestOffset or ""
+        )
+        if found is not None:
+            line += f", {int(found[1]):,} behind"
+    return line
+
+
+def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> RunFailedError:
+    """The sentence of a query that failed in a batch: its stage, its records, the cause."""
+    at = position_of(checkpoint)
+    if "/pipeline/read/" in text and "/pipeline/write/" not in text:
+        stage = f"source, read for {stage}" if stage != "source" else stage
+    where = f"job {job.name} failed in stage {stage}"
+    if at.planned > at.done:
+        where += f", batch {at.planned}"
+        ranges = [each for each in ranges_of(at.done_offsets, at.planned_offsets) if each.size]
+        if at.done_offsets is None and at.planned_offsets:
+            ends = ", ".join(f"{each} up to {end}" for each, end in at.planned_offsets.items())
+            where += f" (its first: {ends})"
+        elif ranges:
+            shown = ", ".join(str(each) for each in ranges[:RANGES_SHOWN])
+            more = f" and {len(ranges) - RANGES_SHOWN} more" if len(ranges) > RANGES_SHOWN else ""
+            where += f" ({sum(each.size for each in ranges):,} records: {shown}{more})"
+    return RunFailedError(f"{where}: {cause_in(text)}")
+
+
+def cause_in(text: str) -> str:
+    """The last Python error that a text with Java's and Python's traces names, else its first line."""
+    text = text.split("JVM stacktrace:")[0]
+    found = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
+    own = [f"{name}: {said}" for name, said in found if not name.startswith("Py")]
+    if own:
+        return own[-1]
+    return next((each.strip() for each in text.splitlines() if each.strip()), "no reason is given")
+
+
+def function_of(job: Job, spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
+    """The job's Python function. Its module is looked for beside the file first, and sent to executors."""
+    name, _, attribute = job.function.partition(":")
+    folder = str(Path(job.file).resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    file = Path(folder, *name.split(".")).with_suffix(".py")
+    if file.is_file() and "." not in name:
+        spark.sparkContext.addPyFile(str(file))
+    found: Callable[[DataFrame], DataFrame] = getattr(import_module(name), attribute)
+    return found
+
+
+def missing_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    if shutil.which(java) is None:
+        return (
+            f"Spark needs Java 17 or newer, and {java} is not there: install one or set JAVA_HOME"
+        )
+    return None
+
+
+def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
+    """A session for the job; `settings` go before what is set here. Raises `PipelineError`."""
+    missing = missing_java()
+    if missing is not None:
+        raise PipelineError(missing)
+    from pyspark.sql import SparkSession
+
+    ours = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if master.startswith("local"):
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+    builder = SparkSession.builder.master(master).appName(job.name)
+    for name, value in {**ours, **settings}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    return spark
+
+
+def run(
+    job: Job,
+    *,
+    master: str,
+    available_now: bool,
+    settings: dict[str, str],
+    log_level: str,
+    say: Say,
+) -> tuple[int, int]:
+    """Run to the end; batches and rows. Raises `PipelineError`."""
+    spark = session_of(job, master, settings, log_level)
+    try:
+        if job.source.is_topics:
+            from barnabas.pipeline.read.lag_listener import LagListener
+
+            spark.streams.addListener(LagListener(job.source.options))
+        at_work = JobRun(job, spark, say)
+        at_work.run(available_now=available_now)
+        return at_work.batches, at_work.rows
+    finally:
+        spark.stop()
+
+
+def plan_of(job: Job, master: str) -> str:
+    """Spark's plan of the job. Raises `PipelineError`."""
+    spark = session_of(job, master, {}, "OFF")
+    try:
+        return JobRun(job, spark, lambda line: None).plan()
+    finally:
+        spark.stop()

@@ -1,0 +1,87 @@
+"""A folder of Parquet files that takes each micro-batch once, and shows it as a whole or not at all.
+
+Batch n of a job is the folder ``batch=<job>-<n>``. Its files are written in a hidden folder, which is renamed
+when they are all on disk: one step of the file system, so a reader that lists the table finds the batch whole
+or does not find it. A batch that Spark repeats finds its folder and changes nothing. The folder has the
+digest of the plan: a batch of the same number with another plan is an error, not another's rows dropped.
+
+A reader that lists the table while it grows sees batches up to some moment; a table format with a log
+(:mod:`delta_table`) gives it one moment for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.errors import LedgerError
+from barnabas.pipeline.jobs.batch_files import Batch, clear_staged, sync, write_staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COLUMN = "batch"
+"""What readers make of the folders' names: a column that the rows do not have."""
+MARK = "_batch.json"
+
+
+class ParquetTable:
+    """The table at a path that driver and executors share."""
+
+    def __init__(self, path: str, partition_by: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self._partition_by = partition_by
+
+    def begin(self) -> None:
+        """Before a run's first batch."""
+        clear_staged(self.path)
+
+    def append(self, frame: DataFrame, batch: Batch) -> bool:
+        """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        if COLUMN in (each.lower() for each in frame.columns):
+            raise LedgerError(
+                f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"
+            )
+        folder = Path(self.path, f"{COLUMN}={batch.job}-{batch.number}")
+        if self._is_there(folder, batch):
+            return False
+        staged = write_staged(frame, self.path, batch, self._partition_by)
+        mark = staged / MARK
+        mark.write_text(json.dumps({"version": 1, "planned": batch.planned}))
+        sync(mark)
+        for each in (staged, *(each for each in staged.rglob("*") if each.is_dir())):
+            sync(each)
+        try:
+            os.rename(staged, folder)
+        except OSError:
+            # Another driver of the job was faster: a folder with files is never renamed over.
+            if not self._is_there(folder, batch):
+                raise
+            shutil.rmtree(staged, ignore_errors=True)
+            return False
+        sync(folder.parent)
+        return True
+
+    def _is_there(self, folder: Path, batch: Batch) -> bool:
+        try:
+            planned = json.loads((folder / MARK).read_text())["planned"]
+        except FileNotFoundError:
+            if folder.exists():
+                raise LedgerError(f"{folder} has no {MARK}: this table did not write it") from None
+            return False
+        if planned != batch.planned:
+            raise LedgerError(
+                f"batch {batch.number} of {batch.job} in table {self.path} is another one: the checkpoint"
+                " was rolled back or begun again. Move the table's folders of the batches that are to be"
+                " written again away, or give the job another name"
+            )
+        return True
+
+    def batches(self, job: str) -> list[int]:
+        """Numbers of the batches of `job` that are there."""
+        start = f"{COLUMN}={job}-"
+        found = [each.name.removeprefix(start) for each in Path(self.path).glob(f"{start}*")]
+        return sorted(int(each) for each in found if each.isdigit())

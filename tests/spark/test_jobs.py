@@ -1,0 +1,87 @@
+"""Jobs from a file: run as users run them, in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.spark.conftest import MakeTopic
+from tests.spark.test_interpreter import JOB_S, bare_environment
+from tests.spark.topics import read, write
+
+JOB = """
+name = "copy"
+checkpoint = "{directory}/copy"
+
+[cluster]
+kafka.bootstrap.servers = "{bootstrap}"
+
+[source]
+topics = ["{source}"]
+
+[source.options]
+startingOffsets = "earliest"
+
+[transform]
+sql = "select key, concat('n', cast(value as string)) as value from source"
+
+[[sink]]
+topic = "{target}"
+
+[[sink]]
+parquet = "{directory}/copied"
+
+[[sink]]
+delta = "{directory}/delta"
+"""
+
+
+def barnabas(directory: Path, environment: dict[str, str], *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "pipeline", *words],
+        env=environment,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOB_S,
+    )
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    import pyarrow.parquet as pq
+    from deltalake import DeltaTable
+
+    source, target = make_topic(2), make_topic(1)
+    write(bootstrap, source, (b"%d" % n for n in range(50)))
+    environment = bare_environment(tmp_path)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        JOB.format(directory=tmp_path, bootstrap=bootstrap, source=source, target=target)
+    )
+    explained = json.loads(barnabas(tmp_path, environment, "explain", str(job), "--json"))
+    assert explained["rows"] == 50
+    words = ("run", str(job), "--master", "local[2]", "--available-now")
+    first = barnabas(tmp_path, environment, *words)
+    assert "batch 0: 50 rows" in first
+    assert "0 behind" in first
+    # As if the driver had been killed when all sinks had the batch: Spark repeats it.
+    (tmp_path / "copy" / "commits" / "0").unlink()
+    (tmp_path / "copy" / "commits" / ".0.crc").unlink(missing_ok=True)
+    write(bootstrap, source, (b"%d" % n for n in range(50, 60)))
+    barnabas(tmp_path, environment, *words)
+    expected = sorted(f"n{n}" for n in range(60))
+    assert sorted((each.value or b"").decode() for each in read(bootstrap, target)) == expected
+    assert sorted(pq.read_table(tmp_path / "copied")["value"].to_pylist()) == expected
+    delta = DeltaTable(tmp_path / "delta").to_pyarrow_table()
+    assert sorted(delta["value"].to_pylist()) == expected
+    status = json.loads(barnabas(tmp_path, environment, "status", str(job), "--json"))
+    assert (status["batch"], status["planned"]) == (1, None)
+    assert sum(each["lag"] for each in status["partitions"]) == 0
+    assert sum(each["offset"] for each in status["partitions"]) == 60
