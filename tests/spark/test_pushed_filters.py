@@ -30,13 +30,13 @@ def test_filters_by_partition_offset_and_time_leave_out_what_they_exclude(
     for enabled in ("false", "true"):
         spark.conf.set(CONF, enabled)
         try:
-            frame = batch(spark, bootstrap, subscribe=topic)
-            narrow = frame.where("partition = 1 and offset >= 5 and offset < 8")
+            frames = [batch(spark, bootstrap, subscribe=topic, pushFilters="true") for _ in "1234"]
+            narrow = frames[0].where("partition = 1 and offset >= 5 and offset < 8")
             found[enabled] = [
                 values_of(narrow),
-                values_of(frame.where(F.col("timestamp") >= since)),
-                values_of(frame.where(F.col("timestamp") > after)),
-                values_of(frame.where("partition = 1 or offset = 3")),
+                values_of(frames[1].where(F.col("timestamp") >= since)),
+                values_of(frames[2].where(F.col("timestamp") > after)),
+                values_of(frames[3].where("partition = 1 or offset = 3")),
             ]
             tasks = narrow.rdd.getNumPartitions()
         finally:
@@ -46,3 +46,18 @@ def test_filters_by_partition_offset_and_time_leave_out_what_they_exclude(
     mixed = sorted([*numbers(3, 4), *numbers(100, 120)])
     assert found["false"] == [numbers(105, 108), everything, [], mixed]
     assert found["true"] == found["false"]
+
+
+def test_a_frame_of_several_queries_keeps_its_rows_where_the_session_pushes(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """pyspark keeps pushed filters with the frame: none are taken that no option asks for."""
+    topic = make_topic(1)
+    write(bootstrap, topic, numbers(0, 20))
+    spark.conf.set(CONF, "true")
+    try:
+        frame = batch(spark, bootstrap, subscribe=topic)
+        assert values_of(frame.where("offset >= 5 and offset < 8")) == numbers(5, 8)
+        assert values_of(frame) == numbers(0, 20)
+    finally:
+        spark.conf.unset(CONF)

@@ -159,6 +159,15 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert stream.run(subscribe=topic) == numbers(0, 1300)
 
 
+def test_a_limit_of_bytes_makes_several_batches(
+    stream: Stream, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    write(bootstrap, topic, numbers(0, 1000))
+    assert stream.run(subscribe=topic, maxBytesPerTrigger=12_000) == numbers(0, 1000)
+    assert 1 < len(stream.rows) < 10
+
+
 def test_a_topic_that_comes_later_is_read_from_its_beginning(
     stream: Stream, bootstrap: str, admin: AdminClient, make_topic: MakeTopic
 ) -> None:

@@ -104,8 +104,9 @@ _FIXED_HERE = (
     ("group.share.", "there are no share groups"),
     ("group.streams.", "there are no streams groups"),
 )
-"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
-of TLS and SASL are kept: they take effect at the next start."""
+"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Stores
+of TLS (`ssl.keystore.*`, `ssl.truststore.*`) follow; the other keys of TLS and those of SASL are kept, and
+take effect at the next start."""
 
 
 def why_fixed(name: str) -> str | None:

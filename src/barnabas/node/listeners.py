@@ -103,6 +103,8 @@ class Listeners:
 
     def follow(self, texts: Mapping[str, str]) -> None:
         """A broker's configuration has changed: `texts` hold from now on."""
+        for stage in self.stages.values():
+            stage.follow(texts)
         own = texts.get(ADDRESS_LIMITS, "")
         if own == self._own_limits:
             self._limit(texts, self.connections.limits.own)

@@ -21,6 +21,7 @@ from pyspark.sql.utils import is_remote
 from barnabas.pipeline.interpreter import for_session
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import (
+    boolean,
     cluster_options,
     fetch_options,
     sink_options,
@@ -59,7 +60,8 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.read.pushed_filters import is_asked
         from barnabas.pipeline.read.source import BatchReader, PushingBatchReader
 
-        made = PushingBatchReader if is_asked() else BatchReader
+        pushes = boolean(self.options, "pushFilters", False) and is_asked()
+        made = PushingBatchReader if pushes else BatchReader
         return made(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

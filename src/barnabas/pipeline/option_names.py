@@ -48,6 +48,7 @@ READING = (
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "minPartitions",
+    "pushFilters",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",

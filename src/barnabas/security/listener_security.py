@@ -8,8 +8,8 @@ together is one sentence (``ConfigError``). Source: KIP-103, 226; ``ChannelBuild
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import cast
 
 from barnabas.config.definition import ConfigError
@@ -197,8 +197,8 @@ class ListenerStages:
 
     def accept(self, inner: Callable[[], Receiver]) -> Callable[[], Receiver]:
         """What ``ports.network.listen`` wants: `inner` behind TLS, where the listener speaks it."""
-        tls, ports = self.security.tls, self._ports
-        if tls is None:
+        ports = self._ports
+        if self.security.tls is None:
             return inner
         if not isinstance(ports, HasSecrets):
             raise ConfigError(
@@ -207,10 +207,30 @@ class ListenerStages:
         secrets = ports.secrets
 
         def make(incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+            tls = self.security.tls
+            assert tls is not None
             found: ssl.SSLObject = secrets.open_tls(tls, incoming, outgoing, is_server=True)
             return found
 
         return lambda: TlsStream(inner(), make, self.handshakes, ports.wakeups.call_soon)
+
+    def follow(self, texts: Mapping[str, str]) -> None:
+        """A broker's configuration has changed: stores that can be used hold from the next connection on;
+        with others the former stay, and the log says why."""
+        former, ports = self.security.tls, self._ports
+        if former is None or not isinstance(ports, HasSecrets):
+            return
+        try:
+            found = tls_settings(SecurityKeys(texts, prefix_of(self.security.name)), is_server=True)
+            changed = former.with_stores_of(found)
+            if changed == former:
+                return
+            ports.secrets.check_tls(changed, is_server=True)
+        except ConfigError as error:
+            ports.log("error", "broker.config_refused", reason=str(error))
+            return
+        self.security = replace(self.security, tls=changed)
+        ports.log("info", "tls.replaced", listener=self.security.name)
 
     def statistics(self) -> dict[str, int]:
         found = {}

@@ -8,7 +8,7 @@ sentence that names the key. Source: Kafka's ``SslConfigs`` and ``DefaultSslEngi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from barnabas.config.broker import BROKER
@@ -77,6 +77,10 @@ class TlsSettings:
     """none, requested or required: whether a server asks for its clients' certificates."""
     checks_names: bool = True
     """Whether a client compares a server's name with its certificate."""
+
+    def with_stores_of(self, other: TlsSettings) -> TlsSettings:
+        """The certificates and keys of `other`, and all else as it is."""
+        return replace(self, keystore=other.keystore, truststore=other.truststore)
 
 
 def tls_settings(keys: SecurityKeys, *, is_server: bool) -> TlsSettings:

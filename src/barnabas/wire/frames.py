@@ -78,6 +78,12 @@ class FrameReader:
         self._view: memoryview | None = None  # the writable view of `_frame` given out last
 
     @property
+    def _is_strange(self) -> bool:
+        """Whether only small frames are allowed, as before authentication: many such peers may come, and
+        each gets memory as it sends, not as it claims to."""
+        return self.max_frame_bytes < FIRST_STEP_BYTES
+
+    @property
     def pending_bytes(self) -> int:
         """Received bytes of a frame that is not complete yet."""
         return self._filled if self._frame is not None else self._end - self._start
@@ -133,7 +139,7 @@ class FrameReader:
     def _settle(self, start: int, end: int, filled_up: bool) -> None:
         """Bring the unfinished rest to the front, where there is room for all of its frame."""
         left = end - start
-        if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES:
+        if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES and not self._is_strange:
             larger = memoryview(bytearray(LARGE_BUFFER_BYTES))
             larger[:left] = self._buffer[start:end]
             self._buffer = larger
@@ -142,7 +148,8 @@ class FrameReader:
         self._start, self._end = 0, left
 
     def _begin_large(self, size: int, first: memoryview) -> None:
-        self._frame = _unfilled(min(size, max(FIRST_STEP_BYTES, len(first), self._largest)))
+        step = SMALL_BUFFER_BYTES if self._is_strange else FIRST_STEP_BYTES
+        self._frame = _unfilled(min(size, max(step, len(first), self._largest)))
         self._frame[: len(first)] = first
         self._frame_size, self._filled = size, len(first)
 

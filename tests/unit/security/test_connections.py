@@ -434,3 +434,32 @@ def test_a_jks_store_is_refused_with_the_line_that_converts_it(tmp_path: Path) -
     }
     with pytest.raises(ConfigError, match="keytool -importkeystore"):
         start(properties)
+
+
+def test_a_keystore_is_replaced_while_the_listener_serves() -> None:
+    """As AlterConfigs does, with the listener's prefix; connections that are open stay."""
+    other = Authority()
+    identity = other.identity("node-1")
+    trust = {
+        "security.protocol": "SSL", "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": other.pem,
+    }  # fmt: skip
+    scene = Scene("SSL")
+    former = scene.client(client_properties("SSL"))
+    assert isinstance(scene.ask(former), DescribeClusterResponse)
+    assert isinstance(scene.ask(scene.client(trust)), ChannelError)
+    texts, prefix = node_properties("SSL"), "listener.name.ext.ssl.keystore."
+    key = AUTHORITY.identity("x").key_pem()
+    chain = identity.certificate_pem
+    scene.listeners.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": key})
+    assert [line[1] for line in scene.world.lines][-1] == "broker.config_refused"
+    assert key not in str(scene.world.lines) and chain not in str(scene.world.lines)
+    assert isinstance(scene.ask(scene.client(trust)), ChannelError), "the former one stays"
+    own = identity.key_pem()
+    scene.listeners.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": own})
+    assert [line[1] for line in scene.world.lines][-1] == "tls.replaced"
+    assert isinstance(scene.ask(scene.client(trust)), DescribeClusterResponse)
+    assert isinstance(scene.ask(former), DescribeClusterResponse)
+    assert isinstance(scene.ask(scene.client(client_properties("SSL"))), ChannelError)
+    scene.listeners.follow(texts)
+    assert isinstance(scene.ask(scene.client(client_properties("SSL"))), DescribeClusterResponse)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barnabas.wire import frames
 from barnabas.wire.codec import MalformedError
-from barnabas.wire.frames import FrameReader
+from barnabas.wire.frames import SIZE, SMALL_BUFFER_BYTES, FrameReader
 from tests.effort import examples
 
 
@@ -97,3 +97,21 @@ def test_a_large_frame_that_was_handed_on_is_kept_no_longer() -> None:
     assert isinstance(frame, bytearray)
     assert len(frame) == 1 << 20
     assert sys.getrefcount(frame) == 2  # this name and the argument
+
+
+def test_a_stranger_gets_memory_as_it_sends() -> None:
+    """Before authentication frames are small; many peers that claim the largest take little."""
+    frames: list[bytes] = []
+    reader = FrameReader(lambda frame: frames.append(bytes(frame)), 512 * 1024)
+    sent = SIZE.pack(500_000) + bytes(range(250)) * 2_000
+    rooms = []
+    at = 0
+    while at < len(sent):
+        room = reader.get_buffer()
+        rooms.append(len(room))
+        size = min(len(room), len(sent) - at)
+        room[:size] = sent[at : at + size]
+        reader.buffer_updated(size)
+        at += size
+        assert len(room) <= max(at, SMALL_BUFFER_BYTES)
+    assert frames == [sent[4:]]

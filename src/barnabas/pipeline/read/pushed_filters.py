@@ -5,7 +5,9 @@ range may be too wide and must never be too narrow. A timestamp bounds a range f
 first offset at or after it has none of that age before it, but later records may be older.
 
 Spark asks only where ``spark.sql.python.filterPushdown.enabled`` is set, and refuses a reader class with
-`pushFilters` where it is not: `is_asked` says which of the two plans the query.
+`pushFilters` where it is not: `is_asked` says which of the two plans the query. pyspark 4.3 keeps what was
+pushed with the DataFrame and reads that again for its other queries (``PythonDataSourceV2.readInfo``), so
+filters are taken only where option ``pushFilters`` says that there is one query.
 
 Source: pyspark's ``DataSourceReader.pushFilters``.
 """
