@@ -9,6 +9,7 @@ difference is what the death costs beyond detection. Writes ``bench/results/coor
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import threading
@@ -115,7 +116,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    lines: list[str] = []
+    head = f"# python -m bench.coordinator_death --rounds {options.rounds}"
+    lines = [f"{head}, load average {os.getloadavg()[0]:.1f} before"]
     with tempfile.TemporaryDirectory() as scratch:
         system = Barnabas(Path(scratch) / "barnabas")
         try:

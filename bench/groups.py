@@ -13,6 +13,7 @@ assignment: the slowest turns of the machine, and bytes of records, for 100,000 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    say(f"# python -m bench.groups, load average {os.getloadavg()[0]:.1f} before")
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.systems.split(","):
             system = SYSTEMS[name](Path(scratch) / name)

@@ -9,6 +9,7 @@ partition. The figure is the CPU time of the three nodes while nothing is produc
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -61,6 +62,7 @@ def main() -> None:
         print(text, flush=True)
         lines.append(text)
 
+    say(f"# python -m bench.groups_idle, load average {os.getloadavg()[0]:.1f} before")
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.systems.split(","):
             system = SYSTEMS[name](Path(scratch) / name)

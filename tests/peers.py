@@ -23,6 +23,10 @@ KAFKA_39_VERSION = "3.9.1"
 LIBS_39 = LIBS.with_name("libs39")
 CLASS_PATH_39 = f"{LIBS_39}/*"
 
+FLINK_VERSION = "2.2.1"
+FLINK = LIBS.with_name("flink")
+CLASS_PATH_FLINK = f"{FLINK}/*"
+
 
 def are_required() -> bool:
     return os.environ.get("BARNABAS_PEERS") == "required"
@@ -54,6 +58,12 @@ def _no_kafka_39() -> str | None:
     return _no_java()
 
 
+def _no_flink() -> str | None:
+    if not (FLINK / f"flink-runtime-{FLINK_VERSION}.jar").is_file():
+        return f"Apache Flink {FLINK_VERSION} is not in peers/flink: run `make peers`"
+    return _no_java()
+
+
 def _no_kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed"
 
@@ -73,6 +83,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "java": _no_java,
     "kafka": _no_kafka,
     "kafka39": _no_kafka_39,
+    "flink": _no_flink,
     "kcat": _no_kcat,
     "kafka-python-source": _no_kafka_python_source,
 }

@@ -15,8 +15,6 @@ SOURCES = Path(__file__).parent.parent / "src"
 GENERATED = ("messages", "records")
 
 TYPED: Mapping[str, str] = {
-    "barnabas.broker.broker": "the handlers of transactions are typed by the whole broker",
-    "barnabas.broker.replicas.log_repairs": "a repair names the table that it mends for",
     "barnabas.log.directories.future_logs": "part and whole: future logs of the log directories",
     "barnabas.log.partition.flush_jobs": "functions by subject over one PartitionLog",
     "barnabas.log.partition.aborted_ranges": "functions by subject over one SegmentedLog",

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FRAME_BYTES_MIN = 8
-"""The shortest request: API key, version, correlation id."""
 IN_FLIGHT_REQUESTS_MAX = 64
 """Requests of one connection that may be under way; reading pauses beyond. Clients send 5 at most."""
 UNSENT_BYTES_HIGH = 16 * 1024 * 1024
 """Responses queued on one connection above which its requests are no longer read."""
-UNSENT_BYTES_LOW = 4 * 1024 * 1024
-"""Queued bytes below which the connection's requests are read again."""
 UNSENT_BYTES_TOTAL = 256 * 1024 * 1024
 """Responses queued on all connections of a node above which a consumer's fetch gets one batch only:
 a client that asks for 55 MB on a hundred connections and reads none of it must not take 5 GB."""

@@ -73,13 +73,6 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class TopicIdPartition(NamedTuple):
-    """One partition by topic id; what survives deleting and re-creating a topic of the same name."""
-
-    topic_id: Uuid
-    partition: int
-
-
 class Endpoint(NamedTuple):
     """Where something listens."""
 

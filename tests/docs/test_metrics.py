@@ -14,6 +14,7 @@ from tests.docs.blocks import ROOT, Reader
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SECTIONS = {
     "The active controller": "barnabas cluster metrics --json",
+    "A broker": "barnabas cluster metrics --broker 1 --json",
     "The quorum": "barnabas quorum describe --metrics --json",
 }
 

@@ -6,6 +6,7 @@ import queue
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -18,11 +19,18 @@ PATIENCE_S = 120.0
 class Program:
     """One process of ``java PROGRAM.java ARGUMENTS``; `lines` has what it printed."""
 
-    def __init__(self, name: str, *arguments: str, log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        *arguments: str,
+        log: Path,
+        class_path: str = CLASS_PATH,
+        options: Sequence[str] = ("-Xmx300m",),
+    ) -> None:
         self._log: IO[bytes] = log.open("ab")
         self.log = log
         self.process = subprocess.Popen(
-            ["java", "-Xmx300m", "-cp", CLASS_PATH, str(PROGRAMS / f"{name}.java"), *arguments],
+            ["java", *options, "-cp", class_path, str(PROGRAMS / f"{name}.java"), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

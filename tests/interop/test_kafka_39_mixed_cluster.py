@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kazoo.exceptions import NoNodeError
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.cli.local.zookeeper_servers import ZooKeeperServers
 from tests.peers import CLASS_PATH_39
+from tests.process.launch import barnabas
 
 JAVA = ("java", "-Xmx400m", "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH_39)
 THEIRS, OURS = 1, (2, 3)
@@ -58,6 +60,10 @@ class MixedCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def ours(self) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[broker]}" for broker in OURS)
 
     def start(self, broker: int) -> None:
         keys = {
@@ -234,3 +240,42 @@ def test_a_controller_of_theirs_reads_what_ours_wrote(cluster: MixedCluster) -> 
     assert cluster.controller == THEIRS
     assert cluster.values("ours", 600) == list(range(600))
     assert cluster.values("theirs", 600) == list(range(600))
+
+
+def test_a_quota_that_either_side_writes_is_known_to_both(cluster: MixedCluster) -> None:
+    assert cluster.controller == THEIRS
+    their_tool(cluster, "producer_byte_rate=1024")
+    path = "/config/users/alice"
+    wait_until(lambda: "producer_byte_rate" in cluster.read(path)["config"], "the quota's znode")
+    ours_knows = partial(our_quotas, cluster, "1024")
+    wait_until(ours_knows, "ours does not know what theirs wrote")
+
+    cluster.kill(THEIRS)
+    wait_until(lambda: cluster.controller in OURS, "ours does not rule")
+    changed = barnabas(
+        "quotas", "alter", "--user", "alice", "--set", "producer_byte_rate=2048", "-b", cluster.ours
+    )
+    assert changed.returncode == 0, changed.stderr
+    assert cluster.read(path)["config"] == {"producer_byte_rate": "2048"}
+    cluster.restart_theirs()
+    cluster.wait_for_all("ours")
+    their_tool(cluster, "consumer_byte_rate=512")
+    wait_until(partial(our_quotas, cluster, "512"), "ours does not know what theirs wrote")
+    removed = barnabas(
+        "quotas", "alter", "--user", "alice", "--delete", "producer_byte_rate", "-b", cluster.ours
+    )
+    assert removed.returncode == 0, removed.stderr
+    assert cluster.read(path)["config"] == {"consumer_byte_rate": "512"}
+
+
+def their_tool(cluster: MixedCluster, quota: str) -> None:
+    address = f"127.0.0.1:{cluster.ports[THEIRS]}"
+    command = ["kafka.admin.ConfigCommand", "--bootstrap-server", address, "--alter"]
+    entity = ["--add-config", quota, "--entity-type", "users", "--entity-name", "alice"]
+    subprocess.run([*JAVA, *command, *entity], check=True, capture_output=True)
+
+
+def our_quotas(cluster: MixedCluster, value: str) -> bool:
+    described = barnabas("quotas", "describe", "--json", "-b", cluster.ours)
+    assert described.returncode == 0, described.stderr
+    return value in described.stdout

@@ -95,7 +95,7 @@ def test_the_metadata_is_a_tree_on_the_cluster_and_in_a_snapshot(
     assert "29/" not in run("metadata", "tree", "/topics/byName/leaf").split()
     partition = json.loads(run("metadata", "cat", "/topics/byName/leaf/29"))
     assert partition["state"] == "Online" and len(partition["isr"]) == 3
-    assert "nothing stands at" in run("metadata", "cat", "/nowhere", status=1)
+    assert "nothing is at" in run("metadata", "cat", "/nowhere", status=1)
     folder = cluster.directory / "cluster"
     snapshots = sorted(folder.glob("**/__cluster_metadata-0/*.checkpoint"))
     assert snapshots, [str(found) for found in Path(folder).glob("**/__cluster_metadata-0/*")]

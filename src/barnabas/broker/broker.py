@@ -43,17 +43,20 @@ from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector, rep
 from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.handlers import serve_own
 from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.replica_table import (
     ReplicaTable,
     tell_directories,
     tell_lost_directories,
 )
+from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
@@ -112,39 +115,39 @@ class Broker:
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = self._watch_leaders(channels)
         selector = replica_selector(config.replication.selector, image, self.node_id)
-        self.replicas = ReplicaTable(
-            ports,
-            self.node_id,
-            config.replication.lag_time_ms_max,
-            image,
-            self,
-            propagates_high_watermarks=selector is not None,
-        )
+        index, configs = ReplicaIndex(image), TopicConfigs(image, self.broker_texts)
         self.logs = LogDirectories(
             ports,
             config.logs,
             {path: identities.get(path) for path in config.log_dirs},
-            self.replicas.configs.log_config,
+            configs.log_config,
             self._on_directory_offline,
         )
         self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
+        self.fetches = _fetch_service(self, index, selector)
         epoch = self._broker_epoch
         self.isr_changes = AlterPartitionSender(ports, self.controller, self.node_id, epoch)
-        self.replicas.attach(
+        self.replicas = ReplicaTable(
+            ports,
+            self.node_id,
+            config.replication.lag_time_ms_max,
+            self,
+            index,
+            configs,
             self.logs,
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
-            LogRepairs(ports, channels, self.replicas, self.inter_broker_endpoint),
+            LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
+            self.fetches.wake,
+            propagates_high_watermarks=selector is not None,
         )
-        self.fetches = _fetch_service(self, selector)
-        self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
-        self.transactions = Transactions(self, channels)
+        self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.on_configured: Callable[[Mapping[str, str]], None] = lambda texts: None
@@ -282,9 +285,7 @@ class Broker:
             self._apply_cordoned()
             apply_dynamic(self)
         self.lifecycle.on_metadata(
-            changes.everything
-            or self.node_id in changes.brokers
-            or _somebody_leaves(image, changes)
+            changes.everything or self.node_id in changes.brokers or _any_leaves(image, changes)
         )
         self._maybe_ready()
 
@@ -455,7 +456,7 @@ class Broker:
         return f"Broker({self.node_id}, {self.replicas!r})"
 
 
-def _somebody_leaves(image: MetadataImage, changes: ImageChanges) -> bool:
+def _any_leaves(image: MetadataImage, changes: ImageChanges) -> bool:
     return any(
         broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
         for broker_id in changes.brokers
@@ -488,11 +489,13 @@ def _end_former_coordinators(broker: Broker) -> None:
                 of_topic.on_resigned(index)
 
 
-def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) -> FetchService:
+def _fetch_service(
+    broker: Broker, index: ReplicaIndex, selector: RackAwareReplicaSelector | None
+) -> FetchService:
     limits = broker.config.broker
     return FetchService(
         broker.ports,
-        broker.replicas.find,
+        index.find,
         broker.deadlines,
         broker.slices,
         FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.broker.leader_hints import LeaderHintsRole
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.controller_client.metadata_hold import MetadataHold
     from barnabas.broker.controller_client.producer_ids import ProducerIds
     from barnabas.broker.cooperative_jobs import CooperativeJobs
+    from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
     from barnabas.broker.deadlines import Deadlines
     from barnabas.broker.fetch.fetch_service import FetchService
     from barnabas.broker.replicas.log_dir_moves import LogDirMoves
@@ -149,13 +151,47 @@ class FindCoordinatorRole(HasImage, HasAutoTopics, HasMetadataHold, Protocol):
     """The topic of the coordinators is created when it is first asked for."""
 
 
+class ListTransactionsRole(HasPorts, HasTransactions, Protocol):
+    """Transactions by age."""
+
+
+class AddPartitionsRole(HasImage, HasTransactions, Protocol):
+    """Only partitions that exist are added."""
+
+
+class AddOffsetsRole(HasConfig, AddPartitionsRole, Protocol):
+    """The group's partition of ``__consumer_offsets`` is added."""
+
+
+class TransactionalOffsetsRole(TransactionalWriteRole, GroupRole, HasImage, HasReplicas, Protocol):
+    """Offsets are committed with a transaction."""
+
+
+class MarkersRole(GroupRole, HasPorts, HasConfig, HasReplicas, HasDeadlines, Protocol):
+    """Control batches are appended, and groups learn of them."""
+
+
 class ProducerIdRole(HasTransactions, Protocol):
     @property
     def producer_ids(self) -> ProducerIds: ...
 
 
-class DescribeClusterRole(HasImage, HasClusterId, HasTelemetry, NamesController, Protocol):
-    """The brokers as the clients of one listener reach them."""
+class DescribeClusterRole(
+    HasPorts,
+    HasImage,
+    HasSlices,
+    HasClusterId,
+    HasTelemetry,
+    HasTransactions,
+    NamesController,
+    Protocol,
+):
+    """The brokers as the clients of one listener reach them, and what this one counts."""
+
+    @property
+    def groups(self) -> GroupCoordinators: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
 
 
 class DescribeConfigsRole(HasImage, HasConfig, HasNodeId, Protocol):

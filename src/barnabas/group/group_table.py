@@ -63,11 +63,29 @@ class InitialDelay:
     remaining_ms: int
 
 
+class GroupCounters:
+    """Since the process began, over all coordinators that the broker had."""
+
+    __slots__ = ("classic_rebalances", "consumer_rebalances")
+
+    def __init__(self) -> None:
+        self.classic_rebalances = 0
+        """Classic groups that became stable with a new assignment."""
+        self.consumer_rebalances = 0
+        """New epochs of consumer groups."""
+
+    def __repr__(self) -> str:
+        return (
+            f"GroupCounters({self.classic_rebalances} classic, {self.consumer_rebalances} consumer)"
+        )
+
+
 class GroupTable:
     """The groups of one partition."""
 
     __slots__ = (
         "cluster",
+        "counters",
         "groups",
         "journal",
         "offsets_settings",
@@ -83,9 +101,11 @@ class GroupTable:
         offsets: OffsetsSettings,
         rng: Rng,
         cluster: ClusterTopics | None = None,
+        counters: GroupCounters | None = None,
     ) -> None:
         self.settings = settings
         self.cluster = cluster or ClusterTopics()
+        self.counters = counters or GroupCounters()
         self.offsets_settings = offsets
         self.rng = rng
         self.journal = Journal()

@@ -196,7 +196,7 @@ def _replace_static(
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     _update(table, member, joining)
     if group.state is GroupState.STABLE:
-        if group.select_protocol() != group.protocol_name or _subscribes_anew(group):
+        if group.select_protocol() != group.protocol_name or _changes_subscription(group):
             return rebalance_or_complete(table, group, at)
         return _write_replacement(table, group, joining, (old_id, new_id, old_leader), before)
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -204,7 +204,7 @@ def _replace_static(
     return maybe_complete_join(table, group, at)
 
 
-def _subscribes_anew(group: ClassicGroup) -> bool:
+def _changes_subscription(group: ClassicGroup) -> bool:
     """Whether the members together want other topics than this generation was given."""
     topics = group.compute_topics()
     return None not in (topics, group.topics) and topics != group.topics

@@ -24,7 +24,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import classic_members
 from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
 from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
+from barnabas.group.group_table import GroupCounters, GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
 from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
@@ -70,9 +70,10 @@ class GroupMachine:
         offsets_settings: OffsetsSettings,
         rng: Rng,
         cluster: ClusterTopics | None = None,
+        counters: GroupCounters | None = None,
     ) -> None:
-        """`cluster` are the topics; none where not given."""
-        self.table = GroupTable(settings, offsets_settings, rng, cluster)
+        """`cluster` are the topics; none where not given. `counters` are those of the broker."""
+        self.table = GroupTable(settings, offsets_settings, rng, cluster, counters)
         self.offsets = OffsetTable(self.table.journal)
 
     def __repr__(self) -> str:
@@ -88,6 +89,7 @@ class GroupMachine:
         for group_id, group in self.table.groups.items():
             assert group.group_id == group_id, repr(group)
             group.validate()
+        self.offsets.validate()
 
     # Operations
 

@@ -3,6 +3,10 @@
 Storage only: `offsets` decides what is committed, deleted or expired. Both kinds can be undone as
 long as they are not committed to the log (`timeline`).
 
+Invariant 11, second half: what is held for a place is the youngest record of the log that says so. No record
+replaces a younger one, and only a tombstone removes one; so an offset goes back only where a record of a
+client's commit names a smaller one.
+
 Source: ``OffsetMetadataManager.Offsets`` and ``OpenTransactions`` of Apache Kafka 4.3; KIP-98,
 KIP-447.
 """
@@ -73,7 +77,10 @@ class OffsetTable:
         places = self._groups.get(group_id)
         if places is None:
             places = self._groups[group_id] = TimelineMap(self._journal)
-        places.put(place, offset)
+        before = places.put(place, offset)
+        assert before is None or before.record_offset < offset.record_offset, (
+            f"{group_id}'s offset of {place} goes back unasked: {offset} replaces {before}"
+        )
 
     def remove(self, group_id: str, place: Place) -> None:
         """Forget the offset, and what open transactions would make of it."""
@@ -92,7 +99,11 @@ class OffsetTable:
         pending = self._pending.get(producer_id)
         if pending is None:
             pending = self._pending[producer_id] = TimelineMap(self._journal)
-        pending.put((group_id, place), offset)
+        before = pending.put((group_id, place), offset)
+        assert before is None or before.record_offset < offset.record_offset, (
+            f"{group_id}'s offset of {place} in producer {producer_id}'s transaction goes back unasked:"
+            f" {offset} replaces {before}"
+        )
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """The transaction's offsets become the group's, or nothing."""
@@ -125,6 +136,20 @@ class OffsetTable:
         for pending in self._pending.values():
             for (group_id, place), offset in pending.items():
                 yield group_id, place, offset
+
+    def validate(self) -> None:
+        """What readers are given is committed, and the newest state is not older. Raises AssertionError."""
+        committed_to = self._journal.committed
+        for group_id, places in self._groups.items():
+            for place, shown in places.committed_items():
+                newest = places.get(place)
+                where = f"{group_id}'s offset of {place}"
+                assert shown.record_offset < committed_to, (
+                    f"{where} is shown before its record is committed, at {committed_to}: {shown}"
+                )
+                assert newest is None or newest.record_offset >= shown.record_offset, (
+                    f"{where} goes back unasked: {newest} is to replace {shown}"
+                )
 
     def sweep(self) -> None:
         """Drop what became empty only when its removal was committed."""

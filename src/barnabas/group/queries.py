@@ -1,7 +1,7 @@
-"""Listing and describing groups: what is committed of their existence, and their state as it is.
+"""Listing, describing and counting groups: what is committed of their existence, and their state as it is.
 
-Source: ``GroupMetadataManager.listGroups`` and ``describeGroups`` of Apache Kafka 4.3; KIP-518,
-KIP-848, KIP-1043.
+Source: ``GroupMetadataManager.listGroups`` and ``describeGroups``, ``GroupCoordinatorMetrics`` of Apache
+Kafka 4.3; KIP-518, KIP-848, KIP-1043.
 """
 
 from __future__ import annotations
@@ -18,6 +18,15 @@ CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 """As Kafka's ``Group.GroupType`` prints them."""
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups on a missing group is an error, not a dead group."""
+_S = GroupState
+CLASSIC_STATES = (
+    _S.PREPARING_REBALANCE,
+    _S.COMPLETING_REBALANCE,
+    _S.STABLE,
+    _S.DEAD,
+    _S.EMPTY,
+)
+CONSUMER_STATES = (_S.EMPTY, _S.ASSIGNING, _S.RECONCILING, _S.STABLE, _S.DEAD)
 
 
 def list_groups(
@@ -85,3 +94,26 @@ def _describe_member(
         member_metadata=member.metadata(group.protocol_name) if stable else b"",
         member_assignment=member.assignment,
     )
+
+
+class GroupTally:
+    """Groups by type and state, and offsets, over the partitions that were added."""
+
+    __slots__ = ("classic", "consumer", "offsets")
+
+    def __init__(self) -> None:
+        self.classic = dict.fromkeys(CLASSIC_STATES, 0)
+        self.consumer = dict.fromkeys(CONSUMER_STATES, 0)
+        self.offsets = 0
+
+    def __repr__(self) -> str:
+        return f"GroupTally({sum(self.classic.values())} classic, {sum(self.consumer.values())} consumer)"
+
+    def add(self, table: GroupTable, offsets: int) -> None:
+        """Count the committed groups of one partition, and the offsets committed there."""
+        self.offsets += offsets
+        for _, group in table.groups.committed_items():
+            if isinstance(group, ClassicGroup):
+                self.classic[group.state] += 1
+            else:
+                self.consumer[group.committed_state()] += 1

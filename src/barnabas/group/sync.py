@@ -68,6 +68,7 @@ def _write_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroup
         if error is ErrorCode.NONE:
             set_assignment(table, group, assignments, at)
             group.move_to(GroupState.STABLE, at.wall_ms)
+            table.counters.classic_rebalances += 1
             return Outcome()
         withdraw_assignment(table, group, error, at)
         return rebalance_or_complete(table, group, at)

@@ -241,8 +241,8 @@ class Connected:
         return BlockingConsumer(self, group_id, settings or ConsumerSettings())
 
     def read(self, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
-        """Everything that is in these topics now, from the start, partition by partition in order. Whoever
-        stops before the end fetches no more."""
+        """Everything that is in these topics now, from the start, partition by partition in order. A
+        caller that stops before the end fetches no more."""
         partitions = self.partitions_of(topics)
         ends = {tp: found.offset for tp, found in self.offsets(partitions).items()}
         consumer = self.consumer(settings=ConsumerSettings(auto_offset_reset="earliest"))

@@ -56,7 +56,7 @@ class LoopWatchdog:
 
     def _on_answer(self) -> None:
         if self._missed >= STANDS_TICKS:
-            self._log("warning", "loop.goes_on", stood_s=self._missed * self._tick_s)
+            self._log("warning", "loop.resumed", stood_s=self._missed * self._tick_s)
         self._missed = 0
         self._answered = False
         self._loop.call_soon_threadsafe(self._answer)
@@ -68,7 +68,7 @@ class LoopWatchdog:
         frame = sys._current_frames().get(self._watched)
         self._log(
             "warning",
-            "loop.stands",
+            "loop.stalled",
             for_s=self._missed * self._tick_s,
             file=_file_of(frame),
             where=_where(frame),

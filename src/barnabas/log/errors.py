@@ -5,10 +5,6 @@ from __future__ import annotations
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 
-class LogStorageError(OSError):
-    """The disk failed: the directory of this log goes offline."""
-
-
 class CorruptLogError(ValueError):
     """Bytes on disk are not what was written. Carries file and position."""
 

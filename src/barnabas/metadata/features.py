@@ -32,8 +32,6 @@ METADATA_VERSION_NAMES: Final[dict[int, str]] = {
 METADATA_CHANGED_AT: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought a new record or record version: going below one loses metadata."""
 
-TRANSACTIONS_SINCE: Final = 13
-"""Metadata transactions (KIP-868)."""
 CONTROLLER_REGISTRATION_SINCE: Final = 15
 DIRECTORIES_SINCE: Final = 17
 """Assignment to log directories (KIP-858)."""

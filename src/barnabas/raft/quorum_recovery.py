@@ -112,7 +112,7 @@ class Assessment:
                 f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
                 " it ends when it hears of this quorum, and follows once it is started again; one that has"
                 f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends; one to which"
-                " this quorum, which has written on meanwhile, sends a snapshot goes on with that."
+                " this quorum, which has written on meanwhile, sends a snapshot continues from that."
             )
         elif not self.is_damaged:
             said.append("Every majority had this node: nothing that was committed is missing.")

@@ -45,7 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--skip-faults", type=numbers_of, default="", help="by number: 1-4,7")
     parser.add_argument("--skip-clients", default="", help="by name: producer1,consumer0")
     parser.add_argument(
-        "--journal", type=Path, help="a long run's file: it goes on where it stopped, past failures"
+        "--journal",
+        type=Path,
+        help="a long run's file: it continues where it stopped, past failures",
     )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)

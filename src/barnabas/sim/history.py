@@ -170,7 +170,7 @@ class History:
         for key in [key for key in self.holders if key[0] == group]:
             del self.holders[key]
 
-    def may_be_anew(self, group: str) -> bool:
+    def may_have_restarted(self, group: str) -> bool:
         """Whether the group may have been forgotten: a member that was replaced in it may then join the new
         group, like any other member."""
         return self.groups_are_gone or self.is_lost or group in self.expired
@@ -222,12 +222,12 @@ class History:
         known = set(self.sent[topic, partition])
         for value in values:
             if value not in known:
-                raise Violation(f"{name}: nobody wrote {value!r}")
+                raise Violation(f"{name}: no client wrote {value!r}")
         if promise.once and (topic, partition) not in self.forgotten:
             self._check_once(name, values, self.sent[topic, partition])
         start = 0 if promise.compacts else min(final, default=0)
         if start > self.cut_before[topic, partition] and not self.is_lost:
-            raise Violation(f"{name} begins at {start}, where nobody asked to delete so much")
+            raise Violation(f"{name} begins at {start}, where no client asked to delete so much")
         if promise.keeps:
             self._check_kept(topic, partition, final)
         if promise.settles:
@@ -263,7 +263,7 @@ class History:
             unseen = {o for o in there if cut <= o < committed} - self.seen[group, place]
             if unseen:
                 raise Violation(
-                    f"{name}: {group} has committed {committed}, and nobody of it saw {min(unseen)}"
+                    f"{name}: {group} has committed {committed}, and none of its members saw {min(unseen)}"
                 )
 
     @staticmethod

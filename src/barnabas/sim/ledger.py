@@ -78,13 +78,15 @@ class Ledger:
         if not attempt.is_asked:
             raise Violation(
                 f"{LEDGER}-{partition} offset {offset}: an aborted read: {value!r}, of a transaction that"
-                " nobody asked to commit"
+                " no client asked to commit"
             )
 
     def _attempt(self, partition: int, offset: int, value: bytes) -> Attempt:
         attempt = self._of_value.get(value)
         if attempt is None or attempt.records[value] != partition:
-            raise Violation(f"{LEDGER}-{partition} offset {offset}: nobody wrote {value!r} there")
+            raise Violation(
+                f"{LEDGER}-{partition} offset {offset}: no client wrote {value!r} there"
+            )
         return attempt
 
     def check_final(

@@ -46,7 +46,7 @@ def untold(run: Run) -> str:
     directories that it has, and it is known in which of them each replica is."""
     image = run.faults.budget.image()
     if image is None:
-        return "nobody has the newest metadata"
+        return "no node has the newest metadata"
     for node in run.cluster.up():
         assert node.node is not None
         broker, controller = node.node.broker, node.node.controller

@@ -131,7 +131,7 @@ class Commits:
             if offset == GONE and (mine is None or all(a.acknowledged < newest for a in mine)):
                 return f"group {group} has no offset for {place}, though one was acknowledged"
             if mine is None:
-                return f"group {group} has offset {offset} for {place}, which nobody committed"
+                return f"group {group} has offset {offset} for {place}, which no member committed"
             if all(a.acknowledged < newest for a in mine):
                 return (
                     f"group {group}: offset {offset} for {place} is older than what was acknowledged"

@@ -168,7 +168,7 @@ class Run:
             self._until(partial(self._none, liveness_checks.late_group), "every group to read on")
         self._until(partial(self._none, liveness_checks.late_reader), "every reader to read on")
         self._until(
-            partial(self._none, liveness_checks.late_on_remade), "readers of topics made anew"
+            partial(self._none, liveness_checks.late_on_remade), "readers of recreated topics"
         )
         if self.swarm.restarts:
             self._restart_cleanly()
@@ -248,7 +248,7 @@ class Run:
         down = sorted(self.cluster.nodes.keys() - here)
         image = self.faults.budget.image()
         if down or image is None:
-            self.missing = f"nodes {down} are down" if down else "nobody has the newest metadata"
+            self.missing = f"nodes {down} are down" if down else "no node has the newest metadata"
             return False
         for topic in image.topics_by_id.values():
             rows = zip(topic.leader, topic.isr, topic.replicas, strict=True)

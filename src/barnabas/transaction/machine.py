@@ -22,6 +22,7 @@ from functools import partial
 from barnabas.config.settings import TransactionSettings
 from barnabas.timeline import Journal, TimelineMap
 from barnabas.transaction.ending import Ending, decide_end, next_id
+from barnabas.transaction.metrics import TransactionCounters
 from barnabas.transaction.outcome import (
     Completed,
     GetProducerId,
@@ -72,6 +73,7 @@ class TransactionMachine:
 
     __slots__ = (
         "_abort_ms",
+        "_counters",
         "_expire_ms",
         "_journal",
         "_level",
@@ -81,9 +83,15 @@ class TransactionMachine:
         "settings",
     )
 
-    def __init__(self, settings: TransactionSettings, level: Callable[[], int]) -> None:
-        """`level` gives the cluster's present ``transaction.version``."""
+    def __init__(
+        self,
+        settings: TransactionSettings,
+        level: Callable[[], int],
+        counters: TransactionCounters | None = None,
+    ) -> None:
+        """`level` gives the cluster's present ``transaction.version``; `counters` are those of the broker."""
         self.settings = settings
+        self._counters = counters or TransactionCounters()
         self._level = level
         self._journal = Journal()
         self.ids: TimelineMap[str, Transaction] = TimelineMap(self._journal)
@@ -219,7 +227,7 @@ class TransactionMachine:
         if known is None or not self._open.is_overdue(transactional_id, known, at):
             return Outcome()
         try:
-            return self._fence(transactional_id, known, fresh_id, at, reply=None)
+            return self._fence(transactional_id, known, fresh_id, at, reply=None, timed_out=True)
         except NeedsProducerId:
             return Outcome(effects=[GetProducerId(transactional_id)])
 
@@ -264,29 +272,40 @@ class TransactionMachine:
         fresh_id: int | None,
         at: Instant,
         reply: KafkaError | None,
+        timed_out: bool = False,
     ) -> Outcome:
         level = self._level()
         following_id = next_id(known, fresh_id) if level >= BUMPS_EPOCH_SINCE else NO_PRODUCER_ID
         following = fenced(known, level, following_id, at.wall_ms)
-        return self._prepare(transactional_id, following, reply)
+        return self._prepare(transactional_id, following, reply, timed_out)
 
     def _prepare(
-        self, transactional_id: str, ending: Transaction, reply: Message | KafkaError | None
+        self,
+        transactional_id: str,
+        ending: Transaction,
+        reply: Message | KafkaError | None,
+        timed_out: bool = False,
     ) -> Outcome:
         return Outcome(
             [record_of(self._level(), transactional_id, ending)],
             reply,
-            partial(self._on_prepared, transactional_id, ending),
+            partial(self._on_prepared, transactional_id, ending, timed_out),
         )
 
     def _on_prepared(
-        self, transactional_id: str, ending: Transaction, code: ErrorCode, at: Instant
+        self,
+        transactional_id: str,
+        ending: Transaction,
+        timed_out: bool,
+        code: ErrorCode,
+        at: Instant,
     ) -> Outcome:
         if self.ids.get(transactional_id) is not ending:
             return Outcome()  # the log refused it
         if code:  # it may still be committed: not replicated in time, and not undone
-            again = partial(self._on_prepared, transactional_id, ending)
+            again = partial(self._on_prepared, transactional_id, ending, timed_out)
             return Outcome(on_settled=again)
+        self._counters.on_decided(ending, timed_out=timed_out)
         return self._continue_ending(transactional_id, ending, at)
 
     def _continue_ending(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:

@@ -39,9 +39,6 @@ _HEAD = Struct(">hhih")
 _HEAD_SIZE = _HEAD.size
 _RESPONSE_HEAD = Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-NEVER_SERVED_PRODUCE = range(3)
-"""Advertised and refused: librdkafka before 2.8 takes their absence for a broker that cannot
-compress (KAFKA-18659)."""
 
 
 class NoAnswerError(Exception):

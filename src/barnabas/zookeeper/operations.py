@@ -39,7 +39,6 @@ class ZnodeAcl(NamedTuple):
 
 OPEN_ACL = (ZnodeAcl(Perms.ALL, "world", "anyone"),)
 READ_ACL = (ZnodeAcl(Perms.READ, "world", "anyone"),)
-CREATOR_ALL_ACL = (ZnodeAcl(Perms.ALL, "auth", ""),)
 
 
 class Stat(NamedTuple):

@@ -32,7 +32,7 @@ and `kafka.zookeeper.ZooKeeperClient` of Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -167,17 +167,3 @@ class HasZooKeeper(Protocol):
     @property
     def zookeeper(self) -> ZooKeeper:
         """Raises `MissingLibrary`."""
-
-
-@dataclass(slots=True)
-class SessionRecorder:
-    """A `SessionListener` that keeps what it hears, in order: for commands and tests."""
-
-    states: list[SessionState] = field(default_factory=list)
-    events: list[WatchEvent] = field(default_factory=list)
-
-    def on_session_state(self, state: SessionState) -> None:
-        self.states.append(state)
-
-    def on_watch(self, event: WatchEvent) -> None:
-        self.events.append(event)

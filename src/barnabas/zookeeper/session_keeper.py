@@ -32,7 +32,7 @@ from barnabas.zookeeper.session import (
 )
 
 T = TypeVar("T")
-RETRY_MS = 100.0
+RECONNECT_MS = 100.0
 PREFIX = "zookeeper."
 
 
@@ -93,7 +93,7 @@ class SessionKeeper:
             if not isinstance(result, (ConnectionLoss, OperationTimeout, SessionExpired)):
                 done(result)
             elif not self._closed:
-                at_ms = self._ports.clock.now_ms() + RETRY_MS
+                at_ms = self._ports.clock.now_ms() + RECONNECT_MS
                 self._ports.wakeups.call_at(at_ms, lambda: self.ask(request, done))
 
         self.submit(request, on_answer)

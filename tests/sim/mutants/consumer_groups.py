@@ -36,7 +36,7 @@ def epoch_not_bumped() -> list[Patch]:
     return [(change.GroupChange, "bump", stays)]
 
 
-def anybody_commits() -> list[Patch]:
+def former_member_commits() -> list[Patch]:
     return [(offsets, "check_consumer_commit", lambda *given: None)]
 
 
@@ -108,8 +108,8 @@ MUTANTS = (
            partition_given_twice),
     Mutant("group-epoch-not-bumped", "members come and go in the same epoch of a consumer group",
            epoch_not_bumped),
-    Mutant("stale-member-commits", "a commit is taken from whoever is a member of a consumer group no longer",
-           anybody_commits),
+    Mutant("stale-member-commits", "a commit is accepted from a former member of a consumer group",
+           former_member_commits),
     Mutant("downgrade-begins-again", "a group that becomes a classic one begins with its first generation",
            downgrade_begins_again),
     Mutant("owners-forgotten", "a new coordinator forgets who owns the partitions of a consumer group",

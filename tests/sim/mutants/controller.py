@@ -100,7 +100,7 @@ def reassignment_completes_early() -> list[Patch]:
 
 MUTANTS = (
     Mutant("fenced-broker-elected", "a fenced broker may lead", fenced_broker_elected),
-    Mutant("leader-epoch-not-bumped", "a new leader goes on in the old leader epoch",
+    Mutant("leader-epoch-not-bumped", "a new leader continues in the old leader epoch",
            leader_epoch_not_bumped),
     Mutant("snapshot-misses-record", "a metadata snapshot lacks its last record", snapshot_misses_a_record),
     Mutant("replay-out-of-order", "two records of one batch are replayed in the wrong order",

@@ -62,18 +62,18 @@ class Later(NamedTuple):
     wall_ms: int
 
 
-def anybody_commits() -> list[Patch]:
+def former_member_commits() -> list[Patch]:
     """Members of former generations, and those whose instance id is another's, are not fenced."""
     return [(offsets, "check_commit", lambda group, member_id, instance_id, generation: None)]
 
 
 MUTANTS = (
-    Mutant("generation-not-bumped", "a rebalance goes on in the same generation", generation_not_bumped),
+    Mutant("generation-not-bumped", "a rebalance continues in the same generation", generation_not_bumped),
     Mutant("commit-answered-early", "a group's commit is acknowledged before it is in the log",
            answers_before_the_log),
     Mutant("offset-forgotten", "a new coordinator forgets a committed offset when it loads",
            coordinator_starts_empty),
     Mutant("offsets-expire-early", "committed offsets expire long before their time",
            offsets_expire_early),
-    Mutant("anybody-commits", "a commit is taken from whoever is a member no longer", anybody_commits),
+    Mutant("former-member-commits", "a commit is accepted from a former member", former_member_commits),
 )  # fmt: skip

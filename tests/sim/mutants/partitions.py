@@ -72,9 +72,9 @@ def answer_of_a_former_leader() -> list[Patch]:
         else:
             honest(self, key, followed, data)
 
-    honest = fetcher.Fetcher._on_partition
+    honest = fetcher.Fetcher._process_partition
     return [
-        (fetcher.Fetcher, "_on_partition", appends_anything),
+        (fetcher.Fetcher, "_process_partition", appends_anything),
         (Replica, "check_leader_epoch", lambda self, epoch: None),
         (Replica, "diverging_epoch", lambda self, last_fetched_epoch, fetch_offset: None),
     ]

@@ -48,7 +48,7 @@ def markers_given_up() -> list[Patch]:
 
 
 def decisions_forgotten() -> list[Patch]:
-    """A new coordinator does not go on with the ends that the one before had decided."""
+    """A new coordinator does not continue with the ends that the one before had decided."""
     honest = TransactionMachine.on_loaded
 
     def forgets(self: Any, at: Any) -> list[Outcome]:
@@ -99,7 +99,7 @@ def fenced_without_an_epoch() -> list[Patch]:
 
 
 def open_transactions_taken_over() -> list[Patch]:
-    """A new producer goes on in the open transaction of the one before."""
+    """A new producer continues in the open transaction of the one before."""
     honest = TransactionMachine._init
 
     def goes_on(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
@@ -189,14 +189,14 @@ MUTANTS = (
     Mutant("markers-before-decision", "markers go out before the end is committed to the coordinator's log",
            markers_before_the_decision),
     Mutant("markers-given-up", "a marker that a leader did not take is not sent again", markers_given_up),
-    Mutant("decisions-forgotten", "a new coordinator does not go on with ends that were decided",
+    Mutant("decisions-forgotten", "a new coordinator does not continue with ends that were decided",
            decisions_forgotten),
     Mutant("completed-early", "a transaction is complete when the first leader has its marker",
            completed_early),
     Mutant("fenced-is-committed", "what a fenced producer left open is committed", aborts_become_commits),
     Mutant("fenced-without-epoch", "a new producer of a transactional id gets the epoch of the former one",
            fenced_without_an_epoch),
-    Mutant("open-taken-over", "a new producer goes on in the former one's open transaction",
+    Mutant("open-taken-over", "a new producer continues in the former one's open transaction",
            open_transactions_taken_over),
     Mutant("time-never-over", "a transaction whose time is over is not aborted", time_never_over),
     Mutant("any-epoch-ends", "EndTxn is taken from a producer of a former epoch", ends_known_by_name_only),
@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant("offsets-at-once", "offsets of a transaction hold before it is committed",
            offsets_apply_at_once),
     Mutant("offsets-never", "offsets of a committed transaction are forgotten", offsets_never_apply),
-    Mutant("pending-hidden", "offsets are told as stable while a transaction is pending",
+    Mutant("pending-hidden", "offsets are answered as stable while a transaction is pending",
            pending_offsets_hidden),
     Mutant("open-forgotten", "a snapshot of producers forgets open transactions", open_ones_forgotten),
 )  # fmt: skip

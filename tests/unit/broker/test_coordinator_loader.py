@@ -26,7 +26,7 @@ class EmptyLog:
 
 
 def shard(log: EmptyLog) -> Any:
-    return SimpleNamespace(log=log, partition=0, failed=False, begin_anew=lambda machine: None)
+    return SimpleNamespace(log=log, partition=0, failed=False, begin_again=lambda machine: None)
 
 
 def test_a_coordinator_that_cannot_be_loaded_for_an_unknown_reason_is_tried_again_later() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.coordinator_loader import RETRY_MS, RETRY_MS_MAX
+from barnabas.broker.coordinator.coordinator_loader import LOAD_RETRY_MS, LOAD_RETRY_MS_MAX
 from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome
@@ -388,10 +388,10 @@ def test_a_log_that_cannot_be_read_has_no_coordinator() -> None:
     assert world.ask(ListGroupsRequest()).error_code == ErrorCode.NONE
     assert any(level == "error" for level, _, _ in world.ports.lines)
     # it is tried again and again, each time from the beginning, without another leadership
-    world.advance(RETRY_MS_MAX)
+    world.advance(LOAD_RETRY_MS_MAX)
     assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NOT_COORDINATOR
     world.logs[0].batches[0] = whole
-    world.advance(RETRY_MS_MAX)
+    world.advance(LOAD_RETRY_MS_MAX)
     assert fetched(world, "g") == {0: 7}
 
 
@@ -414,7 +414,7 @@ def test_a_log_that_is_being_mended_is_read_on_where_it_was() -> None:
     world.elect()
     assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     is_mended = True
-    world.advance(RETRY_MS)
+    world.advance(LOAD_RETRY_MS)
     assert fetched(world, "g") == {0: 5, 1: 6, 2: 7}
     assert asked == [0, 1, 2, 2]
 
@@ -662,4 +662,4 @@ def test_a_fault_as_it_begins_takes_nothing_from_a_coordinator_that_has_loaded(
             world.elect()
     for _ in range(100):
         assert fetched(world, "g") == {0: 1}
-        world.advance(RETRY_MS / 20)
+        world.advance(LOAD_RETRY_MS / 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,3 +96,41 @@ def test_a_deleted_offset_is_deleted_from_transactions_too() -> None:
     offsets.remove("g", ("t", 0))
     offsets.end_transaction(7, True)
     assert offsets.get("g", ("t", 0)) is None
+
+
+def test_an_older_record_never_replaces_a_committed_offset() -> None:
+    offsets = OffsetTable(Journal())
+    offsets.put("g", ("t", 0), OffsetAndMetadata(9, record_offset=2))
+    with pytest.raises(AssertionError, match="goes back unasked"):
+        offsets.put("g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
+
+
+def test_an_older_record_never_replaces_an_offset_of_a_transaction() -> None:
+    offsets = OffsetTable(Journal())
+    offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(9, record_offset=2))
+    with pytest.raises(AssertionError, match="goes back unasked"):
+        offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
+
+
+def test_a_younger_record_may_name_a_smaller_offset() -> None:
+    """A client that rewinds asks for it."""
+    journal = Journal()
+    offsets = OffsetTable(journal)
+    for record_offset, offset in enumerate((9, 5)):
+        journal.offset = record_offset
+        offsets.put("g", ("t", 0), OffsetAndMetadata(offset, record_offset=record_offset))
+        journal.commit_to(record_offset + 1)
+        offsets.validate()
+    assert offsets.committed("g", ("t", 0)) == OffsetAndMetadata(5, record_offset=1)
+
+
+def test_an_offset_is_not_shown_before_its_record_is_committed() -> None:
+    journal = Journal()
+    offsets = OffsetTable(journal)
+    journal.commit_to(3)
+    journal.offset = 2
+    offsets.put("g", ("t", 0), OffsetAndMetadata(5, record_offset=2))
+    offsets.validate()
+    offsets.put("g", ("t", 0), OffsetAndMetadata(9, record_offset=3))  # noted as if it were at 2
+    with pytest.raises(AssertionError, match="before its record is committed"):
+        offsets.validate()

@@ -22,7 +22,7 @@ class Told:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
-        self._said = {"loop.stands": threading.Event(), "loop.goes_on": threading.Event()}
+        self._said = {"loop.stalled": threading.Event(), "loop.resumed": threading.Event()}
 
     def log(self, _level: str, event: str, **fields: object) -> None:
         self.lines.append((event, fields))
@@ -43,7 +43,7 @@ def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -
 
         def end() -> None:
             try:
-                told.wait_for("loop.goes_on")
+                told.wait_for("loop.resumed")
             finally:
                 loop.call_soon_threadsafe(loop.stop)
 
@@ -60,7 +60,7 @@ def test_a_write_that_hangs_is_told_with_its_file(
     write, told = os.pwritev, Told()
 
     def hang(fd: int, parts: Sequence[Buffer], position: int) -> int:
-        told.wait_for("loop.stands")
+        told.wait_for("loop.stalled")
         return write(fd, parts, position)
 
     monkeypatch.setattr(os, "pwritev", hang)
@@ -70,7 +70,7 @@ def test_a_write_that_hangs_is_told_with_its_file(
         end()
 
     run(told, 0.1, work)
-    assert [event for event, _ in told.lines[:2]] == ["loop.stands", "loop.goes_on"]
+    assert [event for event, _ in told.lines[:2]] == ["loop.stalled", "loop.resumed"]
     assert told.lines[0][1]["file"] == path
     assert "HostFile.append" in str(told.lines[0][1]["where"])
     assert Path(path).read_bytes() == b"batch"

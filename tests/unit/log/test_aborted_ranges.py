@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.partition import aborted_proof
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
@@ -116,11 +117,18 @@ def test_what_is_appended_behind_a_mended_index_counts() -> None:
     assert set(log.read_transactions(0, log.log_end_offset)) == WANTED | {(4, at)}
 
 
-def reopened(device: SimDisk) -> PartitionLog:
+def reopened(device: SimDisk, *, clean: bool = True, recovery_point: int = 0) -> PartitionLog:
     """The log as the next process opens it."""
     disk = device.open_for_process()
+    disk.make_dirs("/data")
     log = open_log(
-        disk, FileCache(disk), "/data/t-0", TopicPartition("t", 0), LogConfig(), clean=True
+        disk,
+        FileCache(disk),
+        "/data/t-0",
+        TopicPartition("t", 0),
+        LogConfig(),
+        clean=clean,
+        recovery_point=recovery_point,
     ).log
     log.move_high_watermark(log.log_end_offset)
     return log
@@ -185,3 +193,25 @@ def test_an_empty_index_is_made_whole_from_the_batches() -> None:
     log = reopened(device)
     assert set(log.read_transactions(0, log.log_end_offset)) == WANTED
     assert log.disk.read_file(path) == sound
+
+
+def test_an_index_is_proved_from_a_snapshot_within_a_segment() -> None:
+    """A clean end leaves one; a crash takes the later ones. What was committed in the rest of that segment
+    belongs to no transaction that was aborted in the next (seed 70108)."""
+    device = SimDisk(Random(1))
+    log = reopened(device, clean=False)
+    begin(log, 1)
+    log.close()
+    device.process_died(power_loss=False)
+    log = reopened(device, clean=True)
+    recovery_point = log.log_end_offset
+    end(log, 1, True)
+    log.roll()
+    begin(log, 1)
+    end(log, 1, False)
+    device.process_died(power_loss=False)
+    log = reopened(device, clean=False, recovery_point=recovery_point)
+    assert len(log.segments) == 2
+    assert log.disk.exists(f"/data/t-0/{file_name(recovery_point, SNAPSHOT)}")
+    assert not log.disk.exists(f"/data/t-0/{file_name(log.active.base_offset, SNAPSHOT)}")
+    assert set(log.read_transactions(0, log.log_end_offset)) == {(1, 2)}

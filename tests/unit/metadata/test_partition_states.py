@@ -50,7 +50,7 @@ def test_the_last_move_has_its_reason_and_other_topics_are_left_out() -> None:
         partition(MINE, 1),
         led_by(2, "broker 1 is gone"),
         led_by(-1, "broker 2 is gone"),
-        PartitionChangeRecord(partition_id=0, topic_id=MINE, isr=[2], reason="nobody moved"),
+        PartitionChangeRecord(partition_id=0, topic_id=MINE, isr=[2], reason="none moved"),
     )
     events = list(reader.feed(log, 10, 99))
     assert {event.subject for event in events} == {"mine", "mine-0"}
@@ -58,7 +58,7 @@ def test_the_last_move_has_its_reason_and_other_topics_are_left_out() -> None:
     assert str(move) == "Online → Offline: broker 2 is gone"
     assert (move.offset, move.at_ms, move.leader) == (15, 99, -1)
     change = reader.changes["mine", 0]
-    assert str(change) == "1 left the ISR: nobody moved" and change.offset == 16
+    assert str(change) == "1 left the ISR: none moved" and change.offset == 16
     assert count_states(reader.image.topics_by_id.values()) == {NEW: 0, ONLINE: 0, OFFLINE: 1}
 
 

@@ -62,7 +62,9 @@ def test_the_log_tells_events_with_their_reasons() -> None:
     assert events[-1].offset == 109 and events[-1].at_ms == 5
     again = PartitionRecord(partition_id=0, topic_id=TOPIC, replicas=[1], leader_epoch=1002)
     raised = list(reader.feed(encode_records([again], 30), 110, 6))
-    assert [str(event) for event in raised] == ["partition flights-0: goes on in leader epoch 1002"]
+    assert [str(event) for event in raised] == [
+        "partition flights-0: continues in leader epoch 1002"
+    ]
     gone = list(reader.feed(encode_records([RemoveTopicRecord(topic_id=TOPIC)], 30), 111, 6))
     assert [str(event) for event in gone] == ["topic flights: deleted"]
 

@@ -38,9 +38,9 @@ def test_what_is_whole_passes() -> None:
         ({0: b"a"}, "acknowledged at offset 1 and lost: b'b'"),
         ({0: b"b", 1: b"a"}, "changed their order"),
         ({0: b"a", 1: b"b", 2: b"b"}, "written once, there twice"),
-        ({0: b"a", 1: b"b", 2: b"c"}, "nobody wrote b'c'"),
+        ({0: b"a", 1: b"b", 2: b"c"}, "no client wrote b'c'"),
     ],
-    ids=["lost write", "reordering", "duplicate", "nobody wrote it"],
+    ids=["lost write", "reordering", "duplicate", "no client wrote it"],
 )
 def test_writes(final: dict[int, bytes], message: str) -> None:
     with pytest.raises(Violation, match=message):
@@ -79,7 +79,7 @@ def test_a_record_that_stays_unseen() -> None:
     read(history, Reading("g"), 0, 1)
     read(history, Reading("g"), 3, 4)
     history.commits.acknowledge(history.commits.begin("g", {("t", 0): 5}))
-    with pytest.raises(Violation, match="g has committed 5, and nobody of it saw 2"):
+    with pytest.raises(Violation, match="g has committed 5, and none of its members saw 2"):
         history.check_final("t", 0, final)
 
 
@@ -125,7 +125,7 @@ def test_who_read_a_replica_that_had_compacted_skips_nothing() -> None:
     history.commits.acknowledge(history.commits.begin("late", {("t", 0): 3}))
     history.check_final("t", 0, {0: b"a", 1: b"b", 2: b"c"})
     del history.seen["late", ("t", 0)]
-    with pytest.raises(Violation, match="late has committed 3, and nobody of it saw 1"):
+    with pytest.raises(Violation, match="late has committed 3, and none of its members saw 1"):
         history.check_final("t", 0, {0: b"a", 1: b"b", 2: b"c"})
 
 
@@ -148,13 +148,13 @@ def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> No
 def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None:
     """It asked under its id, was told that nobody knows it, and joined with its instance id (seed 247)."""
     history = History()
-    assert not history.may_be_anew("g")
+    assert not history.may_have_restarted("g")
     history.on_group_expired("other")
-    assert not history.may_be_anew("g")
+    assert not history.may_have_restarted("g")
     history.on_group_expired("g")
-    assert history.may_be_anew("g")
+    assert history.may_have_restarted("g")
     history.on_groups_gone()
-    assert history.may_be_anew("third")
+    assert history.may_have_restarted("third")
 
 
 def test_who_hears_of_no_leader_epochs_may_be_sent_back_by_a_leader_of_before() -> None:

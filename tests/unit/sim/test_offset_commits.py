@@ -48,7 +48,7 @@ def test_going_back_is_right_where_a_member_asked_for_it() -> None:
 def test_what_nobody_committed_and_what_is_missing() -> None:
     commits = Commits()
     commits.acknowledge(commits.begin("g", {PLACE: 5}))
-    assert "nobody committed" in commits.check("g", {PLACE: 6})
+    assert "no member committed" in commits.check("g", {PLACE: 6})
     assert "has no offset" in commits.check("g", {})
     assert commits.check("another", {}) == ""
 
@@ -88,6 +88,6 @@ def test_it_may_where_tombstones_go_before_every_replica_has_heard_of_them() -> 
     for offset in (5, 9, GONE):
         commits.acknowledge(commits.begin("g", {PLACE: offset}))
     assert all(commits.check("g", found) == "" for found in ({}, {PLACE: 5}, {PLACE: 9}))
-    assert "nobody committed" in commits.check("g", {PLACE: 6})
+    assert "no member committed" in commits.check("g", {PLACE: 6})
     commits.acknowledge(commits.begin("g", {PLACE: 7}))
     assert "older than what was acknowledged" in commits.check("g", {PLACE: 9})

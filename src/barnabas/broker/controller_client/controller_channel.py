@@ -23,7 +23,7 @@ from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
-RETRY_MS = 50.0
+CONTROLLER_RETRY_MS = 50.0
 FORWARD = "forward"
 """The purpose of what clients ask of the controller by this broker."""
 OnAnswer = Callable[[Any], None]
@@ -182,7 +182,7 @@ class ControllerChannel:
         self._waiting.append(call)
         if self._wakeup is None:
             self._wakeup = self._ports.wakeups.call_at(
-                self._ports.clock.now_ms() + RETRY_MS, self._on_wakeup
+                self._ports.clock.now_ms() + CONTROLLER_RETRY_MS, self._on_wakeup
             )
 
     def _on_wakeup(self) -> None:

@@ -9,17 +9,15 @@ Source: Kafka's ``ForwardingManager``.
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
 
 from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
-from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.envelope import unwrap, wrap
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
-from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 NOT_TRUSTED = "the controller refuses this broker's envelopes: its principal lacks ClusterAction"
@@ -76,15 +74,3 @@ def forwarded(api: Api) -> HandlerModule:
         return forward(broker.controller, api, request, ctx, timeout_ms)
 
     return cast("HandlerModule", SimpleNamespace(API=api, handle=handle))
-
-
-def plain_api(key: ApiKey, resource: str, operation: str) -> Api:
-    """An API whose response has its error code at the top."""
-    schema = API_SCHEMAS[key]
-    request = getattr(
-        import_module(f"barnabas.wire.messages.{schema.request_module}"), f"{schema.name}Request"
-    )
-    response = getattr(
-        import_module(f"barnabas.wire.messages.{schema.response_module}"), f"{schema.name}Response"
-    )
-    return Api(key, request, top_level_error(response), resource, operation)

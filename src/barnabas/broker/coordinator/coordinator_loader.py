@@ -26,9 +26,9 @@ from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
-RETRY_MS = 500.0
-"""After a log could not be read; doubled with each time, up to `RETRY_MS_MAX`."""
-RETRY_MS_MAX = 16_000.0
+LOAD_RETRY_MS = 500.0
+"""After a log could not be read; doubled with each time, up to `LOAD_RETRY_MS_MAX`."""
+LOAD_RETRY_MS_MAX = 16_000.0
 
 
 class _Load(Generic[M]):
@@ -46,9 +46,9 @@ class _Load(Generic[M]):
         self.attempts = 0
         """How often it could not be read."""
 
-    def begin_anew(self, machine: M) -> None:
+    def begin_again(self, machine: M) -> None:
         """What `machine` lacks is everything."""
-        self.shard.begin_anew(machine)
+        self.shard.begin_again(machine)
         self.offset = self.shard.log.log_start_offset
 
 
@@ -158,7 +158,7 @@ class CoordinatorLoader(Generic[M]):
         is_storage = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
         if not is_storage:  # else a batch is being mended: what was replayed before it stays
             load.shard.failed = True
-        delay = min(RETRY_MS * 2.0 ** min(load.attempts, 10), RETRY_MS_MAX)
+        delay = min(LOAD_RETRY_MS * 2.0 ** min(load.attempts, 10), LOAD_RETRY_MS_MAX)
         load.attempts += 1
         self._ports.log(
             "error", "coordinator could not be loaded", partition=load.shard.partition,
@@ -171,7 +171,7 @@ class CoordinatorLoader(Generic[M]):
         if not self._is_current(load.shard):
             return
         if load.shard.failed:
-            load.begin_anew(self._make_machine())
+            load.begin_again(self._make_machine())
         self._loads.append(load)
         self._schedule()
 

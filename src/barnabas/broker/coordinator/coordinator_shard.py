@@ -461,7 +461,7 @@ class CoordinatorShard(Generic[M]):
         while waiting and waiting[0].offset <= self.committed:
             yield partial(self._settle, waiting.popleft(), None, at)
 
-    def begin_anew(self, machine: M) -> None:
+    def begin_again(self, machine: M) -> None:
         """Loading failed: all is replayed once more, into an empty `machine`."""
         self.machine, self.failed = machine, False
         machine.commit_to(self.committed)

@@ -39,6 +39,7 @@ from barnabas.broker.coordinator.coordinator_shard import (
     answer_of,
 )
 from barnabas.ports import Ports, Wakeup, call_all, raise_soon
+from barnabas.raft.metrics import Window
 from barnabas.record.compression import Codec
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -108,6 +109,10 @@ class Coordinators(Generic[M]):
             ports, load_bytes, make_machine, self._is_current, self._on_loaded
         )
         self._shards: dict[int, CoordinatorShard[M]] = {}
+        self.loads = Window(ports.clock.now_ms())
+        """How long shards took from election to being loaded, in milliseconds."""
+        self._elected_ms: dict[int, float] = {}
+        """By partition, of the shards that are not loaded yet."""
         self._on_end: dict[int, Callable[[], None]] = {}
         self._flush_due = False
         self._wakeup: Wakeup | None = None
@@ -211,6 +216,7 @@ class Coordinators(Generic[M]):
         )
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
+        self._elected_ms[partition] = self._ports.clock.now_ms()
         self._loader.add(shard)
 
     def on_resigned(self, partition: int) -> None:
@@ -308,6 +314,7 @@ class Coordinators(Generic[M]):
 
     def _unload(self, partition: int) -> None:
         shard = self._shards.pop(partition)
+        self._elected_ms.pop(partition, None)
         on_end = self._on_end.pop(partition, None)
         if on_end is not None:
             on_end()
@@ -321,6 +328,8 @@ class Coordinators(Generic[M]):
         )  # fmt: skip
 
     def _on_loaded(self, shard: CoordinatorShard[M]) -> None:
+        now_ms = self._ports.clock.now_ms()
+        self.loads.add(now_ms - self._elected_ms.pop(shard.partition, now_ms), now_ms)
         try:
             shard.on_loaded(self._instant())
         except Exception as fault:

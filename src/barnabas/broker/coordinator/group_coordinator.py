@@ -16,6 +16,7 @@ from typing import Protocol
 from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Operation
 from barnabas.config.node import NodeConfig
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.group_table import GroupCounters
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Caller, Outcome
 from barnabas.metadata.image.image import MetadataImage
@@ -55,10 +56,11 @@ class GroupCoordinators(Coordinators[GroupMachine]):
         else:
             self.cluster = ClusterTopics(source.image, source.broker_texts)
         offsets, rng = config.offsets, ports.rng("group-member-ids")
+        self.counters = counters = GroupCounters()
         super().__init__(
             OFFSETS_TOPIC,
             ports,
-            lambda: GroupMachine(config.groups, offsets, rng, self.cluster),
+            lambda: GroupMachine(config.groups, offsets, rng, self.cluster, counters),
             partition_count or (lambda: offsets.topic_partitions),
             write_timeout_ms=offsets.commit_timeout_ms,
             load_bytes=offsets.load_bytes,

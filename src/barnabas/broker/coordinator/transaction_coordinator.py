@@ -22,6 +22,7 @@ from barnabas.broker.coordinator.coordinators import (
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.transaction.machine import TransactionMachine
+from barnabas.transaction.metrics import TransactionCounters
 from barnabas.transaction.outcome import (
     Completed,
     GetProducerId,
@@ -80,12 +81,13 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         settings = config.transactions
         self._allocate_id = allocate_id
         self._patience_ms = settings.retry_total_ms
+        self.counters = counters = TransactionCounters()
         self._waits: dict[str, list[_Wait]] = {}
         """By transactional id: who waits for the end of its transaction."""
         super().__init__(
             TRANSACTIONS_TOPIC,
             ports,
-            lambda: TransactionMachine(settings, level),
+            lambda: TransactionMachine(settings, level, counters),
             partition_count,
             write_timeout_ms=int(config.broker.request_timeout_ms),
             load_bytes=settings.load_bytes,

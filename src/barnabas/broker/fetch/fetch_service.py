@@ -1,9 +1,9 @@
-"""Fetches: sessions, what there is to tell of each partition, and requests that wait for it.
+"""Fetches: sessions, read passes over their partitions, and fetches that are delayed until there is enough.
 
-A fetch looks at the dirty partitions of its session. Where that gives too little it is parked in
-the session and looked at again when one of them moves: at most once per turn of the loop, so that
-one response has all appends of a turn. Reads never block: if the bytes are not in memory, the
-partition is read once in the background and the fetch is looked at again.
+A fetch reads the dirty partitions of its session. If that gives too little it becomes the session's delayed
+fetch, and the next read pass follows when one of the partitions moves: at most once per turn of the loop, so
+that one response has all appends of a turn. Reads never block: if the bytes are not in memory, a background
+job reads the partition once, and another read pass follows. docs/fetch-path.md has the state diagram.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
@@ -65,7 +65,7 @@ from barnabas.wire.request import Parked, Working
 COLD_READ_QUEUES = 4
 """Per log directory."""
 RECHECK_MS = 5.0
-"""A fetch with a larger min_bytes is looked at again this often at most."""
+"""A fetch with a larger min_bytes is read again this often at most."""
 LEADERS_SINCE = 16
 CONSUMER = -1
 """The replica id of a consumer."""
@@ -83,7 +83,7 @@ class FetchLimits(NamedTuple):
 
 
 class DelayedFetch:
-    """One fetch under way, and what it asks of every look."""
+    """One fetch under way, and its conditions for every read pass."""
 
     __slots__ = (
         "bucket",
@@ -124,7 +124,7 @@ class DelayedFetch:
         self.deadline_ms = 0.0
         self.cold_reads = 0
         self.busy = False
-        """Something is being done for it; it is looked at again after that."""
+        """Work for it is under way; a read pass follows that."""
         self.busy_with_request = False
         """Its session does not have all yet that the request says."""
         self.wait_ms = max(request.max_wait_ms, 0)
@@ -192,7 +192,7 @@ class FetchService:
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
         self.sessions = self._sessions.cache
         self._woken: dict[Session, None] = {}
-        self._flushing = False
+        self._check_is_due = False
         self._rechecks: dict[Session, None] = {}
         self._cold_reads = itertools.count()
 
@@ -210,12 +210,12 @@ class FetchService:
         session = sessions.begin(request, version)
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
-        self._end_parked(session)
+        self._complete_earlier(session)
         if reader is not None and session.access_version != reader.version:
             session.access_version = reader.version
             session.dirty.update(dict.fromkeys(session.partitions.values()))  # all are judged again
         if sum([len(topic.partitions) for topic in request.topics]) > self.bounds.inline_max:
-            return self._follow_in_slices(session, request, version, listener, reader)
+            return self._apply_in_slices(session, request, version, listener, reader)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
         sessions.settle(session, request)
@@ -225,19 +225,21 @@ class FetchService:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
             progress.note(request.topics)
             progress.end()
-        look = self._read_pass(fetch, whole=fetch.whole)
-        if self._is_answered_at_once(fetch, look):
-            return self._answer(fetch, look)
-        return self._park(fetch, now_ms + fetch.wait_ms, look)
+        read_pass = self._read_pass(fetch, whole=fetch.whole)
+        if self._is_complete(fetch, read_pass):
+            return self._response(fetch, read_pass)
+        return self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
 
-    def _is_answered_at_once(self, fetch: DelayedFetch, look: ReadPass) -> bool:
-        return not look.cold and (
-            fetch.wait_ms == 0 or not fetch.session.partitions or self._enough(fetch, look)
+    def _is_complete(self, fetch: DelayedFetch, read_pass: ReadPass) -> bool:
+        return not read_pass.cold and (
+            fetch.wait_ms == 0
+            or not fetch.session.partitions
+            or self._is_satisfied(fetch, read_pass)
         )
 
     # -- requests and answers of hundreds of partitions ---------------------------------------------
 
-    def _follow_in_slices(
+    def _apply_in_slices(
         self,
         session: Session,
         request: FetchRequest,
@@ -245,12 +247,12 @@ class FetchService:
         listener: str,
         reader: TopicReader | None,
     ) -> Parked:
-        """What a request names takes effect a part per turn of the loop; then it is looked at."""
+        """Apply the partitions of a large request, a part per turn of the loop; then read."""
         fetch = DelayedFetch(self, session, request, version, listener, reader)
         fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
         session.parked = fetch
-        self._slices.run(self._request_steps(fetch, request), partial(self._failed, fetch))
+        self._slices.run(self._request_steps(fetch, request), partial(self._fail, fetch))
         return fetch.parked
 
     def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
@@ -273,45 +275,45 @@ class FetchService:
                 yield
             progress.end()
         fetch.busy_with_request = False
-        look = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
+        read_pass = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
         if fetch.whole:
-            yield from self._read_pass_steps(fetch, look)
+            yield from self._read_pass_steps(fetch, read_pass)
         if session.parked is not fetch:
             return
         fetch.busy = False
-        if self._is_answered_at_once(fetch, look):
-            self._unpark(fetch)
-            fetch.parked.complete(self._answer(fetch, look))
+        if self._is_complete(fetch, read_pass):
+            self._unwatch(fetch)
+            fetch.parked.complete(self._response(fetch, read_pass))
         else:
-            self._park(fetch, now_ms + fetch.wait_ms, look)
+            self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
 
-    def _read_pass_steps(self, fetch: DelayedFetch, look: ReadPass) -> Iterator[None]:
-        """Look at everything, a part with each step, and add what there is to `look`."""
+    def _read_pass_steps(self, fetch: DelayedFetch, read_pass: ReadPass) -> Iterator[None]:
+        """Read all partitions, a part with each step, and add the answers to `read_pass`."""
         dirty = iter(list(fetch.session.dirty))
         while among := list(islice(dirty, self.bounds.read_per_slice)):
             if fetch.session.parked is not fetch:
                 return
-            self._read_pass(fetch, whole=True, among=among, after=look)
+            self._read_pass(fetch, whole=True, among=among, after=read_pass)
             yield
 
-    def _answer_in_slices(self, fetch: DelayedFetch) -> None:
+    def _complete_in_slices(self, fetch: DelayedFetch) -> None:
         """Its full answer is due: what had nothing to tell while it waited is named all the same."""
 
         def steps() -> Iterator[None]:
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            look = fetch.new_read_pass(whole=True)
-            yield from self._read_pass_steps(fetch, look)
+            read_pass = fetch.new_read_pass(whole=True)
+            yield from self._read_pass_steps(fetch, read_pass)
             if session.parked is not fetch:
                 return
             fetch.busy = False
-            self._complete(fetch, look)
+            self._complete(fetch, read_pass)
 
         fetch.busy = True
-        self._slices.run(steps(), partial(self._failed, fetch))
+        self._slices.run(steps(), partial(self._fail, fetch))
 
-    def _failed(self, fetch: DelayedFetch, error: Exception) -> None:
-        self._unpark(fetch)
+    def _fail(self, fetch: DelayedFetch, error: Exception) -> None:
+        self._unwatch(fetch)
         self.sessions.remove(fetch.session.id)
         self._sessions.drop(fetch.session)  # its peer begins another
         if isinstance(fetch.parked, Working):
@@ -322,23 +324,23 @@ class FetchService:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def _enough(self, fetch: DelayedFetch, look: ReadPass) -> bool:
-        return look.urgent or look.is_full or look.size >= fetch.min_bytes
+    def _is_satisfied(self, fetch: DelayedFetch, read_pass: ReadPass) -> bool:
+        return read_pass.urgent or read_pass.is_full or read_pass.size >= fetch.min_bytes
 
-    def _park(self, fetch: DelayedFetch, deadline_ms: float, look: ReadPass) -> Parked:
+    def _watch(self, fetch: DelayedFetch, deadline_ms: float, read_pass: ReadPass) -> Parked:
         fetch.session.parked = fetch
         fetch.deadline_ms = deadline_ms
         if fetch.whole:
-            for watched, data in look.answers:
+            for watched, data in read_pass.answers:
                 if not data.records and not has_more(fetch.session, watched):
                     fetch.session.dirty.pop(watched, None)  # until it moves
-        if look.cold:
-            self._prefetch(fetch, look.cold)
+        if read_pass.cold:
+            self._read_cold(fetch, read_pass.cold)
         else:
             self._deadlines.add(fetch, deadline_ms)
         return fetch.parked
 
-    def _end_parked(self, session: Session) -> None:
+    def _complete_earlier(self, session: Session) -> None:
         """A peer that asks again has given up its former request."""
         earlier = session.parked
         if earlier is not None:
@@ -347,7 +349,7 @@ class FetchService:
             earlier.parked.complete(FetchResponse(session_id=session.id))
 
     def _on_drop(self, session: Session) -> None:
-        self._end_parked(session)
+        self._complete_earlier(session)
         self._woken.pop(session, None)
         self._rechecks.pop(session, None)
 
@@ -362,16 +364,15 @@ class FetchService:
         after: ReadPass | None = None,
     ) -> ReadPass:
         """What there is to tell of the dirty partitions (or `among` these), within the byte bounds. What
-        is found is added to what was found `after` an earlier look. One that is not `whole` ends when it
-        has told of enough, or for long enough."""
+        is found is added to what was found `after` an earlier pass. One that is not `whole` ends when it
+        has found enough, or has lasted long enough."""
         session = fetch.session
-        look = fetch.new_read_pass(whole=whole) if after is None else after
-        answers, is_follower = look.answers, session.is_follower
-        leader_only, reader = fetch.leader_only, fetch.reader
-        left, bounds = fetch.max_bytes, self.bounds
+        read_pass = fetch.new_read_pass(whole=whole) if after is None else after
+        answers, is_follower = read_pass.answers, session.is_follower
+        reader, left, bounds = fetch.reader, fetch.max_bytes, self.bounds
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
-        size, throttled = look.size, look.throttled
+        size, throttled = read_pass.size, read_pass.throttled
         left -= size
         throttle = self._throttle if is_follower else None
         if throttle is not None and not throttle.limits_leader:
@@ -381,13 +382,13 @@ class FetchService:
         for watched in list(session.dirty) if among is None else among:
             if many and len(answers) >= bounds.timed_from:
                 if len(answers) >= bounds.answered_max or self._ports.clock.now_ms() >= until_ms:
-                    look.urgent = True  # the others come first next time
+                    read_pass.urgent = True  # the others come first next time
                     break
             try:
                 if reader is not None:
                     reader.check(watched.key[0])
                 partition = watched.partition or self._sessions.bind(watched)
-                log = partition.readable_log(watched.leader_epoch, leader_only=leader_only)
+                log = partition.readable_log(watched.leader_epoch, leader_only=fetch.leader_only)
                 room, first = left, size == 0
                 if is_follower:
                     note_first(watched, partition)
@@ -396,14 +397,16 @@ class FetchService:
                 ):
                     room, first = 0, False
                 data = redirect(self._selector, fetch, watched, partition, log) or partition_answer(
-                    look, watched, partition, log, room, first
+                    read_pass, watched, partition, log, room, first
                 )
                 if room < watched.max_bytes and not (first or is_follower):
                     found = data is not None and bool(data.records)
-                    look.is_full = look.is_full or (not found and has_more(session, watched))
+                    read_pass.is_full = read_pass.is_full or (
+                        not found and has_more(session, watched)
+                    )
             except KafkaError as error:
                 data = error_answer(watched, error)
-                look.urgent = True
+                read_pass.urgent = True
             if data is None:
                 if not has_more(session, watched):
                     session.dirty.pop(watched, None)
@@ -414,14 +417,16 @@ class FetchService:
                 if throttle is not None and throttle.counts_as_sent(partition):
                     throttled += sent
                 if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
-                    look.urgent = True  # the rest is in another file: waiting does not add it
-            elif data.diverging_epoch is not NO_DIVERGENCE or self._is_marks_news(watched, data):
-                look.urgent = True
+                    read_pass.urgent = True  # the rest is in another file: waiting does not add it
+            elif data.diverging_epoch is not NO_DIVERGENCE or self._brings_high_watermark(
+                watched, data
+            ):
+                read_pass.urgent = True
             answers.append((watched, data))
-        look.size, look.throttled = size, throttled
-        return look
+        read_pass.size, read_pass.throttled = size, throttled
+        return read_pass
 
-    def _is_marks_news(self, watched: Watched, data: PartitionData) -> bool:
+    def _brings_high_watermark(self, watched: Watched, data: PartitionData) -> bool:
         """Whether an answer without records must not wait: it names a nearer replica, or brings a high
         watermark to a follower that consumers read from."""
         if self._selector is None:
@@ -431,17 +436,17 @@ class FetchService:
         is_follower = watched.session.is_follower
         return is_follower and data.high_watermark > watched.sent_high_watermark
 
-    def _answer(self, fetch: DelayedFetch, look: ReadPass) -> FetchResponse:
+    def _response(self, fetch: DelayedFetch, read_pass: ReadPass) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
         refused: dict[PartitionKey, Partition | None] = {}
-        for watched, data in look.answers:
+        for watched, data in read_pass.answers:
             remember(session, watched, data)
             if data.error_code:
-                self._refused(fetch, watched, data, refused)
-        if look.throttled and self._throttle is not None:
-            self._throttle.sent(look.throttled)
-        response = response_of(session, look.answers)
+                self._adapt_error(fetch, watched, data, refused)
+        if read_pass.throttled and self._throttle is not None:
+            self._throttle.sent(read_pass.throttled)
+        response = response_of(session, read_pass.answers)
         if session.id == NO_SESSION:
             for watched in session.partitions.values():
                 self._sessions.unbind(watched)
@@ -449,7 +454,7 @@ class FetchService:
             self._add_leaders(response, fetch.listener, refused)
         return response
 
-    def _refused(
+    def _adapt_error(
         self,
         fetch: DelayedFetch,
         watched: Watched,
@@ -465,15 +470,15 @@ class FetchService:
     # -- waking ----------------------------------------------------------------------------------
 
     def wake(self, session: Session) -> None:
-        """One of the parked fetch's partitions moved. It is looked at after this turn."""
+        """One of the delayed fetch's partitions moved. A read pass follows this turn."""
         if session not in self._woken:
             self._woken[session] = None
-            if not self._flushing:
-                self._flushing = True
-                self._ports.wakeups.call_soon(self._flush)
+            if not self._check_is_due:
+                self._check_is_due = True
+                self._ports.wakeups.call_soon(self._check_woken)
 
-    def _flush(self) -> None:
-        self._flushing = False
+    def _check_woken(self) -> None:
+        self._check_is_due = False
         woken, self._woken = self._woken, {}
         now_ms = self._ports.clock.now_ms
         until_ms = now_ms() + SLICE_MS
@@ -485,7 +490,7 @@ class FetchService:
             if fetch.min_bytes > 1 and not session.is_follower:
                 self._recheck_later(session)
                 continue
-            self._try(fetch, last=False)
+            self._try_complete(fetch, last=False)
             if now_ms() >= until_ms:
                 for other in left:
                     self.wake(other)
@@ -499,53 +504,53 @@ class FetchService:
         waiting, self._rechecks = self._rechecks, {}
         for session in waiting:
             if session.parked is not None and not session.parked.busy:
-                self._try(session.parked, last=False)
+                self._try_complete(session.parked, last=False)
 
     def on_deadline(self, fetch: DelayedFetch) -> None:
         if fetch.session.parked is fetch and not fetch.busy:
-            self._try(fetch, last=True)
+            self._try_complete(fetch, last=True)
 
-    def _try(self, fetch: DelayedFetch, *, last: bool) -> None:
+    def _try_complete(self, fetch: DelayedFetch, *, last: bool) -> None:
         try:
-            self._try_to_answer(fetch, last=last)
-        except Exception as fault:  # noqa: BLE001 - told as one, and others are looked at
-            self._failed(fetch, fault)
+            self._complete_if_satisfied(fetch, last=last)
+        except Exception as fault:  # noqa: BLE001 - it fails this fetch; the others are read
+            self._fail(fetch, fault)
 
-    def _try_to_answer(self, fetch: DelayedFetch, *, last: bool) -> None:
+    def _complete_if_satisfied(self, fetch: DelayedFetch, *, last: bool) -> None:
         if fetch.parked.done:  # its connection is gone
-            self._unpark(fetch)
+            self._unwatch(fetch)
             if fetch.session.id == NO_SESSION:
                 self._sessions.drop(fetch.session)
             return
-        look = self._read_pass(fetch)
-        if not last and not look.cold and not self._enough(fetch, look):
+        read_pass = self._read_pass(fetch)
+        if not last and not read_pass.cold and not self._is_satisfied(fetch, read_pass):
             return
-        if fetch.whole and not look.cold:
+        if fetch.whole and not read_pass.cold:
             if len(fetch.session.partitions) > self.bounds.inline_max:
                 self._deadlines.remove(fetch)
-                self._answer_in_slices(fetch)
+                self._complete_in_slices(fetch)
                 return
             # What had nothing to tell while it waited is named all the same.
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            look = self._read_pass(fetch, whole=True)
-        self._complete(fetch, look)
+            read_pass = self._read_pass(fetch, whole=True)
+        self._complete(fetch, read_pass)
 
-    def _complete(self, fetch: DelayedFetch, look: ReadPass) -> None:
+    def _complete(self, fetch: DelayedFetch, read_pass: ReadPass) -> None:
         """The answer, unless some of it has to be brought into memory first."""
-        if look.cold:
+        if read_pass.cold:
             self._deadlines.remove(fetch)
-            self._prefetch(fetch, look.cold)
+            self._read_cold(fetch, read_pass.cold)
         else:
-            self._unpark(fetch)
-            fetch.parked.complete(self._answer(fetch, look))
+            self._unwatch(fetch)
+            fetch.parked.complete(self._response(fetch, read_pass))
 
-    def _unpark(self, fetch: DelayedFetch) -> None:
+    def _unwatch(self, fetch: DelayedFetch) -> None:
         self._deadlines.remove(fetch)
         if fetch.session.parked is fetch:
             fetch.session.parked = None
 
-    def _prefetch(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
+    def _read_cold(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
         """Bring bytes into memory by reading them once where that may block."""
         fetch.busy = True
         fetch.cold_reads += 1
@@ -555,7 +560,7 @@ class FetchService:
             if log is not None:
                 with suppress(
                     KafkaError, CorruptLogError, OSError
-                ):  # told by the look that follows
+                ):  # the read pass that follows reports it
                     job = log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
                     jobs.setdefault(log.home, []).append(job)
         homes = list(jobs) or [""]
@@ -570,14 +575,14 @@ class FetchService:
             left -= 1
             if left:
                 return
-            # What the disk has against it is found again, and told, by the look that follows.
+            # The read pass that follows finds an error of the disk again, and reports it.
             fetch.busy = False
             if fetch.session.parked is not fetch:
                 return
             now_ms = self._ports.clock.now_ms()
             if fetch.deadline_ms > now_ms:
                 self._deadlines.add(fetch, fetch.deadline_ms)
-            self._try(fetch, last=fetch.deadline_ms <= now_ms)
+            self._try_complete(fetch, last=fetch.deadline_ms <= now_ms)
 
         lane = next(self._cold_reads) % COLD_READ_QUEUES
         for home in homes:

@@ -172,13 +172,13 @@ class FetchProgress:
     """What a follower has by its asking for more, in one request: named partitions moved; dirty ones that
     are not named are where they were."""
 
-    __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_anew", "_session")
+    __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_again", "_session")
 
     def __init__(self, session: Session, broker_epoch: int, now_ms: float) -> None:
         self._session = session
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
-        self._registered_anew = broker_epoch != session.broker_epoch
+        self._registered_again = broker_epoch != session.broker_epoch
         self._named: set[PartitionKey] = set()
         session.broker_epoch = broker_epoch
 
@@ -197,7 +197,7 @@ class FetchProgress:
     def end(self) -> None:
         """All that are named were noted."""
         session = self._session
-        if self._registered_anew:
+        if self._registered_again:
             note_registration(session, self._broker_epoch, self._named)
         for watched in list(session.dirty):
             partition, follower = watched.partition, watched.follower

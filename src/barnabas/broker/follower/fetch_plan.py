@@ -37,11 +37,11 @@ class FetchPlan:
         self.asked = self._session.asked
         """What the leader was last asked of one partition."""
 
-    def want(self, key: Key, wanted: WantedPartition) -> None:
+    def add(self, key: Key, wanted: WantedPartition) -> None:
         self.wanted[key] = wanted
         self._changed[key] = None
 
-    def unwant(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         if self.wanted.pop(key, None) is not None:
             self._changed[key] = None
 

@@ -115,7 +115,7 @@ class Fetcher:
         log = partition.log
         if log is None:
             return
-        is_ready = _trust_committed(partition, log)
+        is_ready = _keep_committed(partition, log)
         state = FollowerState(partition.leader_epoch, log.log_end_offset, log.last_epoch)
         key = (partition.topic_id, partition.index)
         self.followed[key] = Followed(partition, state)
@@ -123,13 +123,13 @@ class Fetcher:
         if _is_unflushed(partition):  # it led a moment ago
             self._unflushed[key] = None
         if is_ready:
-            self._want(key, partition, state)
+            self._add_to_plan(key, partition, state)
         else:
             self._delay(key, state, self.context.settings.fetch_backoff_ms)
 
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
-            self._plan.unwant(key)
+            self._plan.remove(key)
             self._delayed.pop(key, None)
             self._unflushed.pop(key, None)
 
@@ -152,7 +152,7 @@ class Fetcher:
     def take_over(self, key: Key, followed: Followed) -> None:
         """Continue a partition that another fetcher handed over."""
         self.followed[key] = followed
-        self._want(key, *followed)
+        self._add_to_plan(key, *followed)
 
     def on_flushed(self, key: Key) -> None:
         """A sync of this partition is over."""
@@ -161,10 +161,10 @@ class Fetcher:
             del self._unflushed[key]
             self.pump()
 
-    def _want(self, key: Key, partition: Partition, state: FollowerState) -> None:
+    def _add_to_plan(self, key: Key, partition: Partition, state: FollowerState) -> None:
         log = partition.log
         start = 0 if log is None else log.log_start_offset
-        self._plan.want(
+        self._plan.add(
             key,
             WantedPartition(
                 state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start
@@ -174,12 +174,12 @@ class Fetcher:
     def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
         state.delay(self.context.ports.clock.now_ms() + ms)
         self._delayed[key] = None
-        self._plan.unwant(key)
+        self._plan.remove(key)
 
     def _fail(self, key: Key, state: FollowerState, why: str) -> None:
         """Nothing more until the metadata change."""
         state.phase = Phase.FAILED
-        self._plan.unwant(key)
+        self._plan.remove(key)
         followed = self.followed.get(key)
         name = followed.partition.name if followed else key
         self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
@@ -198,14 +198,14 @@ class Fetcher:
         """Send the next request, where there is one to send and none under way."""
         if self.is_in_flight or self._closed or self._unflushed:
             return
-        self._hold_throttled()
+        self._delay_throttled()
         if self._delayed:
             self._end_delays()
         if not self._plan.wanted:
             return
         endpoint = self.context.endpoint_of(self.leader)
         if endpoint is None:
-            self._pump_at(self.context.ports.clock.now_ms() + LEADER_UNKNOWN_RETRY_MS)
+            self._schedule(self.context.ports.clock.now_ms() + LEADER_UNKNOWN_RETRY_MS)
             return
         if endpoint != self._endpoint:
             self._plan.forget()
@@ -229,21 +229,21 @@ class Fetcher:
         elif isinstance(response, ChannelError):
             self.is_in_flight = False
             self._plan.end_round()
-            self._on_lost(response)
+            self._on_leader_lost(response)
             self.pump()
         elif response.error_code:
             self._losses = 0
             self._on_session_error(code_of(response.error_code))
-            self._end_round()
+            self._finish_round()
         else:
             self._losses = 0
             if self._lost:
                 self._lost = False
                 self.context.on_reached(self.leader)
             self._plan.on_answer(response.session_id)
-            self._take(_parts_of(response))
+            self._process_partitions(_parts_of(response))
 
-    def _take(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
+    def _process_partitions(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
         """Append what came, so many partitions in one turn. The request counts as under way until
         all is taken."""
         if self._closed:
@@ -256,20 +256,20 @@ class Fetcher:
                 break
             key, data = next(parts, NOTHING)
             if data is None:
-                self._end_round()
+                self._finish_round()
                 return
             followed = self.followed.get(key)
             if followed is None:
                 continue
             try:
-                self._on_partition(key, followed, data)
+                self._process_partition(key, followed, data)
             except Exception as error:  # a bug here: raise it; other partitions continue
                 self._fail(key, followed.state, repr(error))
-                self.context.ports.wakeups.call_soon(partial(self._take, parts))
+                self.context.ports.wakeups.call_soon(partial(self._process_partitions, parts))
                 raise
-        self.context.ports.wakeups.call_soon(partial(self._take, parts))
+        self.context.ports.wakeups.call_soon(partial(self._process_partitions, parts))
 
-    def _end_round(self) -> None:
+    def _finish_round(self) -> None:
         if self._closed:
             return  # what it took left it without partitions: a directory failed
         self.is_in_flight = False
@@ -278,7 +278,7 @@ class Fetcher:
             self.on_answer()
         self.pump()
 
-    def _on_lost(self, error: ChannelError) -> None:
+    def _on_leader_lost(self, error: ChannelError) -> None:
         """The leader is gone or unreachable: the metadata will say who leads next."""
         self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
         self._lost = True
@@ -308,7 +308,7 @@ class Fetcher:
 
     # -- one partition's answer ------------------------------------------------------------------
 
-    def _on_partition(self, key: Key, followed: Followed, data: PartitionData) -> None:
+    def _process_partition(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
         asked = self._plan.asked(key)
         if (
@@ -321,7 +321,7 @@ class Fetcher:
             return  # the answer to what this broker does not ask any more
         try:
             if data.error_code:
-                self._on_error(key, followed, code_of(data.error_code))
+                self._on_partition_error(key, followed, code_of(data.error_code))
             elif data.diverging_epoch.epoch >= 0:
                 self._truncate(key, followed, data)
             else:
@@ -330,11 +330,11 @@ class Fetcher:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.is_online:
                 self._fail(key, state, str(error))
             else:
-                self._on_bad_data(key, state, partition, error)
+                self._on_corrupt_data(key, state, partition, error)
         except CorruptBatchError as error:
-            self._on_bad_data(key, state, partition, error)
+            self._on_corrupt_data(key, state, partition, error)
 
-    def _on_bad_data(
+    def _on_corrupt_data(
         self, key: Key, state: FollowerState, partition: Partition, error: Exception
     ) -> None:
         """What came cannot be appended: ask again from where the log really ends."""
@@ -369,11 +369,11 @@ class Fetcher:
                 self.context.throttle.fetched(partition, len(records))
             if log.log_end_offset != state.fetch_offset:
                 state.moved_to(log.log_end_offset, log.last_epoch)
-                self._want(key, partition, state)
+                self._add_to_plan(key, partition, state)
         start = log.log_start_offset
         partition.follow_watermarks(data.high_watermark, data.log_start_offset)
         if log.log_start_offset != start:
-            self._want(key, partition, state)
+            self._add_to_plan(key, partition, state)
 
     def _truncate(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
@@ -404,14 +404,14 @@ class Fetcher:
         else:
             partition.truncate(offset)
         state.moved_to(log.log_end_offset, log.last_epoch)
-        self._want(key, partition, state)
+        self._add_to_plan(key, partition, state)
 
-    def _on_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
+    def _on_partition_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
         partition, state = followed
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             # Ask the leader where its log begins and ends, and derive the next fetch offset from that.
             state.phase = Phase.FINDING_OFFSET
-            self._plan.unwant(key)
+            self._plan.remove(key)
             self._out_of_range.resolve(
                 self.context.endpoint_of(self.leader),
                 partition,
@@ -423,7 +423,7 @@ class Fetcher:
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             # Another leadership began, and the metadata that say so are on their way.
             state.phase = Phase.FAILED
-            self._plan.unwant(key)
+            self._plan.remove(key)
         elif code in LEADER_LAGS:
             self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
         else:
@@ -448,7 +448,7 @@ class Fetcher:
             if followed is None or followed.state.is_ready(now_ms):
                 del self._delayed[key]
                 if followed is not None:
-                    _want_again(self, key, followed)
+                    _add_to_plan_again(self, key, followed)
                     followed = self.followed.get(key)  # it may have to wait once more
             if key not in self._delayed or followed is None:
                 continue
@@ -456,9 +456,9 @@ class Fetcher:
                 until = followed.state.delayed_until_ms
                 earliest = until if earliest is None else min(earliest, until)
         if earliest is not None:
-            self._pump_at(earliest)
+            self._schedule(earliest)
 
-    def _hold_throttled(self) -> None:
+    def _delay_throttled(self) -> None:
         """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
         throttle = self.context.throttle
         wait_ms = 0.0 if throttle is None else throttle.wait_ms()
@@ -469,7 +469,7 @@ class Fetcher:
             if throttle.waits(partition):
                 self._delay(key, state, wait_ms)
 
-    def _pump_at(self, when_ms: float) -> None:
+    def _schedule(self, when_ms: float) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._wakeup = self.context.ports.wakeups.call_at(when_ms, self.pump)
@@ -495,20 +495,20 @@ def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
 def on_start_moved(fetcher: Fetcher, key: Key) -> None:
     """Retention deleted the first records of a log: the next request reports the new start to its leader."""
     if key in fetcher._plan.wanted:
-        fetcher._want(key, *fetcher.followed[key])
+        fetcher._add_to_plan(key, *fetcher.followed[key])
 
 
-def _want_again(fetcher: Fetcher, key: Key, followed: Followed) -> None:
+def _add_to_plan_again(fetcher: Fetcher, key: Key, followed: Followed) -> None:
     """A delay is over."""
     partition, state = followed
     if state.last_fetched_epoch >= 0:
-        fetcher._want(key, partition, state)
+        fetcher._add_to_plan(key, partition, state)
     else:
         with suppress(KafkaError):  # its directory failed just now
             fetcher.add(partition)
 
 
-def _trust_committed(partition: Partition, log: PartitionLog) -> bool:
+def _keep_committed(partition: Partition, log: PartitionLog) -> bool:
     """Where nothing tells in which epoch the log parts from the leader's, keep what was committed. False
     where a batch has to be mended before that. Raises KAFKA_STORAGE_ERROR."""
     if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:

@@ -59,7 +59,7 @@ from barnabas.wire.request import HandlerModule, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasConfig
 
 MODULES = cast(
     "tuple[HandlerModule, ...]",
@@ -111,7 +111,7 @@ FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO
 """What the active controller answers, and judges."""
 
 
-def add_to(table: ApiTable, broker: Broker) -> ApiTable:
+def add_to(table: ApiTable, broker: object) -> ApiTable:
     """Serve all of them, and what is forwarded, on one listener."""
     for module in MODULES:
         table.add(module, broker)
@@ -123,7 +123,7 @@ def add_to(table: ApiTable, broker: Broker) -> ApiTable:
 _BY_KEY = {module.API.key: module for module in MODULES}
 
 
-def serve_own(request: Message, broker: Broker) -> Message | Parked | None:
+def serve_own(request: Message, broker: HasConfig) -> Message | Parked | None:
     """Answer a request that this broker asks of itself, in the newest version, as on the listener of
     brokers."""
     key = ApiKey(type(request).API_KEY)

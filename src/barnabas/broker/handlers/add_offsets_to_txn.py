@@ -23,7 +23,7 @@ from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import AddOffsetsRole
 
 FENCED_SINCE = 2
 API = Api(
@@ -35,7 +35,7 @@ API = Api(
 )
 
 
-def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: AddOffsetsRole) -> Parked:
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no transactional id")
     parked = Parked()
@@ -57,6 +57,6 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: Broker)
     return parked
 
 
-def _partitions(broker: Broker) -> int:
+def _partitions(broker: AddOffsetsRole) -> int:
     topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
     return len(topic) if topic is not None else broker.config.offsets.topic_partitions

@@ -39,7 +39,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import AddPartitionsRole
 
 OnResult = Callable[[AddPartitionsToTxnResult], None]
 FENCED_SINCE = 2
@@ -65,7 +65,9 @@ API = Api(
 )
 
 
-def handle(request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def handle(
+    request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: AddPartitionsRole
+) -> Parked:
     if ctx.api_version < MANY_SINCE:
         return _one(request, ctx, broker)
     parked = Parked()
@@ -88,7 +90,9 @@ def handle(request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: Brok
     return parked
 
 
-def _one(request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def _one(
+    request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: AddPartitionsRole
+) -> Parked:
     parked = Parked()
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -112,7 +116,10 @@ def _one(request: AddPartitionsToTxnRequest, ctx: RequestContext, broker: Broker
 
 
 def _decide(
-    broker: Broker, wanted: AddPartitionsToTxnTransaction, client_version: int, done: OnResult
+    broker: AddPartitionsRole,
+    wanted: AddPartitionsToTxnTransaction,
+    client_version: int,
+    done: OnResult,
 ) -> None:
     """Add or verify the partitions of one transaction."""
     places: Partitions = {
@@ -154,7 +161,9 @@ def _decide(
     write(wanted.transactional_id, operation, decided)
 
 
-def _unknown(broker: Broker, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+def _unknown(
+    broker: AddPartitionsRole, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
     known = broker.image.topics_by_name
     return {
         place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

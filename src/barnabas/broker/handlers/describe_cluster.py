@@ -1,8 +1,8 @@
 """DescribeCluster on a broker's listener.
 
 Behaviour: the brokers alive on the listener asked; fenced ones, too, where the client wants them. Asked
-for controllers, it refuses: their listeners tell. By a tagged field of ours it is asked for what clients
-pushed to this broker (KIP-714).
+for controllers, it refuses: their listeners tell. By tagged fields of ours it is asked for what clients
+pushed to this broker (KIP-714), and for what the broker counts (:mod:`barnabas.broker.metrics`).
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
@@ -12,15 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
+from barnabas.broker.metrics import Metrics, count_steps
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
+    ControllerMetric,
     DescribeClusterBroker,
     DescribeClusterResponse,
     PushedMetrics,
 )
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext, Working, top_level_error
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import DescribeClusterRole
@@ -38,7 +40,7 @@ API = Api(
 
 def handle(
     request: DescribeClusterRequest, ctx: RequestContext, broker: DescribeClusterRole
-) -> DescribeClusterResponse:
+) -> DescribeClusterResponse | Parked:
     if request.endpoint_type != BROKERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE
@@ -48,7 +50,7 @@ def handle(
             f" {'CONTROLLER' if request.endpoint_type == CONTROLLERS else request.endpoint_type}",
         )
     view = ClusterView(broker.image, ctx.listener)
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=broker.cluster_id,
@@ -66,6 +68,20 @@ def handle(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )  # fmt: skip
+    return _with_metrics(response, broker) if request.include_metrics else response
+
+
+def _with_metrics(response: DescribeClusterResponse, broker: DescribeClusterRole) -> Parked:
+    parked = Working(holds=False)
+
+    def answer(counted: Metrics) -> None:
+        response.metrics = [
+            ControllerMetric(name=name, value=value) for name, value in counted.items()
+        ]
+        parked.complete(response)
+
+    broker.slices.run(count_steps(broker, answer), parked.fail)
+    return parked
 
 
 def _client_metrics(broker: DescribeClusterRole) -> list[PushedMetrics]:

@@ -20,7 +20,7 @@ from barnabas.wire.messages.describe_transactions_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasTransactions
 
 
 def error_response(
@@ -44,14 +44,14 @@ API = Api(
 
 
 def handle(
-    request: DescribeTransactionsRequest, ctx: RequestContext, broker: Broker
+    request: DescribeTransactionsRequest, ctx: RequestContext, broker: HasTransactions
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[_describe(broker, name) for name in request.transactional_ids]
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe(broker: HasTransactions, transactional_id: str) -> TransactionState:
     code = ErrorCode.INVALID_REQUEST
     if transactional_id:
         query = partial(describe_transaction, transactional_id=transactional_id)

@@ -26,7 +26,7 @@ from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasTransactions
 
 FENCED_SINCE = 2
 BUMPS_SINCE = 5
@@ -35,7 +35,7 @@ API = Api(
 )
 
 
-def handle(request: EndTxnRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def handle(request: EndTxnRequest, ctx: RequestContext, broker: HasTransactions) -> Parked:
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no transactional id")
     parked = Parked()

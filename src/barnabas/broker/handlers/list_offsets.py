@@ -118,7 +118,7 @@ def handle(
             answers.append(answer)
             try:
                 if (topic.name, asked.partition_index) in twice:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands there twice")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is listed twice")
                 found = _find(broker, request, ctx.api_version, topic.name, asked)
                 if isinstance(found, WantedOffset):
                     settle = partial(_settle, answer, ctx.api_version, found)

@@ -20,7 +20,7 @@ from barnabas.wire.messages.list_transactions_response import ListTransactionsRe
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ListTransactionsRole
 
 API = Api(
     ApiKey.LIST_TRANSACTIONS,
@@ -32,7 +32,7 @@ API = Api(
 
 
 def handle(
-    request: ListTransactionsRequest, ctx: RequestContext, broker: Broker
+    request: ListTransactionsRequest, ctx: RequestContext, broker: ListTransactionsRole
 ) -> ListTransactionsResponse:
     pattern = request.transactional_id_pattern
     states, unknown = known_states(request.state_filters)

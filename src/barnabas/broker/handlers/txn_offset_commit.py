@@ -43,7 +43,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import TransactionalOffsetsRole
 
 LOADING_SINCE = 2
 ABORTABLE_SINCE = 4
@@ -61,7 +61,7 @@ API = Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, error_response, "gro
 
 
 def handle(
-    request: TxnOffsetCommitRequest, ctx: RequestContext, broker: Broker
+    request: TxnOffsetCommitRequest, ctx: RequestContext, broker: TransactionalOffsetsRole
 ) -> TxnOffsetCommitResponse | Parked:
     if not request.group_id:
         return error_response(request, ErrorCode.INVALID_GROUP_ID, "")
@@ -106,7 +106,9 @@ def handle(
     return parked
 
 
-def _begin(broker: Broker, request: TxnOffsetCommitRequest, version: int, commit: Proceed) -> None:
+def _begin(
+    broker: TransactionalOffsetsRole, request: TxnOffsetCommitRequest, version: int, commit: Proceed
+) -> None:
     """Ask the coordinator of transactions, where it has to be asked; then `commit`."""
     index = broker.groups.partition_for(request.group_id)
     partition, code = broker.replicas.find((OFFSETS_TOPIC, index))

@@ -35,7 +35,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import MarkersRole
 
 _OF_THE_LEADER = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -105,7 +105,7 @@ class _Wait:
 
 
 def handle(
-    request: WriteTxnMarkersRequest, ctx: RequestContext, broker: Broker
+    request: WriteTxnMarkersRequest, ctx: RequestContext, broker: MarkersRole
 ) -> WriteTxnMarkersResponse | Parked:
     response = WriteTxnMarkersResponse()
     wait = _Wait(response, broker.deadlines)
@@ -132,7 +132,7 @@ def handle(
 
 
 def _write(
-    broker: Broker, wait: _Wait, marker: Marker, topic: str, index: int
+    broker: MarkersRole, wait: _Wait, marker: Marker, topic: str, index: int
 ) -> WritableTxnMarkerPartitionResult:
     """Write the marker in one partition, or say why not."""
     answer = WritableTxnMarkerPartitionResult(partition_index=index)

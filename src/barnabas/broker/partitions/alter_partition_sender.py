@@ -32,7 +32,7 @@ from barnabas.wire.messages.alter_partition_request import (
 from barnabas.wire.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.wire.messages.alter_partition_response import PartitionData as PartitionAnswer
 
-RETRY_MS = 50.0
+ALTER_PARTITION_RETRY_MS = 50.0
 REFUSED_RETRY_MS = 1000.0
 """A replica that the controller did not want in the ISR is offered again after this."""
 TAKE_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -215,7 +215,7 @@ class AlterPartitionSender:
     def _again(self, asked: dict[Key, _Pending]) -> None:
         for key, pending in asked.items():
             self._pending.setdefault(key, pending)
-        self._schedule(RETRY_MS)
+        self._schedule(ALTER_PARTITION_RETRY_MS)
 
 
 def _is_current(pending: _Pending) -> bool:

@@ -24,7 +24,7 @@ from barnabas.wire.messages.assign_replicas_to_dirs_request import (
 )
 from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 
-RETRY_MS = 500.0
+ASSIGNMENT_RETRY_MS = 500.0
 Key = tuple[Uuid, int]
 OnAnswer = Callable[[int], None]
 """Gets the error code for the one replica."""
@@ -73,7 +73,7 @@ class DirectoryAssignments:
     def _send(self) -> None:
         self._scheduled = False
         if self._broker_epoch() < 0:
-            self._schedule(RETRY_MS)
+            self._schedule(ASSIGNMENT_RETRY_MS)
             return
         for key in list(self._pending)[: self._ports.bounds.replicas.assignments_max]:
             self._in_flight[key] = self._pending.pop(key)
@@ -104,11 +104,11 @@ class DirectoryAssignments:
         if isinstance(response, KafkaError) or response.error_code:
             code = response.code if isinstance(response, KafkaError) else response.error_code
             if code == ErrorCode.UNSUPPORTED_VERSION:
-                self._answer_all(dict.fromkeys(told, ErrorCode.NONE), RETRY_MS)
+                self._answer_all(dict.fromkeys(told, ErrorCode.NONE), ASSIGNMENT_RETRY_MS)
                 return
             for key, directory in told.items():
                 self._pending.setdefault(key, directory)
-            self._schedule(RETRY_MS)
+            self._schedule(ASSIGNMENT_RETRY_MS)
             return
         codes = {
             (Uuid(topic.topic_id), partition.partition_index): partition.error_code

@@ -32,7 +32,7 @@ from barnabas.types import Buffer, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-RETRY_MS = 500.0
+COPY_RETRY_MS = 500.0
 """After an error, and between looks while the controller is waited for."""
 SYNCS_BEFORE_BLOCKING = 3
 """A log that is synced with every append never waits for its copy: after so many tries the last few
@@ -241,7 +241,7 @@ class LogDirMoves:
             self._ports.log(
                 "warning", "log.move_waits", partition=str(move.partition.name), reason=why
             )
-        move.due_ms = self._ports.clock.now_ms() + RETRY_MS
+        move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
 
     def _still_holds(self, move: LogDirMove) -> bool:
         """Whether both logs are there; the move ends where not."""
@@ -324,7 +324,7 @@ class LogDirMoves:
         if move.told is AssignmentState.NOTHING:
             self._tell(move)
         if move.told is not AssignmentState.AGREED:
-            move.due_ms = self._ports.clock.now_ms() + RETRY_MS
+            move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
             return
         log = self._logs.futures.replace_current(name)
         move.partition.log = log

@@ -15,11 +15,13 @@ follower whose damage extends past the offset where its log diverges from its le
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from barnabas.broker.controller_client.controller_channel import Sender
 from barnabas.broker.partitions.replica import Replica
+from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.client.network.connection import ChannelError
+from barnabas.log.directories.log_directories import LogDirectories
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.partition_log import PartitionLog
@@ -34,12 +36,9 @@ from barnabas.wire.messages.fetch_request import (
 )
 from barnabas.wire.messages.fetch_response import FetchResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.replicas.replica_table import ReplicaTable
-
-RETRY_MS = 1000.0
-"""Delay after no replica had the batch; doubled each time, up to `RETRY_MS_MAX`."""
-RETRY_MS_MAX = 60_000.0
+REPAIR_RETRY_MS = 1000.0
+"""Delay after no replica had the batch; doubled each time, up to `REPAIR_RETRY_MS_MAX`."""
+REPAIR_RETRY_MS_MAX = 60_000.0
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
 PURPOSE = "repair"
@@ -77,23 +76,27 @@ class LogRepairs:
         self,
         ports: Ports,
         channels: Sender,
-        table: ReplicaTable,
+        node_id: int,
+        index: ReplicaIndex,
+        logs: LogDirectories,
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
         """`endpoint_of` says where another broker serves; None while that is unknown."""
         self._ports = ports
         self._channels = channels
-        self._table = table
+        self._node_id = node_id
+        self._index = index
+        self._logs = logs
         self._endpoint_of = endpoint_of
         self._work: dict[str, LogRepair] = {}
         self._closed = False
         self.mended = 0
 
     def report(self, partition: TopicPartition, fault: CorruptLogError) -> None:
-        """A batch of this log is not what was written. Told once per damage; the mending begins."""
-        replica = self._table.by_name.get(partition)
+        """A batch of this log is not what was written. Reported once per damage; the repair begins."""
+        replica = self._index.by_name.get(partition)
         if replica is None or replica.log is None or self._closed:
-            self._table.logs.cleaner.on_mended(partition)  # a later read reports it again
+            self._logs.cleaner.on_mended(partition)  # a later read reports it again
             return
         known = self._work.get(fault.path)
         if known is not None and known.log is replica.log:
@@ -130,7 +133,7 @@ class LogRepairs:
         assert work.place is not None
         if damage is None:  # it was misread, or its records are not what its right CRC covers
             del self._work[work.fault.path]
-            self._table.logs.cleaner.on_sound(work.log.partition)
+            self._logs.cleaner.on_sound(work.log.partition)
             return
         work.damage, work.transplant, start = damage, None, work.log.log_start_offset
         if start >= work.place.end_offset:  # deleted, and retention is about to take it
@@ -139,8 +142,8 @@ class LogRepairs:
         if start >= damage.next_offset:
             self._rebuild(work, [])
             return
-        others = [b for b in work.replica.replicas if b != self._table.node_id]
-        topic = self._table.image.topics_by_id.get(work.replica.topic_id)
+        others = [b for b in work.replica.replicas if b != self._node_id]
+        topic = self._index.image.topics_by_id.get(work.replica.topic_id)
         in_sync = () if topic is None else topic.partition(work.replica.index).isr
         work.sources = sorted(others, key=lambda broker: broker not in in_sync)
         if not others:
@@ -221,7 +224,7 @@ class LogRepairs:
             self._next_source(work)
 
     def _leads(self, work: LogRepair, broker: int) -> bool:
-        topic = self._table.image.topics_by_id.get(work.replica.topic_id)
+        topic = self._index.image.topics_by_id.get(work.replica.topic_id)
         return topic is not None and topic.partition(work.replica.index).leader == broker
 
     # -- putting it in place ---------------------------------------------------------------------
@@ -243,9 +246,9 @@ class LogRepairs:
             return
         if work.transplant is not None:
             work.transplant.correct_epochs()
-        self._table.logs.cleaner.give_up_on(work.log.partition)
-        self._table.logs.remove_later(work.log)
-        self._table.logs.sync(work.log)
+        self._logs.cleaner.give_up_on(work.log.partition)
+        self._logs.remove_later(work.log)
+        self._logs.sync(work.log)
         self.mended += 1
         self._ports.log(
             "warning",
@@ -285,7 +288,7 @@ class LogRepairs:
     def _is_current(self, work: LogRepair) -> bool:
         if self._work.get(work.fault.path) is not work or self._closed:
             return False
-        replica = self._table.by_name.get(work.log.partition)
+        replica = self._index.by_name.get(work.log.partition)
         if replica is not work.replica or replica.log is not work.log:
             del self._work[work.fault.path]
             return False
@@ -293,7 +296,7 @@ class LogRepairs:
 
     def _later(self, work: LogRepair) -> None:
         """No replica had the batch: retry after a delay."""
-        delay = min(RETRY_MS * 2.0 ** min(work.attempts - 1, 10), RETRY_MS_MAX)
+        delay = min(REPAIR_RETRY_MS * 2.0 ** min(work.attempts - 1, 10), REPAIR_RETRY_MS_MAX)
         self._ports.log(
             "warning",
             "log.not_mended",
@@ -305,11 +308,11 @@ class LogRepairs:
 
     def _fail(self, work: LogRepair, error: OSError) -> None:
         self._work.pop(work.fault.path, None)
-        self._table.logs.fail_log(work.log.partition, error)
+        self._logs.fail_log(work.log.partition, error)
 
     def _end(self, work: LogRepair) -> None:
         self._work.pop(work.fault.path, None)
-        self._table.logs.cleaner.on_mended(work.log.partition)
+        self._logs.cleaner.on_mended(work.log.partition)
 
     def close(self) -> None:
         self._closed = True

@@ -23,18 +23,19 @@ from barnabas.broker.partitions.partition import Partition, leave_readers_by_nam
 from barnabas.broker.partitions.watermark_waiters import tell_each
 from barnabas.broker.replicas.log_repairs import LogRepairs
 from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
+from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.features import DIRECTORIES_SINCE
-from barnabas.metadata.image.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.image.image import BROKER, TOPIC
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
-from barnabas.replication.sessions import FetchSession, PartitionKey
+from barnabas.replication.sessions import FetchSession
 from barnabas.types import (
     DIRECTORIES_UNKNOWN,
     DIRECTORY_LOST,
@@ -45,7 +46,6 @@ from barnabas.types import (
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 
-FOUND = ErrorCode.NONE
 OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
 
@@ -68,26 +68,34 @@ class ReplicaTable:
         ports: Ports,
         node_id: int,
         lag_ms_max: float,
-        image: MetadataImage,
         surroundings: ReplicaTableHost,
+        index: ReplicaIndex,
+        configs: TopicConfigs,
+        logs: LogDirectories,
+        fetchers: FetcherPool,
+        isr_changes: AlterPartitionSender,
+        repairs: LogRepairs,
+        wake: Callable[[FetchSession[Partition]], None],
         *,
         propagates_high_watermarks: bool = False,
     ) -> None:
+        """`wake`: the fetch that waits in that session may have something to read."""
         self.ports = ports
         self.node_id = node_id
         self.lag_ms_max = lag_ms_max
-        self.image = image
-        self.by_id: dict[tuple[Uuid, int], Partition] = {}
-        self.by_name: dict[tuple[str, int], Partition] = {}
-        self.logs: LogDirectories
-        self.fetchers: FetcherPool
-        self.isr_changes: AlterPartitionSender
+        self.image = index.image
+        self.index = index
+        self.by_id, self.by_name, self.find = index.by_id, index.by_name, index.find
+        self.configs = configs
+        self.logs = logs
+        self.fetchers = fetchers
+        self.isr_changes = isr_changes
+        self.repairs = repairs
+        self.wake = wake
         self.preferred: dict[TopicPartition, Uuid] = {}
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.lost: dict[Partition, Uuid] = {}
         """Replicas whose directory failed, which it was."""
-        self.repairs: LogRepairs
-        self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
         self._none_is_new = False
         """Whether each log directory held something when this process began."""
         self._not_found: set[Key] | None = None
@@ -98,67 +106,24 @@ class ReplicaTable:
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
         self._surroundings = surroundings
-        self.wake: Callable[[FetchSession[Partition]], None]
-        """The fetch that waits in that session may have something to read."""
         self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
-        self.configs = TopicConfigs(image, surroundings.broker_texts)
-        pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later
         self.waiting = MetadataApplyQueue(
-            ports, image, node_id, self.by_id.__contains__, self._follow_image, pump
+            ports, self.image, node_id, self.by_id.__contains__, self._follow_image, fetchers.pump
         )
-
-    def attach(
-        self,
-        logs: LogDirectories,
-        fetchers: FetcherPool,
-        isr_changes: AlterPartitionSender,
-        repairs: LogRepairs,
-    ) -> None:
-        """The parts that know this table themselves."""
-        self.logs = logs
-        self.fetchers = fetchers
-        self.isr_changes = isr_changes
-        self.repairs = repairs
         self.on_log_corrupt = logs.on_corrupt = repairs.report
         logs.flushes.on_flushed = partial(_on_flushed, self)
         logs.on_start_moved = partial(_on_start_moved, self)
 
     def validate(self) -> None:
-        """Each replica is known by id and by name, and has the log of its name. Raises AssertionError."""
-        for (topic_id, index), partition in self.by_id.items():
-            assert (partition.topic_id, partition.index) == (topic_id, index), repr(partition)
-            partition.validate()
+        """The index is whole, and each replica has the log of its name. Raises AssertionError."""
+        self.index.validate()
+        for partition in self.by_id.values():
             log = partition.log
             if log is not None:
                 assert self.logs.logs.get(partition.name) is log, f"{partition!r} has another log"
-        for (topic, index), partition in self.by_name.items():
-            assert self.by_id[partition.topic_id, index] is partition, repr(partition)
-            assert partition.topic == topic, repr(partition)
 
     # -- looking up ------------------------------------------------------------------------------
-
-    def find(self, key: PartitionKey) -> tuple[Partition | None, ErrorCode]:
-        """The replica for (topic id or name, index); or None and what to tell the client."""
-        topic_key, index = key
-        if isinstance(topic_key, str):
-            found = self.by_name.get(key)
-            topic = self.image.topics_by_name.get(topic_key)
-            # Where another topic has its name by now, what is written to it would go with it.
-            if found is not None and (topic is None or topic.id == found.topic_id):
-                return found, FOUND
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            found = self.by_id.get(key)
-            if found is not None:
-                return found, FOUND
-            topic = self.image.topics_by_id.get(topic_key)
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is None:
-            return None, unknown
-        if topic.has(index):
-            return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def leaders(self) -> Iterable[Partition]:
         return [partition for partition in self.by_id.values() if partition.leader is not None]
@@ -284,7 +249,7 @@ class ReplicaTable:
         """Be what the metadata say of this broker's replica."""
         state = topic.partition(index)
         partition = self.by_id.get((topic.id, index))
-        if partition is not None and partition.log is None and _may_begin_anew(self, state):
+        if partition is not None and partition.log is None and _may_start_empty(self, state):
             self._remove(partition)
             partition = None
         if partition is None:
@@ -329,8 +294,7 @@ class ReplicaTable:
         except KafkaError as error:
             self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
         partition = Partition(self, topic.name, topic.id, state.partition, log)
-        self.by_id[topic.id, state.partition] = partition
-        self.by_name[name.topic, name.partition] = partition
+        self.index.add(partition)
         config, partition.min_isr = self.configs.of(topic.name)
         if log is not None and log.config is not config:
             # Opened before the metadata were known, or another topic's copy.
@@ -360,7 +324,7 @@ class ReplicaTable:
             self.logs.delete(name, is_stray=known.log_end_offset > 0)
         directory = state.directory_of(self.node_id)
         if directory == DIRECTORY_LOST:
-            if not _may_begin_anew(self, state):
+            if not _may_start_empty(self, state):
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"{name} was in a log directory that could not be read, and is not here: start with"
@@ -409,8 +373,7 @@ class ReplicaTable:
         self.fetchers.stop(partition)
         led = partition.is_leader
         partition.delete()
-        del self.by_id[partition.topic_id, partition.index]
-        self.by_name.pop((partition.topic, partition.index), None)
+        self.index.remove(partition)
         self.lost.pop(partition, None)
         if led:
             self._tell(partition, None)
@@ -520,7 +483,7 @@ def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> 
     return is_unknown and is_of_before and _is_relied_on(table, state)
 
 
-def _may_begin_anew(table: ReplicaTable, state: PartitionState) -> bool:
+def _may_start_empty(table: ReplicaTable, state: PartitionState) -> bool:
     """Whether a lost replica may start empty: every directory is online and none has it. Safe if the cluster
     does not rely on the lost replica, or if no log directory is new, so the replica never had data."""
     if state.directory_of(table.node_id) != DIRECTORY_LOST or table.logs.any_offline:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
 from barnabas.broker.transaction.peers import Peers
@@ -38,7 +38,7 @@ from barnabas.wire.messages.write_txn_markers_response import WriteTxnMarkersRes
 from barnabas.wire.schema import Message
 
 PURPOSE = "transaction-markers"
-RETRY_MS = 100.0
+MARKER_RETRY_MS = 100.0
 """Before what failed is tried again."""
 MISSING_MS = 1_000.0
 
@@ -101,6 +101,18 @@ class _Ending:
 Places = dict[TopicPartition, None]
 
 
+class MarkerCounts(NamedTuple):
+    """What waits to be written."""
+
+    transactions: int
+    markers: int
+    """Partitions without the marker of a transaction that has ended."""
+    tried_again: int
+    """Of these: their leader is unknown, or did not write the marker."""
+    completions_tried_again: int
+    """Transactions with all markers whose completion the log refused."""
+
+
 class Markers:
     """All markers that this broker's coordinators have to write."""
 
@@ -148,6 +160,17 @@ class Markers:
         for partition, endings in self._endings.items():
             for ending in endings.values():
                 yield partition, ending.markers
+
+    def counts(self) -> MarkerCounts:
+        """How much waits, counted now."""
+        endings = [each for some in self._endings.values() for each in some.values()]
+        later = [places for ending, places in self._later.items() if not ending.cancelled]
+        return MarkerCounts(
+            len(endings),
+            sum(len(ending.remaining) for ending in endings),
+            sum(map(len, later)),
+            sum(not places for places in later),
+        )
 
     def describe(self) -> dict[str, object]:
         """For tools and failing tests."""
@@ -231,7 +254,7 @@ class Markers:
     def _try_later(self, ending: _Ending, places: Places) -> None:
         self._later.setdefault(ending, {}).update(places)
         if self._wakeup is None:
-            when_ms = self._ports.clock.now_ms() + RETRY_MS
+            when_ms = self._ports.clock.now_ms() + MARKER_RETRY_MS
             self._wakeup = self._ports.wakeups.call_at(when_ms, self._on_wakeup)
 
     def _on_wakeup(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.controller_client.controller_channel import Sender
 from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
@@ -18,18 +19,47 @@ from barnabas.broker.transaction.partition_verifier import (
 from barnabas.broker.transaction.peers import Peers
 from barnabas.metadata.features import TRANSACTION_VERSION
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.types import TRANSACTIONS_TOPIC
+from barnabas.types import TRANSACTIONS_TOPIC, Endpoint
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.controller_client.producer_ids import ProducerIds
+    from barnabas.broker.replicas.replica_table import ReplicaTable
+    from barnabas.config.node import NodeConfig
+    from barnabas.metadata.image.image import MetadataImage
+    from barnabas.ports import Ports
+
+
+class TransactionsHost(Protocol):
+    """The broker around them."""
+
+    @property
+    def ports(self) -> Ports: ...
+    @property
+    def config(self) -> NodeConfig: ...
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+    @property
+    def replicas(self) -> ReplicaTable: ...
+
+    def inter_broker_endpoint(self, broker: int) -> Endpoint | None: ...
 
 
 class Transactions:
     """The parts, and who coordinates what."""
 
-    def __init__(self, broker: Broker, channels: Sender) -> None:
+    def __init__(
+        self,
+        broker: TransactionsHost,
+        channels: Sender,
+        serve: Callable[[Message], Message | Parked | None],
+    ) -> None:
+        """`serve` answers a request that this broker sends to itself."""
         config = broker.config
         self._broker = broker
         self.peers = Peers(
@@ -37,7 +67,7 @@ class Transactions:
             channels,
             broker.node_id,
             broker.inter_broker_endpoint,
-            self._serve,
+            serve,
             config.broker.request_timeout_ms,
         )
         self.coordinators = TransactionCoordinators(
@@ -69,11 +99,6 @@ class Transactions:
         leader: int = topic.leader[partition_of(transactional_id, len(topic))]
         known = self._broker.image.brokers.get(leader)
         return leader if known is not None and not known.fenced else None
-
-    def _serve(self, request: Message) -> Message | Parked | None:
-        from barnabas.broker import handlers  # they import the broker's class
-
-        return handlers.serve_own(request, self._broker)
 
     def start(self) -> None:
         """The logs are open: coordinate what this broker leads."""

@@ -31,7 +31,7 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 PURPOSE = "registration"
-RETRY_MS = 250.0
+ZNODE_RETRY_MS = 250.0
 LEAVE_MS_MAX = 2_500.0
 """A controlled shutdown takes no longer before the logs are closed regardless, as under a quorum."""
 LEAVING_POLL_MS = 100.0
@@ -160,7 +160,7 @@ class ZookeeperRegistration:
                 f"broker {self.identity.node_id} did not register at {self._path} within"
                 f" initial.broker.registration.timeout.ms: {why}{held}"
             )
-        self._after(RETRY_MS if why else 0.0, self._retry_registration)
+        self._after(ZNODE_RETRY_MS if why else 0.0, self._retry_registration)
 
     def _retry_registration(self) -> None:
         if self.broker_epoch < 0 and self._sessions.is_connected:

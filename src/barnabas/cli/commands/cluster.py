@@ -1,5 +1,5 @@
 """``barnabas cluster``: the brokers, which of them takes part, what was decided and refused, what the active
-controller counts, and forgetting a broker."""
+controller and the brokers count, and forgetting a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import typer
 
 from barnabas.cli.commands.client_metrics import client_metrics
 from barnabas.cli.commands.cluster_events import events
-from barnabas.cli.connection.connect import CONTROLLERS, AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.connect import (
+    CONTROLLERS,
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    show,
+    table_of,
+)
 from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
@@ -21,6 +29,7 @@ from barnabas.host.client import Connected
 from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, state_of
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 
 ANSWER_MS = 10_000.0
 QUORUM_MS = 5_000.0
@@ -72,23 +81,47 @@ def active_controller(connected: Connected, named: int) -> int | None:
 
 @app.command()
 def metrics(
+    broker: int | None = typer.Option(
+        None, "--broker", "-n", metavar="ID", help="What this broker counts."
+    ),
     bootstrap: Bootstrap = None,
     controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """What the active controller counts, under Kafka's names: brokers by state, partitions by state, leaders
-    that are not the preferred ones, unclean elections."""
-    with quorum_client(bootstrap, controllers, data) as client:
-        request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
-        response = client.ask_leader(client.describe(), request, ANSWER_MS)
+    that are not the preferred ones, unclean elections. With --broker what that broker counts: groups and
+    transactions by state, rebalances, time-outs, markers that wait, how long coordinators took to load."""
+    if broker is None:
+        with quorum_client(bootstrap, controllers, data) as client:
+            request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
+            response = client.ask_leader(client.describe(), request, ANSWER_MS)
+    elif controllers is not None:
+        raise Failure(
+            "controllers have no metrics of a broker: leave --bootstrap-controller", USAGE
+        )
+    else:
+        with reach(bootstrap, data) as connected:
+            response = _metrics_of(connected, broker)
     if not response.metrics:
-        raise Failure("the active controller tells no metrics: it is another program's")
+        who = "the active controller" if broker is None else f"broker {broker}"
+        raise Failure(f"{who} tells no metrics: it is another program's")
     told = {metric.name: metric.value for metric in response.metrics}
     table = table_of(None, "metric", "value", right=("value",))
     for name, value in told.items():
         table.add_row(name, str(value))
     show(as_json, told, table)
+
+
+def _metrics_of(connected: Connected, broker: int) -> DescribeClusterResponse:
+    if broker not in connected.client.cluster.brokers:
+        alive = ", ".join(map(str, sorted(connected.client.cluster.brokers)))
+        raise Failure(f"there is no broker {broker}: {alive} are alive")
+    request = DescribeClusterRequest(include_metrics=True)
+    response: DescribeClusterResponse = connected.call(
+        connected.client.ask_node(broker, request, timeout_ms=ANSWER_MS)
+    )
+    return response
 
 
 @app.command()

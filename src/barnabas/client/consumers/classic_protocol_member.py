@@ -28,7 +28,7 @@ from barnabas.client.consumers.assignors import (
     write_subscription,
 )
 from barnabas.client.consumers.group_member import (
-    RETRY_MS,
+    GROUP_RETRY_MS,
     GroupMember,
     GroupMemberSettings,
     Subscription,
@@ -117,7 +117,7 @@ class ClassicProtocolMember(GroupMember):
             except ChannelError as error:
                 self._client.forget_coordinator(GROUP, self.identity.group_id)
                 self._log("group.unreachable", error)
-                await self._client.tasks.sleep(RETRY_MS)
+                await self._client.tasks.sleep(GROUP_RETRY_MS)
             except MalformedError as error:
                 code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 self._fail(KafkaError(code, f"what others of its group said: {error}"))
@@ -130,7 +130,7 @@ class ClassicProtocolMember(GroupMember):
         """Prepare to join again; False where the group refuses for good."""
         if error.code in COORDINATOR_MOVED:
             self._client.forget_coordinator(GROUP, self.identity.group_id)
-            await self._client.tasks.sleep(RETRY_MS)
+            await self._client.tasks.sleep(GROUP_RETRY_MS)
         elif error.code in FORGOTTEN:
             # The partitions may be another's by now: what is theirs must not be committed.
             self._revoke()
@@ -147,7 +147,7 @@ class ClassicProtocolMember(GroupMember):
         elif error.code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._revoke()
         elif error.retriable:
-            await self._client.tasks.sleep(RETRY_MS)
+            await self._client.tasks.sleep(GROUP_RETRY_MS)
         else:
             self._fail(error)
             return False

@@ -46,7 +46,7 @@ from barnabas.record.batch import CorruptBatchError
 from barnabas.types import TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
 
-RETRY_MS = 50.0
+FETCH_RETRY_MS = 50.0
 POSITION_TIMEOUT_MS = 5_000.0
 """How long one leader is asked where its partitions begin, before others may be theirs, and a coordinator
 for a group's offsets, before topics may be gone."""
@@ -354,7 +354,7 @@ class Consumer:
             self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin"))
         return EARLIEST if policy == "earliest" else LATEST
 
-    def _begin_anew(self, tp: TopicPartition, reading: ConsumerPosition) -> None:
+    def _begin_again(self, tp: TopicPartition, reading: ConsumerPosition) -> None:
         """The log does not have its position: `auto_offset_reset` says another one."""
         start = self._reset_to(tp)
         reading.seek_end(start)
@@ -379,7 +379,7 @@ class Consumer:
             self._put_off(readings, error)
 
     def _put_off(self, readings: list[ConsumerPosition], error: Exception) -> None:
-        retry_at_ms = self._client.now_ms() + RETRY_MS
+        retry_at_ms = self._client.now_ms() + FETCH_RETRY_MS
         for reading in readings:
             reading.retry_at_ms = retry_at_ms
         self._client.ports.log("debug", "consumer.put_off", error=str(error))
@@ -410,7 +410,7 @@ class Consumer:
                 leader = reading.replica(cluster, tp, now_ms)
                 if leader is None:
                     leaderless.append(tp.topic)
-                    reading.retry_at_ms = now_ms + RETRY_MS
+                    reading.retry_at_ms = now_ms + FETCH_RETRY_MS
                 elif leader not in self._asked:
                     position = new_tuple(FetchPosition, (tp, reading.fetch_from))
                     by_leader.setdefault(leader, []).append(position)
@@ -428,7 +428,7 @@ class Consumer:
             await self._client.cluster.refresh(topics)
         except ChannelError as error:
             self._client.ports.log("debug", "consumer.no_metadata", error=str(error))
-        await self._client.tasks.sleep(RETRY_MS)
+        await self._client.tasks.sleep(FETCH_RETRY_MS)
         self._schedule()
 
     async def _fetch(
@@ -466,7 +466,7 @@ class Consumer:
             self._put_off(list(readings.values()), failure)
         for tp in gone:
             if self._reading.get(tp) is readings[tp]:
-                self._begin_anew(tp, readings[tp])
+                self._begin_again(tp, readings[tp])
         for tp, why in refused.items():
             if self._reading.get(tp) is readings[tp]:
                 stale[tp.topic] = None
@@ -494,7 +494,7 @@ class Consumer:
             self._schedule()  # a follower may not know yet what its leader does
         elif run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:
-                self._begin_anew(run.partition, reading)
+                self._begin_again(run.partition, reading)
         elif passes(run.error):
             if not run.moved:
                 stale[run.partition.topic] = None

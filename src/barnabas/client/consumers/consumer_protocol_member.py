@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
 from barnabas.client.consumers.group_member import (
-    RETRY_MS,
+    GROUP_RETRY_MS,
     GroupMember,
     GroupMemberSettings,
     Subscription,
@@ -110,7 +110,7 @@ class ConsumerProtocolMember(GroupMember):
             self._client.forget_coordinator(GROUP, self.identity.group_id)
             self._said = self._told = None  # the request may be lost: all is said again
             self._log("group.unreachable", error)
-            await self._client.tasks.sleep(RETRY_MS)
+            await self._client.tasks.sleep(GROUP_RETRY_MS)
             return
         except KafkaError as error:
             await self._recover(error)
@@ -210,12 +210,12 @@ class ConsumerProtocolMember(GroupMember):
             self._become(JOINS)
             self._give_up(self._owned)
             self._assigned, self._said = {}, None
-            await self._client.tasks.sleep(RETRY_MS)
+            await self._client.tasks.sleep(GROUP_RETRY_MS)
         elif error.code in COORDINATOR_MOVED or error.retriable or error.code in PASSING:
             if error.code in COORDINATOR_MOVED:
                 self._client.forget_coordinator(GROUP, self.identity.group_id)
             self._said = self._told = None
-            await self._client.tasks.sleep(RETRY_MS)
+            await self._client.tasks.sleep(GROUP_RETRY_MS)
         else:
             self._fail(error)
 

@@ -21,7 +21,7 @@ from barnabas.client.offsets import GroupIdentity
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
-RETRY_MS = 50.0
+GROUP_RETRY_MS = 50.0
 CLASSIC, CONSUMER = "classic", "consumer"
 """Protocols of groups."""
 

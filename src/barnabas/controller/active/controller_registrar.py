@@ -32,7 +32,7 @@ from barnabas.wire.messages.controller_registration_request import (
 )
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
 
-RETRY_MS = 250.0
+REGISTRATION_RETRY_MS = 250.0
 RETRY_MS_MAX = 30_000.0
 CLAIMS_MAX = 2
 """How often a process registers again against one other process that has its id."""
@@ -50,7 +50,7 @@ class ControllerRegistrar:
         self._sender = sender
         self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
         self._asked = False
-        self._retry_ms = RETRY_MS
+        self._retry_ms = REGISTRATION_RETRY_MS
         self._retry: Wakeup | None = None
         self._known: ControllerRegistration | None = None
         """What the image said last of this controller's id."""
@@ -103,14 +103,14 @@ class ControllerRegistrar:
         that an earlier leader refused, or did not answer, is sent again at once."""
         if self._retry is not None:
             self._retry.cancel()
-            self._retry, self._asked, self._retry_ms = None, False, RETRY_MS
+            self._retry, self._asked, self._retry_ms = None, False, REGISTRATION_RETRY_MS
         runtime = self._runtime
         endpoint = runtime.quorum.leader_endpoint
         if self.done or self._asked or runtime.is_active:
             return
         self._asked = True
         if endpoint is None:  # no event reports that the endpoint becomes known: retry
-            self._ask_again(RETRY_MS)
+            self._ask_again(REGISTRATION_RETRY_MS)
             return
         self._sender.send(
             endpoint,

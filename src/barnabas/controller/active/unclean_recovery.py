@@ -43,7 +43,7 @@ DEADLINE_MS = 1500.0
 """How long an answer is waited for, from the first question."""
 BEHIND_MS = 50.0
 """After this time a broker is asked again that did not know a partition's leader epoch yet."""
-RETRY_MS = 1000.0
+INQUIRY_RETRY_MS = 1000.0
 """After this time the replicas of a partition are asked again where none has answered."""
 BALANCED_WAIT_MS = 30_000.0
 """How long a balanced recovery waits for absent replicas, before it chooses among the last known leader
@@ -236,7 +236,7 @@ class UncleanRecovery:
         more: this caller knows better what is wanted. If the caller elects none, the inquiry is retried."""
         former = inquiry.then
         if former is None:
-            self._retry[inquiry.key] = self._runtime.now_ms() + RETRY_MS
+            self._retry[inquiry.key] = self._runtime.now_ms() + INQUIRY_RETRY_MS
 
         def both(ended: LogEndQuery) -> None:
             if former is not None:
@@ -259,7 +259,7 @@ class UncleanRecovery:
             if key in self._inquiries:
                 if then is None and self._inquiries[key].then is not None:
                     # That inquiry belongs to a survey, which may elect no leader in the end.
-                    self._retry[key] = runtime.now_ms() + RETRY_MS
+                    self._retry[key] = runtime.now_ms() + INQUIRY_RETRY_MS
                 continue
             topic, index = at
             asked = tuple(
@@ -359,7 +359,7 @@ class UncleanRecovery:
                 self._since.pop(inquiry.key, None)
                 runtime.commit(decision)
             elif _is_leaderless(runtime, inquiry.key):
-                self._retry[inquiry.key] = runtime.now_ms() + RETRY_MS
+                self._retry[inquiry.key] = runtime.now_ms() + INQUIRY_RETRY_MS
             else:
                 self._since.pop(inquiry.key, None)
         runtime.arm(self.deadline_ms())

@@ -430,7 +430,7 @@ def _heartbeat_leaving(
     if leads_any(cluster, known.id):
         return Decision(
             _answer(fenced=False),
-            reason=f"broker {known.id} still leads partitions that nobody else can lead",
+            reason=f"broker {known.id} still leads partitions that no other broker can lead",
         )
     session = sessions.get(known.id)
     wanted = session.shutdown_offset if session is not None else -1

@@ -94,7 +94,7 @@ def _problem(
     if broker.id not in topic.replicas[index]:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not cluster.elr_enabled and topic.isr[index] == (broker.id,):
-        if _is_made_anew(broker, topic, index, to) and not _may_be_empty(cluster, topic, index):
+        if _is_recreated(broker, topic, index, to) and not _may_be_empty(cluster, topic, index):
             return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 
@@ -109,7 +109,7 @@ def _why(code: ErrorCode, broker: int) -> str:
     return f"Broker {broker} names a directory and has no replica."
 
 
-def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
+def _is_recreated(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
     """Whether the replica's log was created again, empty: its former directory is gone, and no log can be
     moved out of a missing directory. A replica in DIRECTORY_LOST is another case: its broker found the log
     again, or no other replica relied on it."""
@@ -141,7 +141,7 @@ def _move(
         if directory == DIRECTORY_LOST:
             change.reason = f"broker {broker.id} cannot read the directory where the replica may be"
         change.without((broker.id,))
-    elif _is_made_anew(broker, topic, index, directory):
+    elif _is_recreated(broker, topic, index, directory):
         change.reason = f"{reason}, and {uuid_text(former)}, where it was, is gone"
         change.without((broker.id,))
         change.unclean_shutdown = (broker.id,)

@@ -187,7 +187,7 @@ def elect(
 
 
 def _why(elected: Elected | None) -> str:
-    return f"No replica can lead: {elected.reason if elected else 'nobody is available'}."
+    return f"No replica can lead: {elected.reason if elected else 'none is available'}."
 
 
 def _why_not_preferred(change: PartitionChangeBuilder, first: int) -> str:

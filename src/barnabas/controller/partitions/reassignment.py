@@ -240,7 +240,7 @@ def cancel(
     in_name = change.isr != back.isr and elected is not None and elected.leader == NO_LEADER
     is_lost = in_name and any(_may_lead(cluster, topic, index, b) for b in back.replicas)
     if is_lost or (record is not None and record.leader == NO_LEADER and had_leader):
-        why = elected.reason if elected else "nobody can lead"
+        why = elected.reason if elected else "no replica can lead"
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {name} because it would be left without a"

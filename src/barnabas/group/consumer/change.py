@@ -146,6 +146,7 @@ class GroupChange:
 
     def bump(self, metadata_hash: int) -> None:
         self.epoch += 1
+        self.table.counters.consumer_rebalances += 1
         self.metadata_hash = metadata_hash
         self.records.append(epoch_record(self.group.group_id, self.epoch, metadata_hash))
 

@@ -23,7 +23,7 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 )
 from barnabas.wire.schema import Message
 
-RETRY_MS = 1_000
+LEAVE_RETRY_MS = 1_000
 """A member whose removal the log refused is removed then, unless it is heard of."""
 _MEMBER_TIMERS = (
     GroupTimer.SESSION,
@@ -105,7 +105,7 @@ def _try_again(table: GroupTable, group_id: str, member_id: str, at: Instant) ->
     """The removal was lost, and the deadline that asked for it is used up."""
     key = (GroupTimer.SESSION, group_id, member_id)
     if table.timers.pending(key) is None:
-        table.timers.schedule(key, at.now_ms + RETRY_MS)
+        table.timers.schedule(key, at.now_ms + LEAVE_RETRY_MS)
 
 
 def _topics_without(change: GroupChange, members: Sequence[ConsumerMember]) -> list[str]:

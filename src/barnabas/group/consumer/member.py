@@ -17,6 +17,7 @@ from barnabas.types import Uuid
 JOIN_EPOCH = 0
 """A heartbeat with this epoch joins the group."""
 LEAVE_EPOCH = -1
+"""A heartbeat with this epoch leaves the group."""
 LEAVE_STATIC_EPOCH = -2
 """A static member leaves and will return within its session time-out."""
 

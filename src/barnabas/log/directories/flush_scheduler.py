@@ -13,6 +13,7 @@ from typing import Protocol
 
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.partition.flush_jobs import on_flushed, require_flush
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports
 from barnabas.types import TopicPartition
@@ -36,11 +37,11 @@ class FlushScheduler:
         self._wanted: dict[PartitionLog, int] = {}
         """Up to where each log has to be synced; present while a sync of it is under way."""
         self.on_flushed: Callable[[TopicPartition], None] = lambda partition: None
-        """Told whenever the written end of a log moved, or will not move any more."""
+        """Called whenever the written end of a log moved, or will not move any more."""
 
     def demand(self, log: PartitionLog, before: int) -> None:
         """What was appended from offset `before` on is written once it is synced."""
-        log.flush_limit = min(log.flush_limit, before)
+        require_flush(log, before)
         is_running = log in self._wanted
         self._wanted[log] = log.log_end_offset
         if not is_running:
@@ -75,9 +76,9 @@ class FlushScheduler:
         """Everything below `end` is durable, unless the log was cut meanwhile (not `is_whole`)."""
         if is_whole and self._wanted[log] <= end:
             del self._wanted[log]
-            log.flush_limit = FOREVER_MS
+            on_flushed(log, FOREVER_MS)
         elif is_whole:
-            log.flush_limit = max(log.flush_limit, end)
+            on_flushed(log, end)
         if log in self._wanted:
             self._wanted[log] = min(self._wanted[log], log.log_end_offset)
             self._sync(log)

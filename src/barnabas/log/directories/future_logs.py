@@ -19,15 +19,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.directories.log_directory import (
     LogDirectory,
     deleted_partition_of,
     name_of_future,
 )
+from barnabas.log.partition.flush_jobs import watch_recovery_point
 from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_moves import inherit, relocate
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.segments.segment import relocate
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -97,7 +97,7 @@ class FutureLogs:
                 if current is home:
                     self.drop(partition)
                 elif current is not None and log.topic_id != owner.logs[partition].topic_id:
-                    self._begin_anew(partition, home)
+                    self._begin_again(partition, home)
                 elif current is None and partition in deleted and owner.any_offline:
                     unclear.add(partition)
                 elif current is None and partition in deleted:
@@ -113,7 +113,7 @@ class FutureLogs:
             except OSError as error:
                 owner.fail(directory, f"removing old files failed: {error}")
 
-    def _begin_anew(self, partition: TopicPartition, home: LogDirectory) -> None:
+    def _begin_again(self, partition: TopicPartition, home: LogDirectory) -> None:
         """Drop a copy whose topic is unknown and begin again: the file with the topic id is durable only with
         the first sync, which may come late. If the copy replaced the log, the next start would find
         another topic's log, or a corrupt directory."""
@@ -123,7 +123,7 @@ class FutureLogs:
                 self.create(partition, home, self._owner.logs[partition])
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
-        log.on_recovery_point_lowered = directory.lower_recovery_points
+        watch_recovery_point(log, directory.lower_recovery_points)
         directory.futures[log.partition] = log
         self.logs[log.partition] = log
         self._home[log.partition] = directory
@@ -217,7 +217,7 @@ class FutureLogs:
         current, old_home = owner.logs[partition], owner.directory_of(partition)
         assert old_home is not None and future.log_end_offset == current.log_end_offset
         try:
-            _inherit(future, current)
+            inherit(future, current)
         except OSError as error:
             raise self._failed(home, partition, error) from error
         owner.detach(partition)
@@ -262,7 +262,7 @@ class FutureLogs:
         for segment in log.segments:
             segment.close()
         self._disk.rename(log.directory, target)
-        _relocate(log, target)
+        relocate(log, target)
         del self.logs[partition], self._home[partition], home.futures[partition]
         self._owner.add_log(home, log)
         self._owner.cleaner.on_mended(partition)  # by what it was copied from
@@ -289,27 +289,3 @@ class FutureLogs:
 
     def describe(self) -> dict[str, object]:
         return {str(name): log.directory for name, log in sorted(self.logs.items())}
-
-
-def _relocate(log: PartitionLog, directory: str) -> None:
-    """Its files stand in `directory` now. A sync under way says nothing of them there."""
-    log.truncation_count += 1
-    log.directory = directory
-    log.epochs.path = f"{directory}/{LEADER_EPOCH}"
-    for segment in log.segments:
-        relocate(segment, directory)
-    log.home_name.happened()
-
-
-def _inherit(future: PartitionLog, current: PartitionLog) -> None:
-    """What the current log knows that its batches do not say: epochs that wrote nothing, producers whose
-    batches are gone, the watermark."""
-    future.reconfigure(current.config)
-    future.epochs.take_over(current.epochs)
-    future.producers = current.producers
-    future.advance_log_start(current.log_start_offset)
-    # It may begin behind the current one.
-    future.epochs.truncate_from_start(future.log_start_offset)
-    future.move_high_watermark(current.high_watermark)
-    future.lowest_cut = min(future.lowest_cut, current.lowest_cut)
-    future.write_producer_snapshot(future.log_end_offset)

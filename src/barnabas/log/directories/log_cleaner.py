@@ -20,10 +20,10 @@ from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import KEY_COST
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
 from barnabas.log.compaction.log_selection import Candidates, MissingCheckpoint, dirtiest
-from barnabas.log.config import FOREVER_MS
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.truncation import forget_cuts
 from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
 from barnabas.types import TopicPartition
 
@@ -249,7 +249,7 @@ class LogCleaner:
     def _finish(self, work: Round) -> None:
         partition = work.log.partition
         self.first_dirty[partition] = work.end
-        work.log.lowest_cut = FOREVER_MS
+        forget_cuts(work.log)
         self.rounds += 1
         if isinstance(work.compactor, HelpedCompactor):
             self.helped_rounds += 1

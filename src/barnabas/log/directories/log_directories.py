@@ -25,8 +25,15 @@ from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.flush_jobs import (
+    begin_sync,
+    end_sync,
+    sync_again_later,
+    watch_recovery_point,
+)
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -194,7 +201,7 @@ class LogDirectories:
 
     def add_log(self, directory: LogDirectory, log: PartitionLog) -> None:
         """`log`, which is open and in `directory`, is its partition's log from now on."""
-        log.on_recovery_point_lowered = directory.lower_recovery_points
+        watch_recovery_point(log, directory.lower_recovery_points)
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
         self._home[log.partition] = directory
@@ -318,17 +325,16 @@ class LogDirectories:
         if directory is None or self.logs[log.partition] is not log:
             return
         if log.is_syncing:
-            log.rolled_since_sync = True  # once this one is over
+            sync_again_later(log)
             return
-        log.last_sync_ms = self.ports.clock.now_ms()
         try:
-            job, on_synced = log.sync_job()
+            job, on_synced = begin_sync(log, self.ports.clock.now_ms())
         except OSError as error:
             self.fail(directory, f"{log.partition}: {error}")
             return
 
         def finish(result: object) -> None:
-            log.is_syncing = False
+            end_sync(log)
             if isinstance(result, BaseException):
                 if self.logs.get(log.partition) is log:  # not deleted or moved meanwhile
                     self.fail(directory, f"syncing {log.partition} failed: {result}")
@@ -337,7 +343,6 @@ class LogDirectories:
             if log.rolled_since_sync and not self._ends:
                 self.sync(log)
 
-        log.is_syncing = True
         directory.silence.run(self.ports.background, f"sync {directory.path}", job, finish)
 
     def after_append(self, log: PartitionLog, before: int) -> None:
@@ -412,10 +417,9 @@ class LogDirectories:
 
     def remove_later(self, log: PartitionLog) -> None:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
-        directory = self._home.get(log.partition)
+        directory, paths = self._home.get(log.partition), take_deleted_paths(log)
         if directory is not None:
-            self.old_files.add(directory, log.deleted_paths, log.config.file_delete_delay_ms)
-        log.deleted_paths = []
+            self.old_files.add(directory, paths, log.config.file_delete_delay_ms)
 
     def _flush_due(self) -> None:
         """``flush.ms``."""

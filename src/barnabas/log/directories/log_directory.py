@@ -19,6 +19,11 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directories import segment_manifest
 from barnabas.log.directories.disk_watchdog import DiskWatchdog
 from barnabas.log.file_names import PARTITION_METADATA
+from barnabas.log.partition.flush_jobs import (
+    begin_checkpoint,
+    on_checkpointed,
+    on_lower_checkpoint,
+)
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
@@ -256,7 +261,7 @@ class LogDirectory:
             self._compacted_to = compacted
         self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
         for log in self.all_logs.values():
-            log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
+            on_lower_checkpoint(log)
 
     def forget_old_checkpoints(self) -> None:
         """What the files say of logs that are gone, or of more than recovery found, must not be
@@ -314,15 +319,14 @@ class LogDirectory:
 def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
     entries, logs = directory.recovery_point_entries(), dict(directory.all_logs)
     for partition, offset in entries.items():
-        log = logs[partition]
-        log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
+        begin_checkpoint(logs[partition], offset)
     job, place = directory.job_of(checkpoints.RECOVERY_POINT, entries)
 
     def finish() -> bool:
         if not place():
             return False
         for partition, offset in entries.items():
-            logs[partition].compactable_to = offset
+            on_checkpointed(logs[partition], offset)
         return True
 
     return CheckpointJob(job, finish)

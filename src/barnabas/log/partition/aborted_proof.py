@@ -1,7 +1,7 @@
 """Holds a segment's index of aborted transactions against its batches, and rebuilds what differs.
 
 A ``.txnindex`` has no CRC, the batches have one. A walk over the headers of the segment, from the producer
-state that the snapshot at its beginning has, says of each abort marker where its transaction began. An entry
+state that the newest snapshot before it has, says of each abort marker where its transaction began. An entry
 is sound if it names a marker, and its first offset lies behind the producer's marker before, not behind the
 first batch that is left, and in no other batch: compaction may have removed earlier ones. Its last stable
 offset may be lower than what the batches say, not higher: readers would stop too early.
@@ -117,13 +117,14 @@ def _markers_of(
     states, ends, found = ProducerStates(), dict[int, int](), list[AbortMarker]()
     start = _load_before(disk, directory, segments[0].base_offset, segments[at].base_offset, states)
     floor = 0 if start is None else start
-    for segment in segments[: at + 1]:
-        if start is not None and segment.base_offset < start:
-            continue
+    walked = segments[: at + 1]
+    for number, segment in enumerate(walked):
+        if number < at and walked[number + 1].base_offset <= floor:
+            continue  # the snapshot knows all of it
         for located in _ascending(segment, end, crc=crc):
             header = located.header
             producer = header.producer_id
-            if producer < 0:
+            if producer < 0 or header.next_offset <= floor:
                 continue
             marker, first = _marker_of(segment, located), states.open_transactions.get(producer)
             states.update(header, marker)
@@ -163,8 +164,9 @@ def _marker_of(segment: Segment, located: Located) -> tuple[bool, int] | None:
 def _load_before(
     disk: Disk, directory: str, log_start: int, offset: int, states: ProducerStates
 ) -> int | None:
-    """Load the newest producer snapshot at or before `offset`, where a segment begins; its offset. None where
-    there is none in the log: the walk begins with the first segment."""
+    """Load the newest producer snapshot at or before `offset`, where a segment begins. Its offset, which may
+    lie within an earlier segment: a clean end takes a snapshot, too. None where there is none in the log: the
+    walk begins with the first segment."""
     for at in reversed(snapshot_offsets(disk, directory)):
         if log_start <= at <= offset:
             try:

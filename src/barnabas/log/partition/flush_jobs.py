@@ -91,6 +91,53 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     return job, _nothing
 
 
+def begin_sync(log: PartitionLog, now_ms: float) -> tuple[Job, Job]:
+    """A job of `sync_job` that begins now; :func:`end_sync` follows it, whatever became of it."""
+    log.last_sync_ms = now_ms
+    job, on_synced = log.sync_job()
+    log.is_syncing = True
+    return job, on_synced
+
+
+def end_sync(log: PartitionLog) -> None:
+    log.is_syncing = False
+
+
+def sync_again_later(log: PartitionLog) -> None:
+    """Another sync follows the one that is under way."""
+    log.rolled_since_sync = True
+
+
+def require_flush(log: PartitionLog, before: int) -> None:
+    """Records from offset `before` on count as written once they are synced (``flush.messages``)."""
+    log.flush_limit = min(log.flush_limit, before)
+
+
+def on_flushed(log: PartitionLog, end: int) -> None:
+    """Records below `end` are synced; all of the log if it is ``FOREVER_MS``."""
+    log.flush_limit = max(log.flush_limit, end)
+
+
+def watch_recovery_point(log: PartitionLog, on_lowered: Callable[[], None]) -> None:
+    """Call `on_lowered` before bytes below the checkpointed recovery point are rewritten."""
+    log.on_recovery_point_lowered = on_lowered
+
+
+def begin_checkpoint(log: PartitionLog, recovery_point: int) -> None:
+    """A checkpoint with `recovery_point` is about to be written: a start may find it from now on."""
+    log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, recovery_point)
+
+
+def on_checkpointed(log: PartitionLog, recovery_point: int) -> None:
+    """The checkpoint with `recovery_point` is in place."""
+    log.compactable_to = recovery_point
+
+
+def on_lower_checkpoint(log: PartitionLog) -> None:
+    """The checkpoint in place has this log's present recovery point, and no other one is on its way."""
+    log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
+
+
 def close_job(log: PartitionLog) -> tuple[Job, Job]:
     """(blocking job, what to call when it is done): close `log` with all of it durable. What is written
     behind is written now; nothing may be appended from now on."""

@@ -333,7 +333,7 @@ def _recover_segment(
         pass  # nothing of this segment can have stood right before: the leader's compaction left the gap
     else:
         # A segment begins where the one before it ended: something is missing in between.
-        fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
+        fault = fault or f"{segment.path} ends before offset {following}, where the log continues"
     if fault and before_cut is not None:
         before_cut(segment, end, next_offset)
     if cut:

@@ -37,6 +37,12 @@ def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Seg
     return old
 
 
+def take_deleted_paths(log: PartitionLog) -> list[str]:
+    """Files that are named ``.deleted``; the caller removes them."""
+    paths, log.deleted_paths = log.deleted_paths, []
+    return paths
+
+
 def _count_expired(log: PartitionLog, wall_ms: int, bound: int) -> int:
     """How many of the first segments. One of which compaction left nothing goes with what is behind it, for
     it has no time of its own."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from barnabas.log.config import FOREVER_MS
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.segments import transaction_index
@@ -99,6 +100,11 @@ def begin_inside(log: PartitionLog, records: memoryview) -> None:
     header = read_header(records, 0)
     if header.base_offset < log.log_end_offset < header.next_offset:
         truncate_fully_and_start_at(log, header.base_offset)
+
+
+def forget_cuts(log: PartitionLog) -> None:
+    """The log was compacted as a whole: earlier truncations do not matter to the next compaction."""
+    log.lowest_cut = FOREVER_MS
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:

@@ -228,11 +228,6 @@ class TimeIndex(SparseIndex):
     FORMAT = Struct(">qi")
     RESERVED = 1
 
-    def offset_below(self, timestamp: int) -> int:
-        """Relative offset from which to look for the first record at or after `timestamp`."""
-        entry = self.floor(timestamp - 1)
-        return 0 if entry is None else entry[1]
-
     def truncate(self, relative: int) -> None:
         """Drop entries of records at or above `relative`."""
         count = self.count

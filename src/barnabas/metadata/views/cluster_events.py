@@ -140,7 +140,7 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> Told:
         return (
             "partition",
             f"{name}-{record.partition_id}",
-            f"goes on in leader epoch {record.leader_epoch}",
+            f"continues in leader epoch {record.leader_epoch}",
         )
     return (
         "partition",

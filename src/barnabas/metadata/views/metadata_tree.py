@@ -30,7 +30,7 @@ class NoSuchPathError(KeyError):
     """The path does not exist."""
 
     def __str__(self) -> str:
-        return f"nothing stands at {self.args[0]!r}"
+        return f"nothing is at {self.args[0]!r}"
 
 
 def root(image: MetadataImage) -> Branch:

@@ -130,7 +130,7 @@ def check_covers(
     if missing:
         raise OptionError(
             f"{what} are needed for every partition: {missing[0]} is missing"
-            " (-2 stands for earliest, -1 for latest)"
+            " (-2 means earliest, -1 latest)"
         )
     if foreign:
         raise OptionError(f"{what} name {foreign[0]}, which is not subscribed or does not exist")

@@ -15,7 +15,6 @@ from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode
 
-NO_ERROR = ErrorCode.NONE
 NO_HIGH_WATERMARK_KNOWN = 2**63 - 1
 """What a follower that cannot say its high watermark says (Fetch below version 18)."""
 

@@ -16,7 +16,7 @@ from barnabas.ports import Connection, Listener, Network, Ports, call_all
 from barnabas.types import Endpoint
 
 FRAME_BYTES_MAX = 1024 * 1024
-RETRY_MS = 50.0
+PROPOSAL_RETRY_MS = 50.0
 """Before what had no answer is asked again."""
 Answer = dict[str, Any]
 Reply = Callable[[Answer], None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.raft.recipes.calling import RETRY_MS, ProposalError
+from barnabas.raft.recipes.calling import PROPOSAL_RETRY_MS, ProposalError
 from barnabas.raft.recipes.session import Session
 from barnabas.raft.recipes.store import Store
 from barnabas.raft.recipes.tree import Change, Entry, RefusedError
@@ -106,7 +106,7 @@ class Place:
             self._lose()
         else:
             now = self._store.ports.clock.now_ms()
-            due = now + (RETRY_MS if failed else LOOK_AGAIN_MS)
+            due = now + (PROPOSAL_RETRY_MS if failed else LOOK_AGAIN_MS)
             self._store.ports.wakeups.call_at(due, self.enter)
 
     # -- standing --------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Place:
             self._forget()
         elif self.key in self._store.tree.entries:
             now = self._store.ports.clock.now_ms()
-            self._store.ports.wakeups.call_at(now + RETRY_MS, self._look)
+            self._store.ports.wakeups.call_at(now + PROPOSAL_RETRY_MS, self._look)
 
     def _forget(self) -> None:
         self._unwatch()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.ports import Wakeup
-from barnabas.raft.recipes.calling import RETRY_MS, ProposalError
+from barnabas.raft.recipes.calling import PROPOSAL_RETRY_MS, ProposalError
 from barnabas.raft.recipes.confirming import Confirmation
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Session:
         elif result is False:
             self._over()
         else:
-            self._beat_later(min(RETRY_MS, self.timeout_ms / 10))
+            self._beat_later(min(PROPOSAL_RETRY_MS, self.timeout_ms / 10))
 
     def _over(self) -> None:
         self.is_over = True

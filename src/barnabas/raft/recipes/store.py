@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from barnabas.ports import Listener, Ports, call_all
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.recipes.calling import (
-    RETRY_MS,
+    PROPOSAL_RETRY_MS,
     Answer,
     Caller,
     MalformedFrameError,
@@ -167,7 +167,7 @@ class Store:
             if not isinstance(result, ProposalError) or self._closed or not is_wanted():
                 on_done(result)
             else:
-                due = self.ports.clock.now_ms() + RETRY_MS
+                due = self.ports.clock.now_ms() + PROPOSAL_RETRY_MS
                 self.ports.wakeups.call_at(due, lambda: self.insist(command, on_done, is_wanted))
 
         self.propose(command, answered)

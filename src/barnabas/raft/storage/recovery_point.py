@@ -44,7 +44,7 @@ class DamagedLogError(CorruptLogError):
             position,
             f"the metadata log ends at offset {end}, though it was on disk up to offset {synced}; by what is"
             " left of it this node is the only voter, and to start would lose what was decided since: where"
-            " others vote, format the directory anew (--no-initial-controllers) and add it as a voter;"
+            " others vote, format the directory again (--no-initial-controllers) and add it as a voter;"
             " else put a whole copy of it in its place (brokers have one of the log), or give up what is"
             " missing with barnabas quorum recover --cut",
         )

@@ -19,6 +19,7 @@ from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.flush_jobs import sync_log_job
 from barnabas.log.partition.log_loader import BeforeCut, open_log
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.log.partition.trusted_append import append_trusted
 from barnabas.ports import Disk
 from barnabas.raft.core.batches import ControlRecord, control_records
@@ -216,8 +217,7 @@ class PartitionRaftLog:
         log.move_high_watermark(max(log.high_watermark, offset))
         log.advance_log_start(offset)
         log.delete_old_segments(0, may_delete_to=offset)
-        paths, log.deleted_paths = log.deleted_paths, []
-        for path in paths:
+        for path in take_deleted_paths(log):
             self._disk.remove(path)
         return log.log_start_offset
 

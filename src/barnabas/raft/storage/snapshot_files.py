@@ -172,7 +172,7 @@ class SnapshotFile:
         footer = False
         for is_control, batch in self._batches():
             if footer:
-                raise CorruptSnapshotError(f"{self._path} goes on behind its footer")
+                raise CorruptSnapshotError(f"{self._path} continues behind its footer")
             if is_control:
                 kinds = [kind for kind, _ in control_records(batch)]
                 footer = ControlType.SNAPSHOT_FOOTER in kinds

@@ -52,7 +52,6 @@ _NO_ERROR = bytes(10) + _ONE_PARTITION + bytes(2)
 _NO_ABORTED = b"\x01" + b"\xff" * 4
 """No aborted transactions, no preferred replica."""
 _RESPONSE = Struct(">34sq8sq5s")
-_NUMBERS = Struct(">ii")
 _NUMBER = Struct(">i")
 
 

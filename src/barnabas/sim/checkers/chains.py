@@ -266,13 +266,13 @@ class HeldLog:
         start = self._start = log.log_start_offset
         known = self.versions.committed.get(start)
         held = self.at(start)
-        began_anew = known is None and log.segments[0].base_offset >= start
-        if held is not None and held.end == start and known in (None, held) and not began_anew:
+        restarted = known is None and log.segments[0].base_offset >= start
+        if held is not None and held.end == start and known in (None, held) and not restarted:
             return []
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        if began_anew:
+        if restarted:
             self._restart(self.versions.root(start))
         elif known is not None and held is not None and held.end == start:
             # Batches left before it may be of a leader that lost: they are not compared, nor read.

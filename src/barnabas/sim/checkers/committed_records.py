@@ -49,7 +49,7 @@ class CommittedRecordsStay(Rule):
             at = at.previous
         if at is not None and versions.committed[at.end] is not at:
             raise Violation(
-                f"{replica.where}: commits {link!r}, before which {at!r} stands where"
+                f"{replica.where}: commits {link!r}, before which {at!r} is where"
                 f" {versions.committed[at.end]!r} was committed"
             )
         versions.high_watermark = max(versions.high_watermark, link.end)

@@ -24,7 +24,7 @@ class FeatureLevels(RecordRule):
         if not image.brokers:
             return  # what the cluster was formatted with
         if (name, level) not in self._history.levels_asked:
-            raise Violation(f"{where}, and nobody asked for that")
+            raise Violation(f"{where}, and no client asked for that")
         for broker in image.brokers.values():
             if level and level not in broker.features.get(name, ()):
                 raise Violation(f"{where}, which broker {broker.id} does not support")

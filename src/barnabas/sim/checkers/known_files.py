@@ -31,7 +31,7 @@ def _check(node: SimNode, broker: Broker) -> None:
             log = directory.logs.get(found.partition)
             path = f"{directory.path}/{found.name}"
             if log is None:
-                raise Violation(f"node {node.id}: nobody knows the log in {path}")
+                raise Violation(f"node {node.id}: no replica owns the log in {path}")
             if log.partition not in busy:
                 _check_leftovers(node, directory.path, path, names.below(path))
             segments = {segment.path for segment in log.segments}

@@ -18,7 +18,7 @@ class PartitionLogMatching(Rule):
             return
         if link.epoch < before.epoch:
             raise Violation(
-                f"{replica.where}: a batch of leader epoch {link.epoch} at offset {link.start} stands"
+                f"{replica.where}: a batch of leader epoch {link.epoch} at offset {link.start} is"
                 f" behind one of epoch {before.epoch}"
             )
         if link.start != before.end:

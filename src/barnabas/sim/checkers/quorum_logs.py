@@ -131,7 +131,7 @@ class QuorumLogs(Checker):
         before = self.versions.committed.get(log.log_start_offset)
         if before is None and log.log_start_offset > 0:
             raise Violation(
-                f"{member.where}: begins at offset {log.log_start_offset}, which nobody committed"
+                f"{member.where}: begins at offset {log.log_start_offset}, which was never committed"
             )
         disk = member.node.machine.disk
         dropped, _, _ = member.held.follow(disk, log)

@@ -52,5 +52,5 @@ class OneVotePerEpoch(Checker):
         if saved.epoch < latest or (saved.epoch == latest and saved.leader_id == NO_LEADER):
             raise Violation(
                 f"node {node.id} voted for {self._votes[node.id, latest]} in quorum epoch {latest} and"
-                f" has forgotten it: it goes on in epoch {saved.epoch} without a vote"
+                f" has forgotten it: it continues in epoch {saved.epoch} without a vote"
             )

@@ -52,8 +52,8 @@ def deaf(s: Strike) -> bool:
     one = s.rng.choice(hosts)
     others = _others(hosts, one)
     if s.rng.random() < 0.5:
-        return _cut(s, f"{one} hears nobody", [(other, one) for other in others])
-    return _cut(s, f"nobody hears {one}", [(one, other) for other in others])
+        return _cut(s, f"{one} hears no node", [(other, one) for other in others])
+    return _cut(s, f"no node hears {one}", [(one, other) for other in others])
 
 
 def isolate_leader(s: Strike) -> bool:

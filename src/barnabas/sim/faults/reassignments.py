@@ -127,7 +127,7 @@ def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
         try:
             answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
         except (ChannelError, KafkaError) as error:
-            s.note(f"{state}: nobody was asked: {error}")
+            s.note(f"{state}: no node was asked: {error}")
             return
         finally:
             s.budget.moves_asked -= 1

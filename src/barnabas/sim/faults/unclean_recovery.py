@@ -46,7 +46,7 @@ def _late(s: Strike, active: SimNode, asked: SimNode) -> None:
     """One answers late, or not in time."""
     process, duration = asked.process, s.wait_ms(100, 1000, 3000)
     if process is not None:
-        s.note(f"node {asked.id} is asked how far it is, and stands still for {duration:.0f} ms")
+        s.note(f"node {asked.id} is asked how far it is, and pauses for {duration:.0f} ms")
         s.world.after(0.0, lambda: process.pause(duration))
 
 

@@ -55,7 +55,7 @@ class _Worker(Generic[Work]):
         assert code is not None
         if code != -signal.SIGKILL:
             return f"ended with {signal.Signals(-code).name if code < 0 else f'status {code}'}"
-        return "was killed: where nobody did it, the system had no more memory"
+        return "was killed: if no person did it, the system ran out of memory"
 
 
 def in_order(

@@ -13,7 +13,7 @@ from barnabas.sim.world.process import SimProcess
 if TYPE_CHECKING:
     from barnabas.sim.workload.consumers import ConsumerClient
 
-STANDS_MS = (300.0, 3_000.0, 8_000.0)
+STALL_MS = (300.0, 3_000.0, 8_000.0)
 """The last one is longer than a member's session."""
 
 
@@ -45,7 +45,7 @@ async def pause(c: ConsumerClient, rng: Rng) -> None:
     c.paused.clear()
 
 
-async def subscribe_anew(c: ConsumerClient, rng: Rng) -> None:
+async def subscribe_again(c: ConsumerClient, rng: Rng) -> None:
     """Now and then twice in a row: the group rebalances already."""
     for _ in range(rng.choice([1, 1, 2])):
         topics = [topic for topic in c.plan.topics if rng.random() < 0.7]
@@ -54,15 +54,15 @@ async def subscribe_anew(c: ConsumerClient, rng: Rng) -> None:
         await c.client.tasks.sleep(rng.uniform(0, 300))
 
 
-async def stand_still(c: ConsumerClient, rng: Rng) -> None:
+async def stall(c: ConsumerClient, rng: Rng) -> None:
     process = c.client.ports
     assert isinstance(process, SimProcess)
-    process.pause(rng.choice(STANDS_MS))
+    process.pause(rng.choice(STALL_MS))
 
 
 WHIMS: Mapping[str, Callable[[ConsumerClient, Rng], Awaitable[None]]] = {
     "seeks": seek,
     "pauses": pause,
-    "subscribes anew": subscribe_anew,
-    "stands still": stand_still,
+    "subscribes again": subscribe_again,
+    "stalls": stall,
 }

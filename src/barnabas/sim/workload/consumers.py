@@ -160,7 +160,7 @@ class ConsumerClient:
             )
         history.commits.acknowledge(attempts)
         history.operations += len(positions)
-        if others and not history.may_be_anew(group):
+        if others and not history.may_have_restarted(group):
             raise Violation(f"{self.plan.name}, {who}, could commit what others had: {others}")
         judged = self.plan.group not in history.coordinated
         if judged and positions and who is not None and 0 <= who.generation < newest:
@@ -214,7 +214,7 @@ class ConsumerClient:
                 return
             is_replaced = self.plan.is_static and follower.is_stable
             counts = await self._commit_as(former, positions) and is_replaced
-            if counts and not self.workload.history.may_be_anew(self.plan.group):
+            if counts and not self.workload.history.may_have_restarted(self.plan.group):
                 raise Violation(f"{former} could commit, though {follower} has its instance id")
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

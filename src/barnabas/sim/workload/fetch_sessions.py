@@ -54,7 +54,7 @@ class ReaderSession:
     def is_full(self) -> bool:
         return self.epoch == INITIAL_EPOCH
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """With a full request; what the broker still has of this session ends with it."""
         self.epoch = INITIAL_EPOCH
 
@@ -117,7 +117,7 @@ class ReaderSession:
                 raise Violation(f"{who}: {self} was refused with error {code}, without any reason")
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.id = NO_SESSION
-            self.begin_anew()
+            self.begin_again()
             return False
         told = [
             TopicPartition(self.name_of(t.topic, t.topic_id), p.partition_index)
@@ -125,9 +125,9 @@ class ReaderSession:
             for p in t.partitions
         ]
         if len(told) != len(set(told)):
-            raise Violation(f"{who}: {self} was told twice of a partition: {told}")
+            raise Violation(f"{who}: {self} received a partition twice: {told}")
         if not self.known.keys() >= set(told):
-            raise Violation(f"{who}: {self} was told of {told}, which are not all of it")
+            raise Violation(f"{who}: {self} received {told}, which are not all of it")
         # A session that goes while its request waits makes room, and has an answer that says nothing.
         if self.is_full and told and len(told) < len(self.known):
             raise Violation(f"{who}: a full answer to {self} has but {told}")

@@ -96,7 +96,7 @@ class ReaderClient:
             try:
                 session = await self._round(node, session)
             except (ChannelError, KafkaError):
-                session.begin_anew()
+                session.begin_again()
                 await self._refresh()
 
     async def _round(self, node: int, session: ReaderSession) -> ReaderSession:
@@ -113,7 +113,7 @@ class ReaderClient:
         by_id = session.version >= IDS_SINCE
         if by_id and any(want.topic_id == ZERO_UUID for want in wanted.values()):
             session.version = IDS_SINCE - 1
-            session.begin_anew()
+            session.begin_again()
         was_full = session.is_full
         response = await self._ask(node, session.request(wanted), session.version)
         if not session.on_response(f"{self.plan.name} at node {node}", response):
@@ -186,7 +186,7 @@ class ReaderClient:
         if what == "ends":
             await self._ask(node, session.end(), session.version)
         elif what == "begins":
-            session.begin_anew()
+            session.begin_again()
         elif what == "forgets":
             return ReaderSession(self.rng.choice(VERSIONS))
         elif session.epoch != INITIAL_EPOCH:
@@ -199,12 +199,12 @@ class ReaderClient:
             response = await self._ask(node, request, version)
             if response.error_code not in MISTAKES[what]:
                 raise Violation(
-                    f"{self.plan.name} at node {node}: {session} erred in its {what}, and was told"
+                    f"{self.plan.name} at node {node}: {session} erred in its {what}, and received"
                     f" {response.error_code}"
                 )
             self._count("fetch sessions mistaken")
             if self.rng.random() < 0.5:
-                session.begin_anew()
+                session.begin_again()
         return session
 
     # -- what comes ------------------------------------------------------------------------------
@@ -260,8 +260,8 @@ class ReaderClient:
             return
         if asked.offset >= self.workload.history.cut_before[tp]:
             raise Violation(
-                f"{tp}: {self.plan.name} was told by node {node} that {asked} is out of range, and"
-                " nobody deleted so much"
+                f"{tp}: {self.plan.name} learned from node {node} that {asked} is out of range, and"
+                " no client deleted so much"
             )
 
     async def _reset(self, tp: TopicPartition) -> None:

@@ -48,10 +48,10 @@ class RemadeTopic:
     def late(self) -> str:
         """In words; empty where it has read the last record."""
         if self.consumer.failure is not None:
-            return f"who reads {self.name}, which was made anew: {self.consumer.failure}"
+            return f"the reader of {self.name}, which was recreated: {self.consumer.failure}"
         if self.last is not None and self.last not in self.seen:
             places = {tp: self.consumer.position(tp) for tp in self.consumer.assignment}
-            return f"who reads {self.name}, which was made anew, is at {places}"
+            return f"the reader of {self.name}, which was recreated, is at {places}"
         return ""
 
 
@@ -74,7 +74,7 @@ async def remake_what_is_read(o: Operator) -> None:
     await _create(o, remade.name)
     await o.client.tasks.sleep(o.rng.uniform(0, 500))
     remade.last = await _write(o, remade.name, b"later", LATER)
-    o.workload.cluster.world.totals["topics made anew under a reader"] += 1
+    o.workload.cluster.world.totals["topics recreated under a reader"] += 1
 
 
 async def _create(o: Operator, name: str) -> None:

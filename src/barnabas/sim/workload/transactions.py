@@ -134,7 +134,8 @@ class Processor:
         gone = history.groups_are_gone or self.plan.transactional_id in history.offsets_expired
         if found < position and not (history.is_lost or gone):
             raise Violation(
-                f"{self.plan.transactional_id} has committed offset {position}, and {found} is told as stable"
+                f"{self.plan.transactional_id} has committed offset {position}, and {found} is answered as"
+                " stable"
             )
 
     async def _write(self, producer: TransactionalProducer, position: int) -> Attempt:

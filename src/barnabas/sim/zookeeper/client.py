@@ -41,7 +41,7 @@ from barnabas.zookeeper.watch_table import ClientWatches
 
 T = TypeVar("T")
 
-RETRY_MS = (20.0, 200.0)
+RECONNECT_MS = (20.0, 200.0)
 """Between two attempts to connect."""
 
 
@@ -216,7 +216,7 @@ class SimZooKeeperSession:
         if self._closing:
             self._end(SessionState.CLOSED)
             return
-        self._wake_in(self._rng.uniform(*RETRY_MS))
+        self._wake_in(self._rng.uniform(*RECONNECT_MS))
         if self.state is SessionState.CONNECTED:
             self._become(SessionState.SUSPENDED)
         self._fail(ConnectionLoss)

@@ -48,7 +48,7 @@ from barnabas.wire.schema import Message
 
 PURPOSE = "controller orders"
 TIMEOUT_MS = 30_000.0
-RETRY_MS = 100.0
+CONTROL_REQUEST_RETRY_MS = 100.0
 PARTITIONS_MAX = 2_000
 """In one request."""
 FULL = 2
@@ -449,7 +449,7 @@ class BrokerOrders:
         if code is ErrorCode.STALE_CONTROLLER_EPOCH:
             self.on_stale(self.controller_epoch)
             return
-        at_ms = self._ports.clock.now_ms() + RETRY_MS
+        at_ms = self._ports.clock.now_ms() + CONTROL_REQUEST_RETRY_MS
         queue.retry = self._ports.wakeups.call_at(at_ms, partial(self._again, queue))
         if isinstance(answer, ChannelError):
             self.on_unreachable(queue.broker)

@@ -49,7 +49,7 @@ from barnabas.zookeeper.operations import (
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
-RETRY_MS = 100.0
+ELECTION_RETRY_MS = 100.0
 INITIAL_EPOCH = 0
 PURPOSE = "controller watch"
 
@@ -225,7 +225,7 @@ class ControllerElection:
             self._read_again = False
             self._read()
         elif again:
-            at_ms = self._ports.clock.now_ms() + RETRY_MS
+            at_ms = self._ports.clock.now_ms() + ELECTION_RETRY_MS
             self._ports.wakeups.call_at(at_ms, self._read)
 
     def _set_controller(self, controller: int, endpoint: Endpoint | None) -> None:
@@ -296,7 +296,7 @@ class ControllerElection:
         )
 
         def on_done(result: object) -> None:
-            at_ms = self._ports.clock.now_ms() + RETRY_MS
+            at_ms = self._ports.clock.now_ms() + ELECTION_RETRY_MS
             self._ports.wakeups.call_at(at_ms, self._read)
 
         self._sessions.submit(Multi(operations), on_done)
@@ -325,7 +325,7 @@ class ControllerElection:
             if watch != self._watch:
                 return
             if alive:
-                at_ms = self._ports.clock.now_ms() + RETRY_MS
+                at_ms = self._ports.clock.now_ms() + ELECTION_RETRY_MS
                 self._ports.wakeups.call_at(at_ms, partial(self._keep_connection, watch, endpoint))
                 return
             self._ports.log(
@@ -333,7 +333,7 @@ class ControllerElection:
             )
             self._remove(version)
             # What is read then may be a later version of the epoch: it is looked at once more.
-            at_ms = self._ports.clock.now_ms() + 2 * RETRY_MS
+            at_ms = self._ports.clock.now_ms() + 2 * ELECTION_RETRY_MS
             self._ports.wakeups.call_at(at_ms, partial(self._look, watch, endpoint))
 
         self._network.probe(endpoint, on_probed)

@@ -39,11 +39,6 @@ PERSISTENT_PATHS = (
     "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
 )  # fmt: skip
 """What every broker makes at its start (`ZkData.PersistentZkPaths`)."""
-ACL_PATHS = (
-    "/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended/prefixed", "/kafka-acl-extended-changes",
-)  # fmt: skip
-"""What a broker with an authorizer makes, and below the first and third a folder per resource type."""
-TOKEN_PATHS = ("/delegation_token/tokens", "/delegation_token/token_changes")
 
 
 class ZnodeValue(Protocol):

@@ -5,7 +5,6 @@ Source: ``ConsumerProtocol`` of Apache Kafka's clients 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from struct import Struct, error
 
 from barnabas.group.cluster_topics import ClusterTopics
@@ -82,8 +81,3 @@ def owned_in(subscription: ConsumerProtocolSubscription, cluster: ClusterTopics)
     """What a member says it owns."""
     found = ((cluster.id_of(part.topic), part.partitions) for part in subscription.owned_partitions)
     return owned_of((topic_id, parts) for topic_id, parts in found if topic_id is not None)
-
-
-def metadata_of(protocols: Mapping[str, bytes]) -> bytes:
-    """That of the protocol a member likes best."""
-    return next(iter(protocols.values()), b"")

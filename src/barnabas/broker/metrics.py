@@ -1,0 +1,112 @@
+"""What a broker counts of groups, transactions and quotas, under Kafka's names where there is one:
+`barnabas cluster metrics --broker`, JMX there.
+
+Groups, transactional ids and markers are counted on request, a coordinator's partition per step, between
+which other requests are served. Rebalances, ends of transactions and load times are kept as they happen.
+
+Source: Kafka's GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, TransactionStateManager and
+TransactionMarkerChannelManager; KIP-848.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.coordinator.coordinators import Coordinators
+from barnabas.group.queries import GroupTally
+from barnabas.transaction.metrics import by_state
+from barnabas.transaction.states import TransactionState
+
+if TYPE_CHECKING:
+    from barnabas.broker.roles import DescribeClusterRole
+
+GROUPS = "kafka.server:type=group-coordinator-metrics,name="
+CLASSIC = "kafka.coordinator.group:type=GroupMetadataManager,name="
+TRANSACTIONS = "kafka.server:type=transaction-coordinator-metrics,name="
+MARKERS = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
+OWN = "barnabas.transaction:type=Transactions,name="
+QUOTAS = "barnabas.quotas:type=Clients,name="
+
+Metrics = dict[str, int]
+
+
+def count_steps(
+    broker: DescribeClusterRole, on_counted: Callable[[Metrics], None]
+) -> Iterator[None]:
+    """Count in steps; `on_counted` gets every metric by its name in the last one."""
+    groups = GroupTally()
+    states: Counter[TransactionState] = Counter()
+    for shard in list(broker.groups.shards.values()):
+        if shard.loaded:
+            groups.add(shard.machine.table, len(shard.machine.offsets))
+        yield
+    coordinators = broker.transactions.coordinators
+    for owned in list(coordinators.shards.values()):
+        if owned.loaded:
+            states.update(by_state(known for _, known in owned.machine.ids.items()))
+        yield
+    on_counted(_of_groups(broker, groups) | _of_transactions(broker, states) | _of_quotas(broker))
+
+
+def _of_groups(broker: DescribeClusterRole, tally: GroupTally) -> Metrics:
+    counters = broker.groups.counters
+    return {
+        f"{GROUPS}group-count,protocol=classic": sum(tally.classic.values()),
+        f"{GROUPS}group-count,protocol=consumer": sum(tally.consumer.values()),
+        f"{CLASSIC}NumGroups": sum(tally.classic.values()),
+        **{f"{CLASSIC}NumGroups{state.value}": count for state, count in tally.classic.items()},
+        **{
+            f"{GROUPS}consumer-group-count,state={state.value.lower()}": count
+            for state, count in tally.consumer.items()
+        },
+        f"{CLASSIC}NumOffsets": tally.offsets,
+        f"{GROUPS}group-completed-rebalance-count": counters.classic_rebalances,
+        f"{GROUPS}consumer-group-rebalance-count": counters.consumer_rebalances,
+        **_partitions(GROUPS, broker.groups),
+        **_load_times(GROUPS, broker.groups, broker.ports.clock.now_ms()),
+    }
+
+
+def _of_transactions(broker: DescribeClusterRole, states: Counter[TransactionState]) -> Metrics:
+    coordinators = broker.transactions.coordinators
+    counters, waiting = coordinators.counters, broker.transactions.markers.counts()
+    return {
+        **{f"{OWN}{state.label}": states[state] for state in by_state(())},
+        f"{OWN}Committed:Count": counters.committed,
+        f"{OWN}Aborted:Count": counters.aborted,
+        f"{OWN}TimedOut:Count": counters.timed_out,
+        f"{OWN}WaitingForMarkers": waiting.transactions,
+        f"{OWN}WaitingMarkers": waiting.markers,
+        f"{MARKERS}UnknownDestinationQueueSize": waiting.tried_again,
+        f"{MARKERS}LogAppendRetryQueueSize": waiting.completions_tried_again,
+        **_partitions(OWN, coordinators),
+        **_load_times(TRANSACTIONS, coordinators, broker.ports.clock.now_ms()),
+    }
+
+
+def _of_quotas(broker: DescribeClusterRole) -> Metrics:
+    return {
+        f"{QUOTAS}Known": len(broker.quotas),
+        f"{QUOTAS}ThrottledAnswers:Count": broker.quotas.waits,
+    }
+
+
+def _partitions(prefix: str, coordinators: Coordinators[Any]) -> Metrics:
+    """Partitions that this broker coordinates. One whose records are not all committed is loading: it
+    refuses requests."""
+    states = Counter(shard.state for shard in coordinators.shards.values())
+    return {
+        f"{prefix}num-partitions,state=loading": states["loading"] + states["catching up"],
+        f"{prefix}num-partitions,state=active": states["active"],
+        f"{prefix}num-partitions,state=failed": states["failed"],
+    }
+
+
+def _load_times(prefix: str, coordinators: Coordinators[Any], now_ms: float) -> Metrics:
+    """Milliseconds, of the last half minute."""
+    return {
+        f"{prefix}partition-load-time-max": round(coordinators.loads.maximum(now_ms)),
+        f"{prefix}partition-load-time-avg": round(coordinators.loads.average(now_ms)),
+    }
