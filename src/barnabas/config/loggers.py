@@ -12,7 +12,8 @@ ROOT = "root"
 AREAS = (
     "acl", "authorization", "broker", "client", "config", "connection", "consumer",
     "controller", "decided", "fencing", "fetcher", "forwarded", "isr", "listener", "log",
-    "loop", "node", "producer", "quorum", "raft", "replica", "request", "tls", "topic", "transaction", "zookeeper",
+    "loop", "node", "producer", "quorum", "raft", "replica", "request", "tls", "topic",
+    "transaction", "zookeeper",
 )  # fmt: skip
 """Every area that has events."""
 _RANKS = {"debug": 1, "info": 2, "warning": 3, "error": 4}
