@@ -38,6 +38,7 @@ REQUEST_S = 2.0
 AIOKAFKA_REQUEST_S = 0.5
 RETRY_S = 0.05
 RECONNECT_MS_MAX = 500
+POLL_MS = 1000
 
 
 def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
@@ -207,6 +208,9 @@ class KafkaPythonAdmin:
 
 
 class KafkaPythonMember(Member):
+    """Its polls are long: the library forgets the assignment of a join that ends just when a poll's time is
+    over, and the member then has no partitions for good (``join_group_async`` of 3.0)."""
+
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self._client = kafka.KafkaConsumer(
             topic,
@@ -218,7 +222,7 @@ class KafkaPythonMember(Member):
         super().__init__("kafka-python member", self._read, self._client.commit)
 
     def _read(self) -> list[tuple[int, int]]:
-        found = self._client.poll(timeout_ms=20)
+        found = self._client.poll(timeout_ms=POLL_MS)
         return [(r.partition, int(r.value)) for records in found.values() for r in records]
 
     def close(self) -> None:
