@@ -121,6 +121,9 @@ def main() -> int:
         if problem is not None:
             print(problem, file=sys.stderr)
             return 1
+    if not source_is_here():
+        fetch_source()
+    print(f"kafka-python's tests in {PYTHON}")
     return 0
 
 
