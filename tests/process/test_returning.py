@@ -123,7 +123,9 @@ def test_a_broker_returns_with_an_empty_disk(five: Cluster) -> None:
         cluster_id = _cluster_id(data)
         shutil.rmtree(data)
         properties = five.node(replicas[0])["properties"]
-        formatted = barnabas("storage", "format", properties, "--cluster-id", cluster_id)
+        formatted = barnabas(
+            "storage", "format", properties, "--cluster-id", cluster_id, "--replace-lost"
+        )
         assert formatted.returncode == 0, formatted.stderr
         return_and_wait(five, replicas[0])
         wait_until_whole(five, topic)
