@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 500 of them, every regression beyond, and one seed under two hash seeds."""
+"""Seeds of the simulator: 300 of them, every regression beyond, and one seed under two hash seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from barnabas.sim.run import play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 500
+SEEDS = 300
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line.strip() and line[0] != "#"})
 """Those up to `SEEDS` are played with all the others."""
