@@ -13,6 +13,7 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 
 from barnabas.limits import REQUEST_ELEMENTS_MAX
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import (
     MalformedError,
     UnsupportedFieldError,
@@ -46,6 +47,15 @@ def samples(count: int) -> Iterator[tuple[type[Message], int, Message]]:
             yield cls, version, random_message(cls, version, rng)
 
 
+ONLY_IN_KAFKA_39 = (
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+)
+"""kio has them no longer; tests/golden/test_kafka39.py holds them to the bytes of Kafka 3.9.1's classes."""
+
+
 def kio_class(cls: type[Message], version: int) -> Any:
     name = cls.__name__
     kind = "request" if name.endswith("Request") else "response"
@@ -56,6 +66,8 @@ def kio_class(cls: type[Message], version: int) -> Any:
 @pytest.mark.slow
 def test_every_message_and_version_is_byte_equal_to_kio_both_ways() -> None:
     for cls, version, message in samples(2):
+        if cls.API_KEY in ONLY_IN_KAFKA_39:
+            continue
         ours = encode_bytes(message, version)
         theirs = kio_class(cls, version)
         entity, size = entity_reader(theirs)(ours, 0)
