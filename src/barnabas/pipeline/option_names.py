@@ -57,6 +57,16 @@ READING = (
     "subscribePattern",
     "value.format",
     "value.schema",
+    "value.schema.message",
+    "value.schema.registry",
+    "value.schema.registry.password",
+    "value.schema.registry.ssl.key.password",
+    "value.schema.registry.ssl.keystore.location",
+    "value.schema.registry.ssl.truststore.location",
+    "value.schema.registry.token",
+    "value.schema.registry.user",
+    "value.schema.subject",
+    "value.schema.version",
 )
 WRITING = (
     "delivery",

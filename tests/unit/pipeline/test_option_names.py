@@ -28,7 +28,7 @@ READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({"topic": "t"}, "option topic is for writing"),
         ({"columns": "offset,vlaue"}, "columns has names of key, value"),
         ({"value.format": "json"}, "needs value.schema"),
-        ({"value.format": "xml", "value.schema": "a INT"}, "json or csv"),
+        ({"value.format": "xml", "value.schema": "a INT"}, "one of json, csv, avro, protobuf"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "whole number"),
     ],
 )
