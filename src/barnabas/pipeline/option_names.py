@@ -82,6 +82,8 @@ WRITING = (
     "txnAppId",
     "txnVersion",
 )
+SPARKS = ("queryName",)
+"""What Spark itself puts among the options of a writer."""
 FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 """Begins of names that are checked elsewhere."""
 FIXED = (
@@ -132,7 +134,7 @@ WITHOUT_EFFECT = (
 def check_names(given: Iterable[str]) -> None:
     """Raises `OptionError` for the first name that no reader and no writer knows; warns of those that
     have no effect."""
-    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED)}
+    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED, *SPARKS)}
     idle = {each.lower(): each for each in WITHOUT_EFFECT}
     for name in sorted(given, key=str.lower):
         lower = name.lower()

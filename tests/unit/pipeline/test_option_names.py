@@ -58,3 +58,7 @@ def test_a_schema_of_other_columns_is_refused_by_the_plan() -> None:
         with pytest.raises(OptionError, match="column 'of"):
             StreamReader(options(), StructType([field]))
     assert record_schema(include_headers=False).names[0] == "key"
+
+
+def test_the_name_that_spark_gives_a_query_is_no_wrong_option() -> None:
+    BarnabasDataSource({"kafka.bootstrap.servers": "h:1", "topic": "t", "queryname": "q"})
