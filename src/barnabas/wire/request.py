@@ -43,10 +43,11 @@ class Parked:
         if self.done:
             return False
         self.done = True
-        if self._reply is None:
+        reply, self._reply = self._reply, None
+        if reply is None:
             self._response = response
         else:
-            self._reply(response)
+            reply(response)
         return True
 
     def attach(self, reply: Callable[[Message | None], None]) -> None:

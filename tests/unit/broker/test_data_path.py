@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from barnabas.broker.fetch.fetch_service import DelayedFetch
 from barnabas.client.network.connection import ChannelError
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
@@ -191,6 +194,18 @@ class TestFetch:
         told = shared.ask_later(MetadataRequest(topics=[]), purpose="one connection")
         shared.until(lambda: told.is_there and fetched.is_there, 100)
         assert not fetched.value.responses[0].partitions[0].records
+
+    def test_it_is_freed_with_its_answer(self, shared: Cluster) -> None:
+        """A cycle of references kept its records, megabytes each, until the next collection."""
+        name = topic(shared, "freed")
+        gc.collect()
+        gc.disable()
+        try:
+            fetched = shared.ask_later(shared.fetch_request(0, topic=name, max_wait_ms=300))
+            shared.until(lambda: fetched.is_there)
+            assert not [it for it in gc.get_objects() if isinstance(it, DelayedFetch)]
+        finally:
+            gc.enable()
 
     def test_it_does_not_wait_at_the_end_of_a_full_segment(self, shared: Cluster) -> None:
         name = topic(shared, "segments", internal_segment_bytes="1200")

@@ -61,6 +61,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from barnabas.wire.request import Parked, Working
+from barnabas.wire.schema import Message
 
 COLD_READ_QUEUES = 4
 """Per log directory."""
@@ -119,7 +120,7 @@ class DelayedFetch:
         self.reader = None if session.is_follower else reader
         """Says which topics the consumer may read; None where it may read all."""
         self.session = session
-        self.parked: Parked = DelayedFetchAnswer(self)
+        self.parked: Parked = DelayedFetchAnswer()
         self.bucket = -1
         self.deadline_ms = 0.0
         self.cold_reads = 0
@@ -154,16 +155,33 @@ class DelayedFetch:
 
 class DelayedFetchAnswer(Parked):
     """The answer of a fetch that waits for records. It does not wait while it holds up another answer: a
-    client that asks for metadata or its coordinator on the same connection gets it at once."""
+    client that asks for metadata or its coordinator on the same connection gets it at once.
+
+    Fetch and answer refer to each other only while the fetch waits. An answer that kept its fetch would keep
+    its records, megabytes each, until the next collection of reference cycles.
+    """
 
     __slots__ = ("_fetch",)
 
-    def __init__(self, fetch: DelayedFetch) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self._fetch: DelayedFetch | None = None
+
+    def wait_with(self, fetch: DelayedFetch) -> None:
+        """`fetch` waits: its deadline comes when a later answer of the connection is ready."""
         self._fetch = fetch
 
+    def complete(self, response: Message | None) -> bool:
+        self._fetch = None
+        return super().complete(response)
+
+    def abandon(self) -> None:
+        self._fetch = None
+        super().abandon()
+
     def hurry(self) -> None:
-        self._fetch.on_deadline()
+        if self._fetch is not None:
+            self._fetch.on_deadline()
 
 
 class FetchService:
@@ -330,6 +348,8 @@ class FetchService:
     def _watch(self, fetch: DelayedFetch, deadline_ms: float, read_pass: ReadPass) -> Parked:
         fetch.session.parked = fetch
         fetch.deadline_ms = deadline_ms
+        if isinstance(fetch.parked, DelayedFetchAnswer):
+            fetch.parked.wait_with(fetch)
         if fetch.whole:
             for watched, data in read_pass.answers:
                 if not data.records and not has_more(fetch.session, watched):

@@ -1,7 +1,7 @@
-"""``barnabas pipeline run | validate | explain | status``: jobs from one file.
+"""``barnabas pipeline run | validate | explain | status | compact``: jobs from one file.
 
 ``validate`` needs neither Spark nor a cluster, ``explain`` and ``status`` ask the cluster and read the
-checkpoint. Only ``run`` and ``explain --plan`` start Spark.
+checkpoint, ``compact`` works on tables. Only ``run`` and ``explain --plan`` start Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Master = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands of jobs to ``barnabas pipeline``."""
-    for command in (run, validate, explain, status):
+    for command in (run, validate, explain, status, compact):
         app.command()(command)
 
 
@@ -153,6 +153,33 @@ def status(file: File, as_json: AsJson = False) -> None:
     for each in found["partitions"]:
         table.add_row(*("-" if value is None else str(value) for value in each.values()))
     show(as_json, found, table)
+
+
+def compact(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|TABLE",
+            help="A job's file, for all its tables, or the path of one Delta table or Parquet folder.",
+        ),
+    ],
+    target_mib: Annotated[
+        int, typer.Option("--target-mib", min=1, help="About so large are files to become.")
+    ] = 128,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small files of tables into large ones. Delta and Iceberg tables: in one commit, while jobs and
+    readers are at work. A Parquet folder has no log: stop its job and its readers before."""
+    _check_installed("numpy", "pyarrow")
+    from barnabas.pipeline.jobs.compaction import compact_tables
+
+    job = _loaded(target) if target.endswith(".toml") else None
+    found = _asked(lambda: compact_tables(job, target, target_mib << 20))
+    table = table_of(None, "table", "files merged", "into")
+    for each in found:
+        table.add_row(each.table, str(each.before), str(each.after))
+    rows = [{"table": each.table, "before": each.before, "after": each.after} for each in found]
+    show(as_json, rows, table)
 
 
 def _loaded(file: str) -> Job:

@@ -20,17 +20,22 @@ from typing import Any
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 
 TOP = ("name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters")
 SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
 TRANSFORM = ("sql", "python", "output_mode")
-SINK = ("topic", "parquet", "delta", "iceberg", "partition_by", "options")
+SINK = (
+    "topic", "parquet", "delta", "iceberg", "partition_by", "upsert_by", "order_by", "schema", "catalog",
+    "options",
+)  # fmt: skip
 DEAD_LETTERS = ("topic", "options")
 FILE_FORMATS = ("csv", "json", "orc", "parquet", "text")
 OUTPUT_MODES = ("append", "update", "complete")
-TABLES = ("parquet", "delta")
+TABLES = ("parquet", "delta", "iceberg")
+OF_TABLES = ("partition_by", "upsert_by", "order_by")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -65,7 +70,9 @@ class Sink:
     kind: str
     place: str
     options: Mapping[str, str] = field(default_factory=dict)
-    partition_by: tuple[str, ...] = ()
+    rules: TableRules = NO_RULES
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the catalog that has an Iceberg table."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.place}"
@@ -242,30 +249,55 @@ class _Reading:
         checkpoint: str,
     ) -> Sink | None:
         self.check_keys(table, path, SINK)
-        kinds = [each for each in ("topic", *TABLES, "iceberg") if each in table]
+        kinds = [each for each in ("topic", *TABLES) if each in table]
         if len(kinds) != 1:
-            self.wrong(path, "one of topic, parquet and delta is needed")
+            self.wrong(path, "one of topic, parquet, delta and iceberg is needed")
             return None
         kind = kinds[0]
-        if kind == "iceberg":
-            self.wrong((*path, kind), "Iceberg tables are not written; delta and parquet are")
-            return None
         place = self.text(table, path, kind, needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
         if kind == "topic":
-            if "partition_by" in table:
-                self.wrong((*path, "partition_by"), "for tables; the key of a record chooses")
+            for each in (*OF_TABLES, "schema", "catalog"):
+                if each in table:
+                    self.wrong((*path, each), "for tables, not for topics")
             options = {**cluster, **options, "topic": place}
             self.check_writer(options, path, name, checkpoint)
             return Sink(kind, place, options)
         for each in sorted(options):
             self.wrong((*path, "options", *each.split(".")), "a table has no options")
+        rules = self.rules(table, path, kind)
+        if kind == "iceberg":
+            return Sink(kind, place, {}, rules, self.catalog(table, path, place))
+        if "catalog" in table:
+            self.wrong((*path, "catalog"), "for Iceberg tables")
         if SCHEME.match(place) and not place.startswith("file:"):
             self.wrong((*path, kind), "a path that driver and executors share, no other URI")
             return None
         place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
-        partition_by = self.names(table, path, "partition_by") if "partition_by" in table else ()
-        return Sink(kind, place, {}, partition_by)
+        return Sink(kind, place, {}, rules)
+
+    def rules(self, table: dict[str, Any], path: KeyPath, kind: str) -> TableRules:
+        columns = {
+            each: self.names(table, path, each) if each in table else () for each in OF_TABLES
+        }
+        schema = self.table(table, path, "schema")
+        self.check_keys(schema, (*path, "schema"), ("evolution",))
+        evolution = self.one_of(schema, (*path, "schema"), "evolution", EVOLUTIONS, "none")
+        if kind == "parquet":
+            for each in ("upsert_by", "order_by", "schema"):
+                if each in table:
+                    self.wrong((*path, each), "for delta and iceberg: a Parquet folder is appended")
+        if columns["order_by"] and not columns["upsert_by"]:
+            self.wrong((*path, "order_by"), "chooses among rows of a key: upsert_by is needed")
+        return TableRules(**columns, adds_columns=evolution == ADD_COLUMNS)
+
+    def catalog(self, table: dict[str, Any], path: KeyPath, place: str) -> dict[str, str]:
+        found = self.options(table.get("catalog", {}), (*path, "catalog"))
+        if not found:
+            self.wrong(path, 'an Iceberg table needs catalog: type = "sql", uri, warehouse')
+        if "." not in place.strip("."):
+            self.wrong((*path, "iceberg"), f"namespace.table, not {place!r}")
+        return found
 
     def check_writer(
         self, options: Mapping[str, str], path: KeyPath, name: str, checkpoint: str

@@ -24,6 +24,7 @@ from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.delta_table import DeltaTable
+from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Sink
 from barnabas.pipeline.jobs.job_offsets import digest_of, position_of, ranges_of
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
@@ -140,8 +141,7 @@ class JobRun:
     def _writer(self, sink: Sink) -> WriteBatch:
         if sink.kind == "topic":
             return self._topic_writer(sink)
-        kind = ParquetTable if sink.kind == "parquet" else DeltaTable
-        table: ParquetTable | DeltaTable = kind(sink.place, sink.partition_by)
+        table = table_of(sink)
         table.begin()
 
         def write(frame: DataFrame, batch: int) -> None:
@@ -202,6 +202,17 @@ class JobRun:
         except (PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
+
+
+def table_of(sink: Sink) -> ParquetTable | DeltaTable | IcebergTable:
+    """Raises `PipelineError` where a library is missing, or the catalog does not answer."""
+    match sink.kind:
+        case "parquet":
+            return ParquetTable(sink.place, sink.rules.partition_by)
+        case "delta":
+            return DeltaTable(sink.place, sink.rules)
+        case _:
+            return IcebergTable(sink.place, sink.catalog, sink.rules)
 
 
 def application_of(job: Job, sink: Sink) -> str:
