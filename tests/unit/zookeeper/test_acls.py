@@ -19,12 +19,15 @@ from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
 from barnabas.zookeeper.operations import Create, SetData
 from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
 
-OPEN = {
-    "authorizer_class_name": ACL_AUTHORIZER,
-    "allow_everyone_if_no_acl_found": "true",
-}
 DENY = Permission.DENY.value
 PATH = "/kafka-acl/Topic/t"
+
+
+def judged_cluster() -> ClassicalCluster:
+    """Resources that no entry names are everybody's."""
+    return ClassicalCluster(
+        authorizer_class_name=ACL_AUTHORIZER, allow_everyone_if_no_acl_found="true"
+    )
 
 
 def entry(name: str = "t", operation: int = Operation.WRITE, **others: Any) -> AclCreation:
@@ -88,7 +91,7 @@ def wait_for(cluster: ClassicalCluster, wanted: set[tuple[str, int, int]]) -> No
 
 
 def test_an_entry_that_one_broker_writes_is_judged_by_on_every_broker() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     assert cluster.create("t", 1) == 0
     leader = cluster.state("t")["leader"]
     assert cluster.produce("t", leader) == 0
@@ -114,7 +117,7 @@ def test_an_entry_that_one_broker_writes_is_judged_by_on_every_broker() -> None:
 
 
 def test_entries_of_one_resource_share_a_znode_and_prefixes_have_their_own() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     prefixed = entry("t", resource_pattern_type=PatternType.PREFIXED)
     asked = [entry(), entry(operation=Operation.READ), entry(), prefixed]
     assert create(cluster, 1, *asked) == [0, 0, 0, 0]
@@ -130,7 +133,7 @@ def test_entries_of_one_resource_share_a_znode_and_prefixes_have_their_own() -> 
 
 
 def test_an_entry_that_kafka_3_9_could_not_read_is_refused() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     two_phase = entry(
         "x",
         Operation.TWO_PHASE_COMMIT,
@@ -141,7 +144,7 @@ def test_an_entry_that_kafka_3_9_could_not_read_is_refused() -> None:
 
 
 def test_entries_that_another_tool_writes_are_followed() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     pattern = AclPattern(AclResourceType.TOPIC, "t")
     rule = AclRule("User:alice", "*", Operation.READ, DENY)
     cluster.znode(Create(PATH, AclZnode(pattern, (rule,)).encode()))
@@ -155,7 +158,7 @@ def test_entries_that_another_tool_writes_are_followed() -> None:
 
 
 def test_two_brokers_that_write_at_once_lose_no_entry() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     kinds = (Operation.READ, Operation.WRITE, Operation.DELETE)
     answers: list[Any] = []
     for broker, kind in zip(list(cluster.nodes), kinds, strict=True):
@@ -169,7 +172,7 @@ def test_two_brokers_that_write_at_once_lose_no_entry() -> None:
 
 
 def test_changes_that_a_broker_missed_are_read_in_its_next_session() -> None:
-    cluster = ClassicalCluster(**OPEN)
+    cluster = judged_cluster()
     assert create(cluster, 1, entry(), entry("gone")) == [0, 0]
     cluster.kill(3)
     cluster.pass_time(2 * SESSION_MS)
