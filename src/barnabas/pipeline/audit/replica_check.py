@@ -8,7 +8,6 @@ two.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -120,8 +119,3 @@ class ReplicaCheck:
         report.nexts.append(header.next_offset)
         report.crcs.append(header.crc)
         report.epochs.append(header.leader_epoch)
-
-
-def batches_in(report: ReplicaReport) -> Iterator[tuple[int, int, int]]:
-    """(next offset, CRC, leader epoch) of each batch."""
-    return zip(report.nexts, report.crcs, report.epochs)
