@@ -97,6 +97,10 @@ def classical_id(texts: Mapping[str, str]) -> int:
 def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """`texts` with what a broker's table requires of the other mode's keys."""
     number = str(max(classical_id(texts), 0))
+    protocols = texts.get("listener.security.protocol.map", "").strip()
+    if protocols:
+        protocols = f"{protocols},{UNREACHED_LISTENER}:PLAINTEXT"
+        texts = {**texts, "listener.security.protocol.map": protocols}
     return {
         **texts,
         "process.roles": "broker",

@@ -51,3 +51,10 @@ def test_what_the_mode_does_not_do_is_refused(change: dict[str, str], key: str) 
 def test_meta_properties_are_those_of_kafka_3_9() -> None:
     lines = classical_text("abc", 7).splitlines()
     assert {"version=0", "cluster.id=abc", "broker.id=7"} <= set(lines)
+
+
+def test_the_map_of_protocols_names_no_controllers() -> None:
+    listeners = {"listeners": "A://h:1", "inter.broker.listener.name": "A"}
+    protocols = {"listener.security.protocol.map": "A:PLAINTEXT"}
+    config = NodeConfig.from_properties({**FILE, **listeners, **protocols})
+    assert config.inter_broker_listener_name == "A"
