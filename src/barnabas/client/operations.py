@@ -107,7 +107,10 @@ async def change_configs(
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
-    if kind == LOGGER_KIND:
+    if kind == LOGGER_KIND or (
+        kind == BROKER_KIND and name and int(name) in client.cluster.brokers
+    ):
+        # A broker that is there: it answers next what holds.
         _check_results((await client.ask_node(int(name), request())).responses)
     else:
         await client.ask_any(request, lambda r: _check_results(r.responses))

@@ -8,6 +8,7 @@ NOT_CONTROLLER elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -50,7 +51,10 @@ from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.layout.config_znodes import entity_of
 
+ReadAgain = Callable[[Sequence[str], Callable[[], None]], None]
+"""Reads the configurations of entities from their znodes, then calls back."""
 FORWARDED = cast(
     "tuple[HandlerModule, ...]",
     (
@@ -94,6 +98,7 @@ def add_to(
     orders: ControlRequests,
     acls: AclRequests,
     gate: ReadyGate,
+    read_again: ReadAgain,
 ) -> None:
     """Serve a broker's APIs, the controller's, and what controllers order. All but orders, and what only
     controllers answer, wait at the `gate`."""
@@ -104,7 +109,10 @@ def add_to(
         table.add(gate.before(module), acls)
     for module in FORWARDED:
         handler = _judged(_restricted(module, controller), authorizer)
-        table.add(gate.before(_here_or_there(handler, broker, controller)), decider)
+        answered = _here_or_there(handler, broker, controller)
+        if module.API.key in (alter_configs.API.key, incremental_alter_configs.API.key):
+            answered = _known_here(answered, read_again)
+        table.add(gate.before(answered), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
     for module in OF_BROKERS:
@@ -165,6 +173,26 @@ def _here_or_there(
         # A broker of Kafka 3.9 that is controller takes no envelopes: clients go to it themselves.
         not_offered = ErrorCode.NOT_CONTROLLER
         return forward(broker.controller, module.API, request, ctx, timeout_ms, not_offered)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
+    """Answered when this broker has read what was written: its client may ask it next what holds."""
+
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        found = [entity_of(one.resource_type, one.resource_name) for one in request.resources]
+        entities = [entity for entity in found if entity is not None]
+        answer = module.handle(request, ctx, role)
+        if request.validate_only or not entities:
+            return answer
+
+        def read(response: Message | None) -> Parked:
+            parked = Parked()
+            read_again(entities, lambda: parked.complete(response))
+            return parked
+
+        return then(answer, read)
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 

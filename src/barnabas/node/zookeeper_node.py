@@ -10,7 +10,7 @@ Source: Kafka 3.9's ``KafkaServer``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from barnabas.broker.broker import Broker
@@ -59,8 +59,9 @@ from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import LEVEL
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.cluster_znodes import config_changes
-from barnabas.zookeeper.layout.config_znodes import DEFAULT, resource_of
+from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.operations import SyncPath
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 
@@ -264,7 +265,7 @@ class ZookeeperNode:
         own = OwnLoggers(int(self.config.node_id), self._loggers)
         acls = AclRequests(self._acls, self.ports.log)
         for table in self.listeners.tables(self.config.broker_listeners):
-            add_to(table, broker, self.controller, self._orders, acls, self._gate)
+            add_to(table, broker, self.controller, self._orders, acls, self._gate, self._read_again)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -336,6 +337,22 @@ class ZookeeperNode:
         elif resource[0] != TOPIC or resource[1] in broker.image.topics_by_name:
             self._orders.replay(config_records(broker.image, *resource, values))
         self._tell_controller(entity)
+
+    def _read_again(self, entities: Sequence[str], done: Callable[[], None]) -> None:
+        """What was written before now, also where this session's server lags behind."""
+        left = set(entities)
+
+        def on_one(entity: str, values: Mapping[str, str]) -> None:
+            self._on_config(entity, values)
+            left.discard(entity)
+            if not left:
+                done()
+
+        def on_synced(_: object) -> None:
+            for entity in sorted(left):
+                self._config_watch.read(entity, on_one)
+
+        self.sessions.ask(SyncPath(CONFIG), on_synced)
 
     def _on_client_entity(self, entity: str, values: Mapping[str, str]) -> None:
         """Quotas and SCRAM credentials of a user, a client or an IP address."""

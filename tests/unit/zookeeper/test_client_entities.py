@@ -14,6 +14,15 @@ from barnabas.wire.messages.alter_user_scram_credentials_request import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from barnabas.wire.messages.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.zookeeper.operations import Create, SetData
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
@@ -103,3 +112,24 @@ def test_a_quota_that_another_tool_writes_is_followed_by_brokers_and_controller(
     assert set_quota(cluster, cluster.controller, 0, remove=True) == 0
     config = {"version": 1, "config": {"consumer_byte_rate": "7"}}
     assert cluster.read("/config/users/alice/clients/app") == config
+
+
+def test_the_broker_that_alters_a_configuration_answers_next_what_holds() -> None:
+    cluster = ClassicalCluster()
+    assert cluster.create("t", 1) == 0
+    cluster.wait(lambda: all(knows(cluster, b, "t") for b in cluster.nodes), "the topic")
+    for broker, value in ((1, "1000"), (2, "2000"), (3, "3000")):
+        change = AlterableConfig(name="retention.ms", config_operation=0, value=value)
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[change])
+        answer = cluster.ask(broker, IncrementalAlterConfigsRequest(resources=[resource]))
+        assert answer.responses[0].error_code == 0
+        asked = DescribeConfigsResource(
+            resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
+        )
+        told = cluster.ask(broker, DescribeConfigsRequest(resources=[asked]))
+        assert [one.value for one in told.results[0].configs] == [value]
+
+
+def knows(cluster: ClassicalCluster, broker: int, topic: str) -> bool:
+    node = cluster.nodes[broker]
+    return node.broker is not None and topic in node.broker.image.topics_by_name
