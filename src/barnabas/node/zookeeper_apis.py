@@ -189,7 +189,11 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
 
         def read(response: Message | None) -> Parked:
             parked = Parked()
-            read_again(entities, lambda: parked.complete(response))
+
+            def done() -> None:
+                parked.complete(response)
+
+            read_again(entities, done)
             return parked
 
         return then(answer, read)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.security.scram_credentials import scram_credential
+from barnabas.types import Endpoint
 from barnabas.wire.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -23,6 +26,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.wire.schema import Message
 from barnabas.zookeeper.operations import Create, SetData
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
@@ -121,13 +125,32 @@ def test_the_broker_that_alters_a_configuration_answers_next_what_holds() -> Non
     for broker, value in ((1, "1000"), (2, "2000"), (3, "3000")):
         change = AlterableConfig(name="retention.ms", config_operation=0, value=value)
         resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[change])
-        answer = cluster.ask(broker, IncrementalAlterConfigsRequest(resources=[resource]))
-        assert answer.responses[0].error_code == 0
         asked = DescribeConfigsResource(
             resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
         )
-        told = cluster.ask(broker, DescribeConfigsRequest(resources=[asked]))
-        assert [one.value for one in told.results[0].configs] == [value]
+        answers = ask_in_turn(
+            cluster,
+            broker,
+            IncrementalAlterConfigsRequest(resources=[resource]),
+            DescribeConfigsRequest(resources=[asked]),
+        )
+        assert answers[0].responses[0].error_code == 0
+        assert [one.value for one in answers[1].results[0].configs] == [value]
+
+
+def ask_in_turn(cluster: ClassicalCluster, broker: int, first: Message, then: Message) -> list[Any]:
+    """The second at the instant at which the first is answered."""
+    answers: list[Any] = []
+    at = Endpoint(f"n{broker}", 9092)
+    send = cluster.client.channels.send
+
+    def on_first(answer: Any) -> None:
+        answers.append(answer)
+        send(at, then, answers.append, timeout_ms=20_000)
+
+    send(at, first, on_first, timeout_ms=20_000)
+    cluster.wait(lambda: len(answers) == 2, "both answers")
+    return answers
 
 
 def knows(cluster: ClassicalCluster, broker: int, topic: str) -> bool:
