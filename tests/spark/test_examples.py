@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.pipeline.jobs.compaction import compact_tables
 from barnabas.pipeline.jobs.job_file import Job, load
-from barnabas.pipeline.jobs.job_offsets import status_of
 from barnabas.pipeline.jobs.job_run import JobRun
+from barnabas.pipeline.jobs.job_status import status_of
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
