@@ -2,7 +2,7 @@
 while things break, with quotas beside them.
 
 A guest asks one node at a time, once, and notes what it was answered. :mod:`barnabas.sim.access_history`
-judges: a node lets pass, or denies, only what the entries in its own image said at some instant of the request.
+judges: a node lets pass, or denies, only what the entries in its own image said during the request.
 """
 
 from __future__ import annotations
