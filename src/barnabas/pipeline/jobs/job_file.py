@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,21 @@ from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 
-TOP = ("name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters")
+TOP = (
+    "kind", "name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters",
+    "mirror", "replay", "audit",
+)  # fmt: skip
+KINDS = ("pipeline", "mirror", "replay", "audit")
+OF_KIND = {
+    "pipeline": ("trigger", "cluster", "source", "transform", "sink", "dead_letters"),
+    "mirror": ("trigger", "cluster", "source", "mirror"),
+    "replay": ("cluster", "source", "replay", "sink"),
+    "audit": ("cluster", "source", "audit"),
+}
+"""Tables and keys beside name, checkpoint and kind that a kind of job has."""
+MIRROR = ("alias", "groups", "target")
+REPLAY = ("begin", "end", "timestamps")
+AUDIT = ("folders", "replicas", "report")
 SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
 TRANSFORM = ("sql", "python", "output_mode")
 SINK = (
@@ -79,6 +94,34 @@ class Sink:
 
 
 @dataclass(frozen=True, slots=True)
+class Mirror:
+    """Topics of the source go to `target` as ``<alias>.<topic>``, and with them the offsets of `groups`, a
+    pattern."""
+
+    alias: str
+    groups: str
+    target: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Records from `begin_ms` on and before `end_ms`; with their own timestamps or new ones."""
+
+    begin_ms: int
+    end_ms: int | None
+    keeps_timestamps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What is compared: `folders` of stopped nodes, or topics of the source on each of their replicas."""
+
+    folders: tuple[str, ...] = ()
+    replicas: bool = True
+    report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One file. `trigger_ms` is None where the next micro-batch begins as soon as the last one ends."""
 
@@ -92,6 +135,10 @@ class Job:
     function: str = ""
     output_mode: str = "append"
     dead_letters: Sink | None = None
+    kind: str = "pipeline"
+    mirror: Mirror | None = None
+    replay: Replay | None = None
+    audit: Audit | None = None
 
 
 def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
@@ -151,15 +198,29 @@ class _Reading:
 
     def job(self, raw: dict[str, Any]) -> Job | None:
         self.check_keys(raw, (), TOP)
+        kind = self.one_of(raw, (), "kind", KINDS, "pipeline")
+        for each in sorted(raw.keys() & set(TOP[3:]) - set(OF_KIND.get(kind, TOP))):
+            self.wrong((each,), f"not for a job of kind {kind}")
         cluster = self.options(raw.get("cluster", {}), ("cluster",))
         name = self.text(raw, (), "name", needed=True)
         if name and not NAME.fullmatch(name):
             self.wrong(
                 ("name",), "letters, digits, '.', '_' and '-' only: it names the job's writes"
             )
-        checkpoint = absolute(self.text(raw, (), "checkpoint", needed=True)) or ""
-        source = self.source(raw, cluster)
-        sinks = self.sinks(raw, cluster, name, checkpoint)
+        checkpoint = self.text(raw, (), "checkpoint", needed=kind != "audit")
+        checkpoint = absolute(checkpoint) or ""
+        audit = self.audit(raw) if kind == "audit" else None
+        source: Source | None = Source({})
+        if audit is None or not audit.folders:
+            source = self.source(raw, cluster)
+        mirror = self.mirror(raw, name, checkpoint) if kind == "mirror" else None
+        replay = self.replay(raw) if kind == "replay" else None
+        if mirror is not None:
+            sinks: tuple[Sink, ...] = (Sink("mirror", f"{mirror.alias}.*", mirror.target),)
+        else:
+            sinks = () if audit is not None else self.sinks(raw, cluster, name, checkpoint)
+        if replay is not None and any(each.kind != "topic" for each in sinks):
+            self.wrong(("sink",), "a replay writes topics")
         transform = self.table(raw, (), "transform")
         self.check_keys(transform, ("transform",), TRANSFORM)
         sql = self.text(transform, ("transform",), "sql")
@@ -174,8 +235,56 @@ class _Reading:
         if self.errors or source is None:
             return None
         return Job(
-            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead
+            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead,
+            kind, mirror, replay, audit,
         )  # fmt: skip
+
+    def mirror(self, raw: dict[str, Any], name: str, checkpoint: str) -> Mirror:
+        path = ("mirror",)
+        table = self.table(raw, (), "mirror")
+        self.check_keys(table, path, MIRROR)
+        alias = self.text(table, path, "alias")
+        groups = self.text(table, path, "groups") or ".*"
+        for key, value, wanted in (("alias", alias, NAME), ("groups", groups, None)):
+            try:
+                if wanted is None:
+                    re.compile(value)
+                elif value and not wanted.fullmatch(value):
+                    self.wrong((*path, key), "letters, digits, '.', '_' and '-' only")
+            except re.error as error:
+                self.wrong((*path, key), f"{value!r} is no pattern: {error}")
+        target = self.options(table.get("target", {}), (*path, "target"))
+        self.check_writer({**target, "topic": "t"}, (*path, "target"), name, checkpoint)
+        return Mirror(alias, groups, target)
+
+    def replay(self, raw: dict[str, Any]) -> Replay:
+        path = ("replay",)
+        table = self.table(raw, (), "replay")
+        self.check_keys(table, path, REPLAY)
+        times: dict[str, int | None] = {}
+        for key in ("begin", "end"):
+            try:
+                times[key] = time_ms(table.get(key))
+            except ValueError:
+                times[key] = None
+                self.wrong((*path, key), f"a time as 2024-02-29T12:00:00Z, not {table[key]!r}")
+        if times["begin"] is None:
+            self.wrong(path, "begin is needed: the time of the first record, 2024-02-29T12:00:00Z")
+        keeps = self.one_of(table, path, "timestamps", ("keep", "now"), "keep")
+        return Replay(times["begin"] or 0, times["end"], keeps == "keep")
+
+    def audit(self, raw: dict[str, Any]) -> Audit:
+        path = ("audit",)
+        table = self.table(raw, (), "audit")
+        self.check_keys(table, path, AUDIT)
+        folders = self.names(table, path, "folders") if "folders" in table else ()
+        if folders and "source" in raw:
+            self.wrong((*path, "folders"), "folders or a source, not both")
+        replicas = table.get("replicas", True)
+        if not isinstance(replicas, bool):
+            self.wrong((*path, "replicas"), f"true or false, not {replicas!r}")
+        report = self.text(table, path, "report")
+        return Audit(tuple(absolute(each) or "" for each in folders), bool(replicas), report)
 
     def source(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> Source | None:
         path = ("source",)
@@ -410,6 +519,18 @@ class _Reading:
             else:
                 self.wrong((*path, *name.split(".")), f"a text or a number, not {value!r}")
         return found
+
+
+def time_ms(value: Any) -> int | None:
+    """Of a time of TOML's, an ISO text or ms; a time without zone is UTC. Raises `ValueError`."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return int(found.timestamp() * 1000)
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:

@@ -100,4 +100,5 @@ def test_all_errors_of_a_file_are_named_at_once() -> None:
 @pytest.mark.parametrize("name", sorted(each.name for each in EXAMPLES.glob("*.toml")))
 def test_the_examples_are_jobs(name: str) -> None:
     text = (EXAMPLES / name).read_text()
-    assert parse(name, text, {"KAFKA": "h:1", "DATA": "/data"}).sinks
+    job = parse(name, text, {"KAFKA": "h:1", "TARGET": "h:2", "DATA": "/data"})
+    assert job.sinks or job.audit
