@@ -1,16 +1,23 @@
-"""JSON values become columns in the worker; bad records go to a dead letter topic; narrow reads."""
+"""JSON, Avro and Protobuf values become columns in the worker; bad ones dead letters; narrow reads."""
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.read.dead_letters import dead_letters
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
+from tests.unit.pipeline.formats.descriptors import base64_of, flight_file, place_file
+from tests.unit.pipeline.formats.registry_server import registry_server
+from tests.unit.pipeline.formats.test_avro_values import datum
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 
 
 def test_bad_values_of_a_typed_read_become_dead_letters(
@@ -56,3 +63,60 @@ def test_bad_values_of_a_typed_read_become_dead_letters(
     )
     assert narrow.columns == ["offset"]
     assert narrow.count() == 3
+
+
+def test_values_with_schemas_of_a_registry_become_columns(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    with registry_server("ann:secret") as registry:
+        flights, trains, cars = make_topic(1), make_topic(1), make_topic(1)
+        kept = [{"name": "id", "type": "long"}, {"name": "at", "type": MILLIS}]
+        schema = {"type": "record", "name": "Flight", "fields": kept}
+        old = registry.register(f"{flights}-value", json.dumps(schema))
+        new_schema = {
+            **schema,
+            "fields": [*kept, {"name": "to", "type": ["null", "string"], "default": None}],
+        }
+        new = registry.register(f"{flights}-value", json.dumps(new_schema))
+        at = dt.datetime(2024, 2, 29, tzinfo=dt.UTC)
+        first = datum(schema, {"id": 1, "at": at}, old)
+        second = datum(new_schema, {"id": 2, "at": at, "to": "JFK"}, new)
+        write(bootstrap, flights, [first, b"{broken", second])
+
+        def rows(topic: str, **options: str) -> list[Any]:
+            reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", bootstrap)
+            reader = reader.option("value.schema.registry", registry.url).option("subscribe", topic)
+            reader = reader.option("value.schema.registry.user", "ann")
+            reader = reader.option("value.schema.registry.password", "secret")
+            for name, value in options.items():
+                reader = reader.option(name, value)
+            frame = reader.load()
+            return list(frame.selectExpr("data.*", "_error", "value").orderBy("offset").collect())
+
+        one, bad, two = rows(flights, **{"value.format": "avro"})
+        assert (one.id, str(one.at), one.to, one._error) == (1, "2024-02-29 00:00:00", None, None)
+        assert (two.id, two.to, two.value) == (2, "JFK", None)
+        assert (bad.id, bytes(bad.value)) == (None, b"{broken")
+        assert "no schema id" in bad._error
+
+        registry.register("place", base64_of(place_file()), kind="PROTOBUF")
+        reference = {"name": "place.proto", "subject": "place", "version": 1}
+        number = registry.register(
+            f"{trains}-value", base64_of(flight_file()), kind="PROTOBUF", references=[reference]
+        )
+        write(
+            bootstrap, trains, [b"\0" + number.to_bytes(4, "big") + b"\2\2\x08\x07\x2a\x02\x08\x05"]
+        )
+        options = {"value.format": "protobuf", "value.schema.message": "air.Flight"}
+        (train,) = rows(trains, **options)
+        assert (train.id, train.kind, train.place.x, train._error) == (7, "PLANE", 5, None)
+
+        properties = {"id": {"type": "integer"}, "day": {"type": "string", "format": "date"}}
+        properties = {"id": {"type": "integer"}, "day": {"type": "string", "format": "date"}}
+        car = {"type": "object", "properties": properties}
+        number = registry.register(f"{cars}-value", json.dumps(car), kind="JSON")
+        text = b'{"id":3,"day":"2024-02-29"}'
+        write(bootstrap, cars, [b"\0" + number.to_bytes(4, "big") + text, text])
+        good, bare = rows(cars, **{"value.format": "json"})
+        assert (good.id, str(good.day)) == (3, "2024-02-29")
+        assert (bare.id, bytes(bare.value)) == (None, text)

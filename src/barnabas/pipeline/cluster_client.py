@@ -266,6 +266,10 @@ class ClusterClient:
         """Where a broker listens, as last heard."""
         return self._brokers.get(node_id)
 
+    def brokers(self) -> list[Endpoint]:
+        """All that are known, as last heard."""
+        return [self._brokers[each] for each in sorted(self._brokers)]
+
     def ask_another(self) -> None:
         """Have the next question to any broker go to another than the last."""
         self._turn += 1

@@ -57,6 +57,16 @@ READING = (
     "subscribePattern",
     "value.format",
     "value.schema",
+    "value.schema.message",
+    "value.schema.registry",
+    "value.schema.registry.password",
+    "value.schema.registry.ssl.key.password",
+    "value.schema.registry.ssl.keystore.location",
+    "value.schema.registry.ssl.truststore.location",
+    "value.schema.registry.token",
+    "value.schema.registry.user",
+    "value.schema.subject",
+    "value.schema.version",
 )
 WRITING = (
     "delivery",
@@ -72,6 +82,8 @@ WRITING = (
     "txnAppId",
     "txnVersion",
 )
+SPARKS = ("queryName",)
+"""What Spark itself puts among the options of a writer."""
 FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 """Begins of names that are checked elsewhere."""
 FIXED = (
@@ -122,7 +134,7 @@ WITHOUT_EFFECT = (
 def check_names(given: Iterable[str]) -> None:
     """Raises `OptionError` for the first name that no reader and no writer knows; warns of those that
     have no effect."""
-    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED)}
+    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED, *SPARKS)}
     idle = {each.lower(): each for each in WITHOUT_EFFECT}
     for name in sorted(given, key=str.lower):
         lower = name.lower()

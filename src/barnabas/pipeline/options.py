@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from barnabas.config.definition import ConfigError
 from barnabas.pipeline.cluster_client import (
@@ -24,9 +24,13 @@ from barnabas.pipeline.cluster_client import (
     ClusterClient,
 )
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.formats.value_options import ValueOptions, value_options
 from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
 from barnabas.security.client_security import OPEN, ClientSecurity, client_security
 from barnabas.types import Endpoint, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.formats.resolved_schema import ReaderSchema
 
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -121,8 +125,10 @@ class SourceOptions:
     without_timestamp: Literal["error", "latest"] = "error"
     columns: tuple[str, ...] = ()
     """Names of the columns that are read; none means all."""
-    value_format: str | None = None
-    csv_delimiter: str = ","
+    values: ValueOptions | None = None
+    """How values are decoded; None where they stay bytes."""
+    reader_schema: ReaderSchema | None = None
+    """Of `values`, once it was found."""
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
     checkpoint: str | None = None
@@ -185,8 +191,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         group=options.get("kafka.group.id"),
         checkpoint=absolute(options.get("checkpointLocation")),
         columns=columns_of(options),
-        value_format=value_format_of(options)[0],
-        csv_delimiter=options.get("csv.delimiter", ","),
+        values=value_options(options),
         fetch=fetch_options(options),
     )
 
@@ -244,31 +249,6 @@ def columns_of(options: Options) -> tuple[str, ...]:
     if not asked:
         raise OptionError("columns is empty")
     return tuple(each for each in RECORD_COLUMNS if each.lower() in asked)
-
-
-def value_format_of(options: Options) -> tuple[str | None, str]:
-    """``value.format`` and the schema of values: DDL, as text or in a file. Raises `OptionError`."""
-    name, schema = options.get("value.format"), options.get("value.schema", "").strip()
-    if name is None:
-        if schema:
-            raise OptionError("value.schema needs value.format")
-        return None, ""
-    name = name.lower()
-    if name not in ("json", "csv"):
-        raise OptionError(f"value.format is json or csv, not {name!r}")
-    if schema.startswith("@"):
-        try:
-            with open(schema[1:], encoding="utf-8") as file:
-                schema = file.read().strip()
-        except OSError as error:
-            raise OptionError(f"value.schema: {error}") from error
-    if not schema:
-        raise OptionError(
-            "value.format needs value.schema: a DDL as 'id BIGINT, name STRING', or @FILE"
-        )
-    if len(options.get("csv.delimiter", ",")) != 1:
-        raise OptionError("csv.delimiter is one character")
-    return name, schema
 
 
 def delivery_of(options: Options, *, is_named: bool) -> str:

@@ -1,8 +1,8 @@
 """Cutting an encoded batch into smaller ones, for a topic that does not take it as it is.
 
 Owns the way back from a batch's bytes to rows and forth to batches by the options of now: a batch that
-a manifest names is bound to its rows, not to its size. Records keep key, value, headers and order;
-the batch's timestamp is that of its pieces. Works on one batch at a time.
+a manifest names is bound to its rows, not to its size. Records keep key, value, headers, timestamp and
+order. Works on one batch at a time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROWS = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("headers", HEADERS),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
     ]
 )
 

@@ -296,6 +296,7 @@ def encode_records(
     rows: Longs,
     first: int,
     bytes_max: int,
+    stamps: Longs,
     key_ends: Ints,
     key_valid: Bytes,
     key_bytes: Bytes,
@@ -311,8 +312,9 @@ def encode_records(
 ) -> tuple[int, int]:
     """Write ``rows[first:]`` as records of one batch until `bytes_max` would be passed.
 
-    At least one record is written, if `target` holds it. Timestamp deltas are 0 and offset deltas
-    count from 0. Returns (index of the first row not written, bytes written).
+    At least one record is written, if `target` holds it. Timestamps (`stamps`, ms by row) are deltas to
+    that of the first; where there are none, deltas are 0. Offset deltas count from 0.
+    Returns (index of the first row not written, bytes written).
     """
     position = 0
     index = first
@@ -321,7 +323,8 @@ def encode_records(
         delta = index - first
         key_size = key_ends[row + 1] - key_ends[row] if key_valid[row] else -1
         value_size = value_ends[row + 1] - value_ends[row] if value_valid[row] else -1
-        body = 2 + varint_size(delta)
+        later = stamps[row] - stamps[rows[first]] if len(stamps) else 0
+        body = 1 + varint_size(later) + varint_size(delta)
         body += varint_size(key_size) + max(key_size, 0)
         body += varint_size(value_size) + max(value_size, 0)
         body += headers_size(
@@ -332,8 +335,8 @@ def encode_records(
             break
         position = write_varint(target, position, body)
         target[position] = 0
-        target[position + 1] = 0
-        position = write_varint(target, position + 2, delta)
+        position = write_varint(target, position + 1, later)
+        position = write_varint(target, position, delta)
         position = write_varint(target, position, key_size)
         if key_size > 0:
             copy_bytes(key_bytes, key_ends[row], target, position, key_size)

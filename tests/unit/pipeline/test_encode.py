@@ -150,3 +150,25 @@ def test_stores_are_opened_by_path_or_uri(tmp_path: Path) -> None:
         assert isinstance(store, DirectoryStore) and store.root == str(tmp_path)
     with pytest.raises(StagingError, match="nothing://x"):
         open_store("nothing://x")
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.lists(st.none() | st.integers(0, 4_000_000_000_000), min_size=1, max_size=20),
+    st.integers(1, 300),
+    st.integers(0, 4),
+)
+def test_records_have_the_timestamps_of_their_rows(
+    stamps: list[int | None], batch_bytes_max: int, codec: int
+) -> None:
+    micros = [None if each is None else each * 1000 + 999 for each in stamps]
+    table = pa.RecordBatch.from_pydict(
+        {
+            "value": pa.array([b"%d" % n for n in range(len(stamps))]),
+            "partition": pa.array([0] * len(stamps), pa.int32()),
+            "timestamp": pa.array(micros, pa.timestamp("us", "UTC")),
+        }
+    )
+    found = encode(table, batch_bytes_max=batch_bytes_max, codec=codec)
+    wanted = [77 if each is None else each for each in stamps]
+    assert [record.timestamp for _, records in found for record in records] == wanted

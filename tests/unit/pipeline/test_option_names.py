@@ -28,7 +28,7 @@ READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({"topic": "t"}, "option topic is for writing"),
         ({"columns": "offset,vlaue"}, "columns has names of key, value"),
         ({"value.format": "json"}, "needs value.schema"),
-        ({"value.format": "xml", "value.schema": "a INT"}, "json or csv"),
+        ({"value.format": "xml", "value.schema": "a INT"}, "one of json, csv, avro, protobuf"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "whole number"),
     ],
 )
@@ -58,3 +58,7 @@ def test_a_schema_of_other_columns_is_refused_by_the_plan() -> None:
         with pytest.raises(OptionError, match="column 'of"):
             StreamReader(options(), StructType([field]))
     assert record_schema(include_headers=False).names[0] == "key"
+
+
+def test_the_name_that_spark_gives_a_query_is_no_wrong_option() -> None:
+    BarnabasDataSource({"kafka.bootstrap.servers": "h:1", "topic": "t", "queryname": "q"})

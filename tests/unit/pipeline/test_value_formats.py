@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barnabas.pipeline.read.value_formats import Decoded, ValueFormat, decode_values
+from barnabas.pipeline.formats.decoding import Decoded
+from barnabas.pipeline.read.value_formats import ValueFormat, decode_values
 
 FIELDS = pa.schema(
     [

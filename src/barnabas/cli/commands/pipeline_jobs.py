@@ -1,7 +1,7 @@
-"""``barnabas pipeline run | validate | explain | status``: jobs from one file.
+"""``barnabas pipeline run | validate | explain | status | compact``: jobs from one file.
 
 ``validate`` needs neither Spark nor a cluster, ``explain`` and ``status`` ask the cluster and read the
-checkpoint. Only ``run`` and ``explain --plan`` start Spark.
+checkpoint, ``compact`` works on tables. Only ``run`` and ``explain --plan`` start Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Master = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands of jobs to ``barnabas pipeline``."""
-    for command in (run, validate, explain, status):
+    for command in (run, validate, explain, status, compact, offsets):
         app.command()(command)
 
 
@@ -75,7 +75,10 @@ def run(
         )
 
     batches, rows = _asked(work)
-    typer.echo(f"{job.name}: {rows:,} rows in {batches} batches")
+    if job.audit is not None:
+        typer.echo(f"{job.name}: {rows:,} records in {batches} replicas, nothing is wrong")
+    else:
+        typer.echo(f"{job.name}: {rows:,} rows in {batches} batches")
 
 
 def validate(file: File) -> None:
@@ -97,6 +100,8 @@ def explain(
     _check_installed("numpy", "pyarrow")
     from barnabas.pipeline.jobs import job_offsets
 
+    if job.audit is not None:
+        raise Failure("an audit reads all that is there; run says what it found", USAGE)
     ranges = _asked(lambda: job_offsets.next_ranges(job)) if job.source.is_topics else []
     found: dict[str, Any] = {
         "job": job.name,
@@ -137,6 +142,8 @@ def explain(
 def status(file: File, as_json: AsJson = False) -> None:
     """How far a job is, from its checkpoint and the cluster: no run needs to be under way."""
     job = _loaded(file)
+    if job.audit is not None:
+        raise Failure("an audit keeps no state; its report says what it found", USAGE)
     _check_installed("numpy", "pyarrow")
     from barnabas.pipeline.jobs import job_offsets
 
@@ -153,6 +160,79 @@ def status(file: File, as_json: AsJson = False) -> None:
     for each in found["partitions"]:
         table.add_row(*("-" if value is None else str(value) for value in each.values()))
     show(as_json, found, table)
+
+
+def compact(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|TABLE",
+            help="A job's file, for all its tables, or the path of one Delta table or Parquet folder.",
+        ),
+    ],
+    target_mib: Annotated[
+        int, typer.Option("--target-mib", min=1, help="About so large are files to become.")
+    ] = 128,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small files of tables into large ones. Delta and Iceberg tables: in one commit, while jobs and
+    readers are at work. A Parquet folder has no log: stop its job and its readers before."""
+    _check_installed("numpy", "pyarrow")
+    from barnabas.pipeline.jobs.compaction import compact_tables
+
+    job = _loaded(target) if target.endswith(".toml") else None
+    found = _asked(lambda: compact_tables(job, target, target_mib << 20))
+    table = table_of(None, "table", "files merged", "into")
+    for each in found:
+        table.add_row(each.table, str(each.before), str(each.after))
+    rows = [{"table": each.table, "before": each.before, "after": each.after} for each in found]
+    show(as_json, rows, table)
+
+
+def offsets(
+    file: File,
+    group: Annotated[str | None, typer.Option("--group", help="One group only.")] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(
+            "--commit", metavar="GROUP", help="Commit this group's in the target cluster."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Offsets of consumer groups in the target of a mirror, as the mirror translated them last. Asks the
+    target only. A consumer that continues there reads nothing past, and a part of one micro-batch again."""
+    job = _loaded(file)
+    if job.mirror is None:
+        raise Failure(f"{job.name} is a job of kind {job.kind}, not a mirror", USAGE)
+    mirror = job.mirror
+    _check_installed("numpy", "pyarrow", "pyspark")
+    from barnabas.pipeline.mirror.group_offsets import commit_translated, translated_offsets
+    from barnabas.pipeline.options import sink_options
+
+    target = sink_options(mirror.target, streaming=False)
+    found = _asked(lambda: translated_offsets(target, mirror.alias, commit or group))
+    if commit is not None:
+        if commit not in found:
+            raise Failure(f"the mirror has no offsets of group {commit}")
+        _asked(lambda: commit_translated(target, commit, found[commit]))
+    table = table_of(None, "group", "topic", "partition", "offset in source", "offset in target")
+    rows = [
+        {
+            "group": name,
+            "topic": each.of.topic,
+            "partition": each.of.partition,
+            "source": each.upstream,
+            "target": each.downstream,
+        }
+        for name, checkpoints in sorted(found.items())
+        for _, each in sorted(checkpoints.items())
+    ]
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    show(as_json, rows, table)
+    if commit is not None and not as_json:
+        typer.echo(f"group {commit} continues there")
 
 
 def _loaded(file: str) -> Job:

@@ -1,7 +1,8 @@
 """A Delta table that takes each micro-batch once: its log has the batch's number in the commit of its rows.
 
 Tasks write the files; the driver names them in one commit with a transaction identifier (``txn``: the job and
-the batch's number). A file that no commit names is no data. A repeated batch finds its number in the log. Two
+the batch's number). Rows of an upsert are merged by deltalake on the driver, under the same identifier. A
+file that no commit names is no data. A repeated batch finds its number in the log. Two
 drivers that commit one batch at once conflict in the log, and one of them fails.
 
 Needs the extra ``[tables]``. Source: Delta's protocol, "Transaction Identifiers".
@@ -27,6 +28,7 @@ from barnabas.pipeline.jobs.batch_files import (
     sync,
     write_staged,
 )
+from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,10 +48,10 @@ def check_installed() -> None:
 class DeltaTable:
     """The table at a path that driver and executors share."""
 
-    def __init__(self, path: str, partition_by: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: str, rules: TableRules = NO_RULES) -> None:
         check_installed()
         self.path = path
-        self._partition_by = partition_by
+        self._rules = rules
 
     def begin(self) -> None:
         """Before a run's first batch."""
@@ -60,7 +62,10 @@ class DeltaTable:
         table = self._open()
         if table is not None and self._is_there(table, batch):
             return False
-        staged = write_staged(frame, self.path, batch, self._partition_by)
+        if self._rules.upsert_by:
+            self._upsert(table or self._create(frame), frame, batch)
+            return True
+        staged = write_staged(frame, self.path, batch, self._rules.partition_by)
         actions = [self._named(each, staged, batch) for each in data_files(staged)]
         sync(Path(self.path))
         shutil.rmtree(staged, ignore_errors=True)
@@ -78,6 +83,15 @@ class DeltaTable:
         if not deltalake.DeltaTable.is_deltatable(self.path):
             return None
         return deltalake.DeltaTable(self.path)
+
+    def _create(self, frame: DataFrame) -> Any:
+        import deltalake
+
+        schema = deltalake.Schema.from_arrow(arrow_schema(frame))
+        partition_by = list(self._rules.partition_by)
+        return deltalake.DeltaTable.create(
+            self.path, schema, mode="ignore", partition_by=partition_by
+        )
 
     def _is_there(self, table: Any, batch: Batch) -> bool:
         last = table.transaction_version(batch.job)
@@ -110,16 +124,12 @@ class DeltaTable:
         return AddAction(name, target.stat().st_size, values, now, True, stats)
 
     def _commit(self, table: Any, actions: list[Any], frame: DataFrame, batch: Batch) -> None:
-        from deltalake import CommitProperties, Schema, Transaction
+        from deltalake import Schema
         from deltalake.transaction import create_table_with_add_actions
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        properties = CommitProperties(
-            custom_metadata={PLANNED: f"{batch.job} {batch.number} {batch.planned}"},
-            app_transactions=[Transaction(batch.job, batch.number)],
-        )
-        schema = Schema.from_arrow(to_arrow_schema(frame.schema, timezone="UTC"))
-        partition_by = list(self._partition_by)
+        properties = _properties(batch)
+        schema = Schema.from_arrow(arrow_schema(frame))
+        partition_by = list(self._rules.partition_by)
         if table is None:
             create_table_with_add_actions(
                 self.path,
@@ -130,15 +140,47 @@ class DeltaTable:
                 commit_properties=properties,
             )
             return
-        if _names(table.schema()) != _names(schema):
-            raise LedgerError(
-                f"table {self.path} has columns {', '.join(_names(table.schema()))}, the batch has"
-                f" {', '.join(_names(schema))}"
-            )
+        self._grow(table, schema)
         table.create_write_transaction(
             actions, "append", schema, partition_by, commit_properties=properties
         )
 
+    def _grow(self, table: Any, schema: Any) -> None:
+        """Columns that the table lacks are added in a commit of their own: repeated, it finds them there."""
+        there, given = _types(table.schema()), _types(schema)
+        fresh = self._rules.check_columns(self.path, there, given)
+        if fresh:
+            table.alter.add_columns([each for each in schema.fields if each.name in fresh])
+            table.update_incremental()
 
-def _names(schema: Any) -> list[str]:
-    return [f"{each.name} {each.type}" for each in schema.fields]
+    def _upsert(self, table: Any, frame: DataFrame, batch: Batch) -> None:
+        """Rows whose key the table has replace those; the others are added. One commit."""
+        from deltalake import Schema
+
+        staged = write_staged(self._rules.rows_of(frame), self.path, batch, ())
+        rows = staged_rows(staged)
+        self._rules.check_keys(rows, self.path)
+        self._grow(table, Schema.from_arrow(arrow_schema(frame)))
+        same = " and ".join(f"t.`{each}` = s.`{each}`" for each in self._rules.upsert_by)
+        names = [each for each in rows.column_names if each not in self._rules.upsert_by]
+        merger = table.merge(
+            rows, same, source_alias="s", target_alias="t", commit_properties=_properties(batch)
+        )
+        columns = {f"`{each}`": f"s.`{each}`" for each in rows.column_names}
+        if names:
+            merger = merger.when_matched_update({f"`{each}`": f"s.`{each}`" for each in names})
+        merger.when_not_matched_insert(columns).execute()
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _properties(batch: Batch) -> Any:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={PLANNED: f"{batch.job} {batch.number} {batch.planned}"},
+        app_transactions=[Transaction(batch.job, batch.number)],
+    )
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {each.name: str(each.type) for each in schema.fields}

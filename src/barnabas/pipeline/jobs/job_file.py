@@ -14,23 +14,43 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 
-TOP = ("name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters")
+TOP = (
+    "kind", "name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters",
+    "mirror", "replay", "audit",
+)  # fmt: skip
+KINDS = ("pipeline", "mirror", "replay", "audit")
+OF_KIND = {
+    "pipeline": ("trigger", "cluster", "source", "transform", "sink", "dead_letters"),
+    "mirror": ("trigger", "cluster", "source", "mirror"),
+    "replay": ("cluster", "source", "replay", "sink"),
+    "audit": ("cluster", "source", "audit"),
+}
+"""Tables and keys beside name, checkpoint and kind that a kind of job has."""
+MIRROR = ("alias", "groups", "target")
+REPLAY = ("begin", "end", "timestamps")
+AUDIT = ("folders", "replicas", "report")
 SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
 TRANSFORM = ("sql", "python", "output_mode")
-SINK = ("topic", "parquet", "delta", "iceberg", "partition_by", "options")
+SINK = (
+    "topic", "parquet", "delta", "iceberg", "partition_by", "upsert_by", "order_by", "schema", "catalog",
+    "options",
+)  # fmt: skip
 DEAD_LETTERS = ("topic", "options")
 FILE_FORMATS = ("csv", "json", "orc", "parquet", "text")
 OUTPUT_MODES = ("append", "update", "complete")
-TABLES = ("parquet", "delta")
+TABLES = ("parquet", "delta", "iceberg")
+OF_TABLES = ("partition_by", "upsert_by", "order_by")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -65,10 +85,40 @@ class Sink:
     kind: str
     place: str
     options: Mapping[str, str] = field(default_factory=dict)
-    partition_by: tuple[str, ...] = ()
+    rules: TableRules = NO_RULES
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the catalog that has an Iceberg table."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Topics of the source go to `target` as ``<alias>.<topic>``, and with them the offsets of `groups`, a
+    pattern."""
+
+    alias: str
+    groups: str
+    target: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Records from `begin_ms` on and before `end_ms`; with their own timestamps or new ones."""
+
+    begin_ms: int
+    end_ms: int | None
+    keeps_timestamps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What is compared: `folders` of stopped nodes, or topics of the source on each of their replicas."""
+
+    folders: tuple[str, ...] = ()
+    replicas: bool = True
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +135,10 @@ class Job:
     function: str = ""
     output_mode: str = "append"
     dead_letters: Sink | None = None
+    kind: str = "pipeline"
+    mirror: Mirror | None = None
+    replay: Replay | None = None
+    audit: Audit | None = None
 
 
 def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
@@ -144,15 +198,29 @@ class _Reading:
 
     def job(self, raw: dict[str, Any]) -> Job | None:
         self.check_keys(raw, (), TOP)
+        kind = self.one_of(raw, (), "kind", KINDS, "pipeline")
+        for each in sorted(raw.keys() & set(TOP[3:]) - set(OF_KIND.get(kind, TOP))):
+            self.wrong((each,), f"not for a job of kind {kind}")
         cluster = self.options(raw.get("cluster", {}), ("cluster",))
         name = self.text(raw, (), "name", needed=True)
         if name and not NAME.fullmatch(name):
             self.wrong(
                 ("name",), "letters, digits, '.', '_' and '-' only: it names the job's writes"
             )
-        checkpoint = absolute(self.text(raw, (), "checkpoint", needed=True)) or ""
-        source = self.source(raw, cluster)
-        sinks = self.sinks(raw, cluster, name, checkpoint)
+        checkpoint = self.text(raw, (), "checkpoint", needed=kind != "audit")
+        checkpoint = absolute(checkpoint) or ""
+        audit = self.audit(raw) if kind == "audit" else None
+        source: Source | None = Source({})
+        if audit is None or not audit.folders:
+            source = self.source(raw, cluster)
+        mirror = self.mirror(raw, name, checkpoint) if kind == "mirror" else None
+        replay = self.replay(raw) if kind == "replay" else None
+        if mirror is not None:
+            sinks: tuple[Sink, ...] = (Sink("mirror", f"{mirror.alias}.*", mirror.target),)
+        else:
+            sinks = () if audit is not None else self.sinks(raw, cluster, name, checkpoint)
+        if replay is not None and any(each.kind != "topic" for each in sinks):
+            self.wrong(("sink",), "a replay writes topics")
         transform = self.table(raw, (), "transform")
         self.check_keys(transform, ("transform",), TRANSFORM)
         sql = self.text(transform, ("transform",), "sql")
@@ -167,8 +235,56 @@ class _Reading:
         if self.errors or source is None:
             return None
         return Job(
-            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead
+            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead,
+            kind, mirror, replay, audit,
         )  # fmt: skip
+
+    def mirror(self, raw: dict[str, Any], name: str, checkpoint: str) -> Mirror:
+        path = ("mirror",)
+        table = self.table(raw, (), "mirror")
+        self.check_keys(table, path, MIRROR)
+        alias = self.text(table, path, "alias")
+        groups = self.text(table, path, "groups") or ".*"
+        for key, value, wanted in (("alias", alias, NAME), ("groups", groups, None)):
+            try:
+                if wanted is None:
+                    re.compile(value)
+                elif value and not wanted.fullmatch(value):
+                    self.wrong((*path, key), "letters, digits, '.', '_' and '-' only")
+            except re.error as error:
+                self.wrong((*path, key), f"{value!r} is no pattern: {error}")
+        target = self.options(table.get("target", {}), (*path, "target"))
+        self.check_writer({**target, "topic": "t"}, (*path, "target"), name, checkpoint)
+        return Mirror(alias, groups, target)
+
+    def replay(self, raw: dict[str, Any]) -> Replay:
+        path = ("replay",)
+        table = self.table(raw, (), "replay")
+        self.check_keys(table, path, REPLAY)
+        times: dict[str, int | None] = {}
+        for key in ("begin", "end"):
+            try:
+                times[key] = time_ms(table.get(key))
+            except ValueError:
+                times[key] = None
+                self.wrong((*path, key), f"a time as 2024-02-29T12:00:00Z, not {table[key]!r}")
+        if times["begin"] is None:
+            self.wrong(path, "begin is needed: the time of the first record, 2024-02-29T12:00:00Z")
+        keeps = self.one_of(table, path, "timestamps", ("keep", "now"), "keep")
+        return Replay(times["begin"] or 0, times["end"], keeps == "keep")
+
+    def audit(self, raw: dict[str, Any]) -> Audit:
+        path = ("audit",)
+        table = self.table(raw, (), "audit")
+        self.check_keys(table, path, AUDIT)
+        folders = self.names(table, path, "folders") if "folders" in table else ()
+        if folders and "source" in raw:
+            self.wrong((*path, "folders"), "folders or a source, not both")
+        replicas = table.get("replicas", True)
+        if not isinstance(replicas, bool):
+            self.wrong((*path, "replicas"), f"true or false, not {replicas!r}")
+        report = self.text(table, path, "report")
+        return Audit(tuple(absolute(each) or "" for each in folders), bool(replicas), report)
 
     def source(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> Source | None:
         path = ("source",)
@@ -242,30 +358,55 @@ class _Reading:
         checkpoint: str,
     ) -> Sink | None:
         self.check_keys(table, path, SINK)
-        kinds = [each for each in ("topic", *TABLES, "iceberg") if each in table]
+        kinds = [each for each in ("topic", *TABLES) if each in table]
         if len(kinds) != 1:
-            self.wrong(path, "one of topic, parquet and delta is needed")
+            self.wrong(path, "one of topic, parquet, delta and iceberg is needed")
             return None
         kind = kinds[0]
-        if kind == "iceberg":
-            self.wrong((*path, kind), "Iceberg tables are not written; delta and parquet are")
-            return None
         place = self.text(table, path, kind, needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
         if kind == "topic":
-            if "partition_by" in table:
-                self.wrong((*path, "partition_by"), "for tables; the key of a record chooses")
+            for each in (*OF_TABLES, "schema", "catalog"):
+                if each in table:
+                    self.wrong((*path, each), "for tables, not for topics")
             options = {**cluster, **options, "topic": place}
             self.check_writer(options, path, name, checkpoint)
             return Sink(kind, place, options)
         for each in sorted(options):
             self.wrong((*path, "options", *each.split(".")), "a table has no options")
+        rules = self.rules(table, path, kind)
+        if kind == "iceberg":
+            return Sink(kind, place, {}, rules, self.catalog(table, path, place))
+        if "catalog" in table:
+            self.wrong((*path, "catalog"), "for Iceberg tables")
         if SCHEME.match(place) and not place.startswith("file:"):
             self.wrong((*path, kind), "a path that driver and executors share, no other URI")
             return None
         place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
-        partition_by = self.names(table, path, "partition_by") if "partition_by" in table else ()
-        return Sink(kind, place, {}, partition_by)
+        return Sink(kind, place, {}, rules)
+
+    def rules(self, table: dict[str, Any], path: KeyPath, kind: str) -> TableRules:
+        columns = {
+            each: self.names(table, path, each) if each in table else () for each in OF_TABLES
+        }
+        schema = self.table(table, path, "schema")
+        self.check_keys(schema, (*path, "schema"), ("evolution",))
+        evolution = self.one_of(schema, (*path, "schema"), "evolution", EVOLUTIONS, "none")
+        if kind == "parquet":
+            for each in ("upsert_by", "order_by", "schema"):
+                if each in table:
+                    self.wrong((*path, each), "for delta and iceberg: a Parquet folder is appended")
+        if columns["order_by"] and not columns["upsert_by"]:
+            self.wrong((*path, "order_by"), "chooses among rows of a key: upsert_by is needed")
+        return TableRules(**columns, adds_columns=evolution == ADD_COLUMNS)
+
+    def catalog(self, table: dict[str, Any], path: KeyPath, place: str) -> dict[str, str]:
+        found = self.options(table.get("catalog", {}), (*path, "catalog"))
+        if not found:
+            self.wrong(path, 'an Iceberg table needs catalog: type = "sql", uri, warehouse')
+        if "." not in place.strip("."):
+            self.wrong((*path, "iceberg"), f"namespace.table, not {place!r}")
+        return found
 
     def check_writer(
         self, options: Mapping[str, str], path: KeyPath, name: str, checkpoint: str
@@ -378,6 +519,18 @@ class _Reading:
             else:
                 self.wrong((*path, *name.split(".")), f"a text or a number, not {value!r}")
         return found
+
+
+def time_ms(value: Any) -> int | None:
+    """Of a time of TOML's, an ISO text or ms; a time without zone is UTC. Raises `ValueError`."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return int(found.timestamp() * 1000)
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:

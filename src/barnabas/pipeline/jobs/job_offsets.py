@@ -69,6 +69,11 @@ def _offsets(store: Any, batch: int) -> PartitionOffsets | None:
     return offsets_in_progress(lines[2]) if len(lines) > 2 else None
 
 
+def offsets_of(checkpoint: str, batch: int) -> PartitionOffsets:
+    """Where the batch ends, by what was planned as it."""
+    return _offsets(open_store(checkpoint), batch) or {}
+
+
 def ranges_of(begin: PartitionOffsets | None, end: PartitionOffsets | None) -> list[Range]:
     """What lies between two positions; a partition that the first lacks is new and left out."""
     begin, end = begin or {}, end or {}

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,9 +25,13 @@ from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.job_file import Job, Sink
-from barnabas.pipeline.jobs.job_offsets import digest_of, position_of, ranges_of
+from barnabas.pipeline.jobs.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.job_file import Job, Replay, Sink
+from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of, position_of, ranges_of
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
+from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
+from barnabas.pipeline.options import cluster_options, sink_options
 from barnabas.pipeline.read.lag import BEHIND
 
 if TYPE_CHECKING:
@@ -37,6 +42,10 @@ VIEW = "source"
 RECORD = ("key", "value", "headers")
 RANGES_SHOWN = 8
 DEAD_LETTERS = "dead_letters"
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+REPLAYED_AT_ONCE = {"maxOffsetsPerTrigger": "1000000"}
+GROUPS_S = 5.0
+"""How often a mirror looks for what groups have committed."""
 
 Say = Callable[[str], None]
 WriteBatch = Callable[["DataFrame", int], None]
@@ -55,6 +64,7 @@ class JobRun:
         self._say = say
         self._stage = "source"
         self._seen: dict[str, int] = {}
+        self._groups: GroupCheckpoints | None = None
         self.batches = 0
         self.rows = 0
 
@@ -66,6 +76,7 @@ class JobRun:
                 frame = self._source()
             with self._stages("transform"):
                 rows = self.transformed(frame)
+                available_now = available_now or self._job.replay is not None
             with self._stages("sinks"):
                 writes = [self._writer(each) for each in self._job.sinks]
             with self._stages("start"):
@@ -85,7 +96,12 @@ class JobRun:
 
     def _source(self) -> DataFrame:
         source = self._job.source
-        reader = self._spark.readStream.format(source.format).options(**source.options)
+        options = dict(source.options)
+        if self._job.kind in ("mirror", "replay"):
+            options = {**COMMITTED, **options, "includeHeaders": "true"}
+        if self._job.replay is not None:
+            options |= replay_options(self._job.replay)
+        reader = self._spark.readStream.format(source.format).options(**options)
         if source.schema:
             reader = reader.schema(source.schema)
         return reader.load(source.files) if source.files else reader.load()
@@ -94,6 +110,8 @@ class JobRun:
         """What goes to the sinks. Bad values are left out where they go to dead letters."""
         if self._job.dead_letters is not None:
             frame = frame.where("`_error` is null")
+        if self._job.replay is not None:
+            return replayed(frame, self._job.replay)
         if self._job.sql:
             frame.createOrReplaceTempView(VIEW)
             return self._spark.sql(self._job.sql)
@@ -140,8 +158,9 @@ class JobRun:
     def _writer(self, sink: Sink) -> WriteBatch:
         if sink.kind == "topic":
             return self._topic_writer(sink)
-        kind = ParquetTable if sink.kind == "parquet" else DeltaTable
-        table: ParquetTable | DeltaTable = kind(sink.place, sink.partition_by)
+        if sink.kind == "mirror":
+            return self._mirror_writer(sink)
+        table = table_of(sink)
         table.begin()
 
         def write(frame: DataFrame, batch: int) -> None:
@@ -156,7 +175,7 @@ class JobRun:
             application=application_of(self._job, sink),
             staging=f"{self._job.checkpoint}/barnabas",
         )
-        if self._job.sql or self._job.function:
+        if self._job.sql or self._job.function or self._job.replay is not None:
             return publish
 
         def write(frame: DataFrame, batch: int) -> None:
@@ -164,11 +183,39 @@ class JobRun:
 
         return write
 
+    def _mirror_writer(self, sink: Sink) -> WriteBatch:
+        """Records, then where they are: syncs and group offsets follow the batch that they are of."""
+        mirror = self._job.mirror
+        assert mirror is not None
+        target = sink_options(sink.options, streaming=False)
+        syncs = OffsetSyncs(target, mirror.alias)
+        source = cluster_options(self._job.source.options).connect()
+        self._groups = GroupCheckpoints(source, target, mirror.alias, mirror.groups, syncs)
+        publish = publish_each_batch(
+            sink.options,
+            application=application_of(self._job, sink),
+            staging=f"{self._job.checkpoint}/barnabas",
+        )
+        name = f"concat('{mirror.alias}.', topic)" if mirror.alias else "topic"
+        columns = ("key", "value", "headers", "`partition`", "timestamp", f"{name} as topic")
+
+        def write(frame: DataFrame, batch: int) -> None:
+            ends = offsets_of(self._job.checkpoint, batch)
+            syncs.ensure_targets(ends)
+            publish(frame.selectExpr(*columns), batch)
+            syncs.committed(ends)
+
+        return write
+
     def _follow(self, queries: list[Any]) -> None:
         from pyspark.errors import StreamingQueryException
 
         left = list(queries)
+        written_s = time.monotonic()
         while left:
+            if self._groups is not None and time.monotonic() - written_s > GROUPS_S:
+                self._groups.write()
+                written_s = time.monotonic()
             for query in tuple(left):
                 try:
                     if query.awaitTermination(POLL_S / len(left)):
@@ -176,6 +223,8 @@ class JobRun:
                 except StreamingQueryException as error:
                     raise self._failed(error, is_dead=query is not queries[0]) from error
                 self._report(query, is_dead=query is not queries[0])
+        if self._groups is not None:
+            self._groups.write()
 
     def _report(self, query: Any, *, is_dead: bool) -> None:
         for each in query.recentProgress:
@@ -202,6 +251,36 @@ class JobRun:
         except (PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
+
+
+def table_of(sink: Sink) -> ParquetTable | DeltaTable | IcebergTable:
+    """Raises `PipelineError` where a library is missing, or the catalog does not answer."""
+    match sink.kind:
+        case "parquet":
+            return ParquetTable(sink.place, sink.rules.partition_by)
+        case "delta":
+            return DeltaTable(sink.place, sink.rules)
+        case _:
+            return IcebergTable(sink.place, sink.catalog, sink.rules)
+
+
+def replay_options(replay: Replay) -> dict[str, str]:
+    """Where a replay begins; a partition without records that young is read from its end."""
+    return {
+        "startingTimestamp": str(replay.begin_ms),
+        "startingOffsetsByTimestampStrategy": "latest",
+        **REPLAYED_AT_ONCE,
+    }
+
+
+def replayed(frame: DataFrame, replay: Replay) -> DataFrame:
+    """Records of the time, those that are out of order included as far as they are behind its first."""
+    stamp = "unix_millis(timestamp)"
+    wanted = f"{stamp} >= {replay.begin_ms}"
+    if replay.end_ms is not None:
+        wanted += f" and {stamp} < {replay.end_ms}"
+    columns = [*RECORD, "timestamp"] if replay.keeps_timestamps else list(RECORD)
+    return frame.where(wanted).select(*columns)
 
 
 def application_of(job: Job, sink: Sink) -> str:
@@ -314,6 +393,10 @@ def run(
     """Run to the end; batches and rows. Raises `PipelineError`."""
     spark = session_of(job, master, settings, log_level)
     try:
+        if job.audit is not None:
+            from barnabas.pipeline.audit.audit_run import run_audit
+
+            return run_audit(job, spark, say)
         if job.source.is_topics:
             from barnabas.pipeline.read.lag_listener import LagListener
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import LedgerError
-from barnabas.pipeline.jobs.batch_files import Batch, clear_staged, sync, write_staged
+from barnabas.pipeline.jobs.batch_files import STAGED, Batch, clear_staged, sync, write_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 COLUMN = "batch"
 """What readers make of the folders' names: a column that the rows do not have."""
 MARK = "_batch.json"
+COMPACTION = "_compaction.json"
+"""The plan of a compaction that is under way, or was when its process was killed."""
 
 
 class ParquetTable:
@@ -37,6 +40,7 @@ class ParquetTable:
 
     def begin(self) -> None:
         """Before a run's first batch."""
+        finish_compaction(Path(self.path))
         clear_staged(self.path)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
@@ -71,7 +75,10 @@ class ParquetTable:
         except FileNotFoundError:
             if folder.exists():
                 raise LedgerError(f"{folder} has no {MARK}: this table did not write it") from None
-            return False
+            if any(batch.number <= last for _, last, _ in self.compacted(batch.job)):
+                planned = None
+            else:
+                return False
         if planned != batch.planned:
             raise LedgerError(
                 f"batch {batch.number} of {batch.job} in table {self.path} is another one: the checkpoint"
@@ -80,8 +87,34 @@ class ParquetTable:
             )
         return True
 
+    def compacted(self, job: str) -> list[tuple[int, int, Path]]:
+        """First and last batch of each folder that a compaction made."""
+        pattern = re.compile(re.escape(f"{COLUMN}={job}-") + r"(\d+)_(\d+)")
+        named = [(pattern.fullmatch(each.name), each) for each in Path(self.path).glob("*")]
+        return sorted((int(found[1]), int(found[2]), each) for found, each in named if found)
+
     def batches(self, job: str) -> list[int]:
         """Numbers of the batches of `job` that are there."""
         start = f"{COLUMN}={job}-"
         found = [each.name.removeprefix(start) for each in Path(self.path).glob(f"{start}*")]
         return sorted(int(each) for each in found if each.isdigit())
+
+
+def finish_compaction(table: Path) -> None:
+    """The steps of a plan that are left: the merged folder takes the place of the old ones."""
+    plan = table / COMPACTION
+    if not plan.is_file():
+        return
+    steps = json.loads(plan.read_text())
+    merged, target = table / STAGED / steps["merged"], table / steps["name"]
+    if merged.is_dir():
+        # The merged folder may have the name of one that it replaces.
+        trash = table / STAGED / f"{steps['merged']}.old"
+        trash.mkdir(exist_ok=True)
+        for each in steps["old"]:
+            if (table / each).is_dir():
+                os.rename(table / each, trash / each)
+        os.rename(merged, target)
+        sync(table)
+        shutil.rmtree(trash, ignore_errors=True)
+    plan.unlink()

@@ -1,14 +1,15 @@
 """From columns of records to the columns that a query reads, with decoded values among them.
 
 Owns which columns are filled at all, so that a query that reads offsets decodes no record, and where
-`data`, `_error` and the raw value of a bad record come from (:mod:`barnabas.pipeline.read.value_formats`).
+`data`, `_error` and the raw value of a bad record come from (:mod:`barnabas.pipeline.formats.decoding`).
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from barnabas.pipeline.read.value_formats import ValueFormat, decode_values
+from barnabas.pipeline.formats.decoding import Decoder
+from barnabas.pipeline.formats.resolved_schema import ReaderSchema
 from barnabas.record.columnar import ALL, VALUE, Columns
 
 DATA, ERROR = "data", "_error"
@@ -17,13 +18,14 @@ DATA, ERROR = "data", "_error"
 class DecodedColumns:
     """Of one task. `schema` has what the query reads."""
 
-    def __init__(self, schema: pa.Schema, value_format: str | None, delimiter: str) -> None:
+    def __init__(self, schema: pa.Schema, values: ReaderSchema | None) -> None:
         self.schema = schema
-        self._format: ValueFormat | None = None
+        self._decode: Decoder | None = None
         names = frozenset(schema.names)
-        if value_format is not None and names & {DATA, ERROR}:
-            fields = pa.schema(list(schema.field(DATA).type)) if DATA in names else pa.schema([])
-            self._format = ValueFormat(value_format, fields, delimiter)
+        if values is not None and names & {DATA, ERROR}:
+            self._decode = values.decoder(
+                schema.field(DATA).type if DATA in names else pa.struct([])
+            )
             self._record_schema = pa.schema(
                 [each for each in schema if each.name not in (DATA, ERROR, VALUE)]
             )
@@ -31,9 +33,9 @@ class DecodedColumns:
         self.wanted = names & ALL
 
     def to_arrow(self, columns: Columns, topic: str, partition: int) -> pa.RecordBatch:
-        if self._format is None:
+        if self._decode is None:
             return columns.to_arrow(topic, partition, self.schema)
-        found = decode_values(columns.values.to_arrow(), self._format)
+        found = self._decode(columns.values.to_arrow())
         plain = columns.to_arrow(topic, partition, self._record_schema)
         arrays = []
         for each in self.schema:

@@ -71,8 +71,6 @@ class RangeReader:
         self.position = what.start
         self._cluster = cluster
         self._fetch = options.fetch
-        self._value_format = options.value_format
-        self._csv_delimiter = options.csv_delimiter
         self._bytes_each = GUESSED_BYTES_EACH
         self._options = options
         self._rack = options.fetch.rack
@@ -92,7 +90,7 @@ class RangeReader:
 
         warn_if_interpreted()
         what = self.what
-        target = DecodedColumns(schema, self._value_format, self._csv_delimiter)
+        target = DecodedColumns(schema, self._options.reader_schema)
         for run in self.runs():
             for columns in decode_groups(
                 run.records,

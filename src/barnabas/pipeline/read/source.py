@@ -48,6 +48,7 @@ from pyspark.sql.types import (
 from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
+from barnabas.pipeline.formats.resolved_schema import reader_schema, resolved
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -62,7 +63,6 @@ from barnabas.pipeline.options import (
     SourceOptions,
     boolean,
     columns_of,
-    value_format_of,
 )
 from barnabas.pipeline.read import lag
 from barnabas.pipeline.read.lag import BEHIND
@@ -119,18 +119,18 @@ def schema_of(options: Options) -> StructType | str:
         for each in record_schema(include_headers=headers).fields
         if not columns or each.name in columns
     ]
-    name, schema = value_format_of(options)
-    if name is None:
+    values = reader_schema(options)
+    if values is None:
         return StructType(fields)
     written = [f"`{each.name}` {each.dataType.simpleString()}" for each in fields]
-    return ", ".join([*written, f"`{DATA}` struct<{schema}>", f"`{ERROR}` string"])
+    return ", ".join([*written, f"`{DATA}` {values.ddl}", f"`{ERROR}` string"])
 
 
 def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
     """`schema` where it can be read. Raises `OptionError` for a column that is none of a record."""
     known = {each.name: each.dataType for each in record_schema(include_headers=True).fields}
     for each in schema.fields:
-        if options.value_format is not None and each.name in (DATA, ERROR):
+        if options.values is not None and each.name in (DATA, ERROR):
             continue
         if each.name not in known:
             raise OptionError(f"a record has no column {each.name!r}: {', '.join(known)}")
@@ -140,6 +140,13 @@ def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
                 f" {each.dataType.simpleString()}"
             )
     return schema
+
+
+def with_reader_schema(options: SourceOptions) -> SourceOptions:
+    """For the whole query: tasks ask no registry for it."""
+    if options.values is None or options.reader_schema is not None:
+        return options
+    return replace(options, reader_schema=resolved(options.values))
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -167,7 +174,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     """A bounded read: from the starting to the ending place, both fixed when it is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options = options
+        self.options = with_reader_schema(options)
         self.schema = wanted_schema(options, schema)
         self.pushed = PushedFilters()
 
@@ -220,7 +227,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     """An unbounded read in micro-batches."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options = options
+        self.options = with_reader_schema(options)
         self.schema = wanted_schema(options, schema)
         self._final: PartitionOffsets | None = None
         self._triggered_ms: float | None = None

@@ -26,10 +26,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
+from barnabas.pipeline.formats.decoding import Decoded, error_column, raw_column, sentence_of
+from barnabas.pipeline.formats.framing import HEADER_BYTES, MAGIC
 from barnabas.record.json_kernels import mark_objects
 
 BLOCK_BYTES_MIN = 1 << 16
-ERROR_CHARACTERS_MAX = 300
+NOT_FRAMED = "the value has no schema id: no zero byte and 4 bytes at its begin"
 Parse = Callable[[bytes, int], pa.Table]
 
 
@@ -42,14 +44,34 @@ class ValueFormat:
     delimiter: str = ","
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """As many rows as there were values."""
+class TextDecoder:
+    """Of one task, for values with and without a schema's id before the text (`is_framed`)."""
 
-    data: pa.Array
-    errors: pa.Array
-    raw: pa.Array
-    """The values that were not decoded; null for the others."""
+    def __init__(
+        self, name: str, wanted: pa.DataType, delimiter: str, *, is_framed: bool = False
+    ) -> None:
+        self._format = ValueFormat(name, pa.schema(list(wanted)), delimiter)
+        self._wanted = wanted
+        self._is_framed = is_framed
+
+    def __call__(self, values: pa.Array) -> Decoded:
+        if not self._is_framed:
+            return decode_values(values, self._format)
+        bodies: list[bytes | None] = []
+        bare = []
+        # Arrow's binary_slice fails for a column with short values in it.
+        for row, value in enumerate(values.to_pylist()):
+            fine = value is not None and len(value) >= HEADER_BYTES and value[0] == MAGIC
+            bodies.append(value[HEADER_BYTES:] if fine else None)
+            if value is not None and not fine:
+                bare.append(row)
+        found = decode_values(pa.array(bodies, pa.binary()), self._format)
+        errors = {
+            row: each for row, each in enumerate(found.errors.to_pylist()) if each is not None
+        }
+        errors |= dict.fromkeys(bare, NOT_FRAMED)
+        rows = len(values)
+        return Decoded(found.data, error_column(errors, rows), raw_column(values, errors))
 
 
 def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
@@ -67,29 +89,14 @@ def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
     _parse_lots(parse, lines, ends, whole, tables, places, errors)
     found = pa.concat_tables(tables).combine_chunks() if tables else format_.fields.empty_table()
     if not len(format_.fields):
-        return Decoded(pa.nulls(rows), _errors(errors, rows), _raw(values, errors))
+        return Decoded(pa.nulls(rows), error_column(errors, rows), raw_column(values, errors))
     struct = _struct_of(found, format_.fields)
     order = np.full(rows, -1, np.int64)
     if places:
         order[np.concatenate(places)] = np.arange(len(struct))
     places_in = pa.array(np.maximum(order, 0), mask=order < 0)
     data = struct.take(places_in) if len(struct) else pa.nulls(rows, struct.type)
-    return Decoded(data, _errors(errors, rows), _raw(values, errors))
-
-
-def _errors(errors: dict[int, str], rows: int) -> pa.Array:
-    if not errors:
-        return pa.nulls(rows, pa.string())
-    return pa.array([errors.get(row) for row in range(rows)], pa.string())
-
-
-def _raw(values: pa.Array, errors: dict[int, str]) -> pa.Array:
-    rows = len(values)
-    if not errors:
-        return pa.nulls(rows, pa.binary())
-    good = np.ones(rows, bool)
-    good[list(errors)] = False
-    return values.take(pa.array(np.arange(rows), mask=good))
+    return Decoded(data, error_column(errors, rows), raw_column(values, errors))
 
 
 def _lines_of(values: pa.Array, format_: ValueFormat) -> tuple[bytes, Any, Any]:
@@ -134,7 +141,7 @@ def _parse_lots(
             table = parse(text, len(lot))
         except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
             if len(lot) == 1:
-                errors[int(lot[0])] = str(error)[:ERROR_CHARACTERS_MAX]
+                errors[int(lot[0])] = sentence_of(error)
                 continue
             half = len(lot) // 2
             waiting += [lot[half:], lot[:half]]

@@ -1,9 +1,9 @@
 """Rows of a DataFrame → record batches per partition, in an executor, without Python per row.
 
-Takes the columns of Spark's Kafka connector (``key``, ``value``, ``topic``, ``partition``,
-``headers``), chooses each row's partition as Kafka's default partitioner does (murmur2 of the key;
-in turn where there is none), and writes whole batches, compressed, without producer identity: who
-publishes them stamps that in (:func:`barnabas.record.batch.stamp_producer`).
+Takes the columns of Spark's Kafka connector (``key``, ``value``, ``topic``, ``partition``, ``headers``) and
+``timestamp``, the record's CreateTime. Chooses each row's partition as Kafka's default partitioner does
+(murmur2 of the key; in turn where there is none), and writes whole batches, compressed, without producer
+identity: who publishes them stamps that in (:func:`barnabas.record.batch.stamp_producer`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from barnabas.record.batch import HEADER_SIZE, BatchHeader, write_header
 from barnabas.record.compression import compress
 from barnabas.types import TopicPartition
 
-RECORD_OVERHEAD_MAX = 64
-"""Bytes of a record beside key, value and headers: eight varints and the attributes."""
+RECORD_OVERHEAD_MAX = 80
+"""Bytes of a record beside key, value and headers: nine varints and the attributes."""
 
 
 class EncodedBatch(NamedTuple):
@@ -134,6 +134,7 @@ class BatchEncoder:
         keys = BytesColumn.of(columns.get("key"), size)
         values = BytesColumn.of(columns["value"], size)
         headers = HeadersColumn.of(columns.get("headers"), size)
+        stamps = self._stamps(columns.get("timestamp"))
         counts = np.array([self._count(each) for each in names], np.int32)
         partitions = self._partitions(columns.get("partition"), counts[topic_of], names, topic_of)
         kernels.assign_partitions(
@@ -146,7 +147,7 @@ class BatchEncoder:
         for group in np.split(order, edges):
             first = int(group[0])
             partition = TopicPartition(names[int(topic_of[first])], int(partitions[first]))
-            for count, data in self._batches(group, keys, values, headers):
+            for count, data in self._batches(group, keys, values, headers, stamps):
                 yield EncodedBatch(partition, count, data)
 
     def _topics(self, columns: Mapping[str, Any], size: int) -> tuple[list[str], kernels.Ints]:
@@ -180,7 +181,12 @@ class BatchEncoder:
         return given
 
     def _batches(
-        self, rows: kernels.Longs, keys: BytesColumn, values: BytesColumn, headers: HeadersColumn
+        self,
+        rows: kernels.Longs,
+        keys: BytesColumn,
+        values: BytesColumn,
+        headers: HeadersColumn,
+        stamps: kernels.Longs,
     ) -> Iterator[tuple[int, bytearray]]:
         """Cut one partition's rows into batches of at most the configured size."""
         limit = self._options.batch_bytes_max
@@ -191,23 +197,36 @@ class BatchEncoder:
         at = 0
         while at < len(rows):
             after, used = kernels.encode_records(
-                scratch, rows, at, limit, keys.ends, keys.valid, keys.data,
+                scratch, rows, at, limit, stamps, keys.ends, keys.valid, keys.data,
                 values.ends, values.valid, values.data, headers.ends,
                 headers.keys.ends, headers.keys.data,
                 headers.values.ends, headers.values.valid, headers.values.data,
             )  # fmt: skip
-            yield after - at, self._whole(memoryview(scratch.data)[:used], after - at)
+            own = stamps[rows[at:after]] if len(stamps) else None
+            yield after - at, self._whole(memoryview(scratch.data)[:used], after - at, own)
             at = after
 
-    def _whole(self, records: memoryview, count: int) -> bytearray:
+    def _stamps(self, column: Any) -> kernels.Longs:
+        """Timestamps of rows in ms, the task's own for a null; none where there is no such column."""
+        if column is None:
+            return kernels.frozen(np.empty(0, np.int64))
+        numbers = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", "UTC"))
+        filled = pc.fill_null(numbers.cast(pa.int64()), self._wall_ms)
+        return kernels.frozen(np.array(filled, np.int64))
+
+    def _whole(
+        self, records: memoryview, count: int, stamps: kernels.Longs | None = None
+    ) -> bytearray:
         codec = self._options.codec
         section = compress(codec, records) if codec else records
         data = bytearray(HEADER_SIZE + len(section))
         data[HEADER_SIZE:] = section
         header = BatchHeader(
             base_offset=0, length=0, leader_epoch=-1, magic=2, crc=0, attributes=codec,
-            last_offset_delta=count - 1, base_timestamp=self._wall_ms,
-            max_timestamp=self._wall_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+            last_offset_delta=count - 1,
+            base_timestamp=self._wall_ms if stamps is None else int(stamps[0]),
+            max_timestamp=self._wall_ms if stamps is None else int(stamps.max()),
+            producer_id=-1, producer_epoch=-1, base_sequence=-1,
             record_count=count,
         )  # fmt: skip
         write_header(data, header)

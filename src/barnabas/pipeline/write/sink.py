@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     IntegerType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from barnabas.pipeline.admission import AdmissionRequest, admit
@@ -100,6 +101,7 @@ def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) 
         "topic": (StringType,),
         "partition": (IntegerType,),
         "headers": (ArrayType,),
+        "timestamp": (TimestampType,),
     }
     found = {each.name.lower(): each.dataType for each in schema.fields}
     for name, type_ in found.items():

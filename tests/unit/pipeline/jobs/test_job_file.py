@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -62,7 +61,11 @@ def test_a_job_has_the_options_of_reader_and_writers() -> None:
         "kafka.compression.type": "lz4",
         "topic": "c",
     }
-    assert (table.kind, table.place, table.partition_by) == ("parquet", "/data/table", ("day",))
+    assert (table.kind, table.place, table.rules.partition_by) == (
+        "parquet",
+        "/data/table",
+        ("day",),
+    )
     assert job.dead_letters is not None
 
 
@@ -75,7 +78,9 @@ def test_a_job_has_the_options_of_reader_and_writers() -> None:
         ("startingOffsets", "startingOffset", "job.toml:10: source.options.startingOffset: there is no op"),
         ("compression.type", "compresion.type", "job.toml:19: sink.options.kafka.compresion.type: there is"),
         ('"lz4"', '"lz5"', "job.toml:19: sink.options.kafka.compression.type: kafka.compression.type is"),
-        ('parquet = "/data/table"', 'iceberg = "/t"', "job.toml:22: sink.iceberg: Iceberg tables are not"),
+        ('parquet = "/data/table"', 'iceberg = "a.t"', "job.toml:21: sink: an Iceberg table needs catalog"),
+        ('["day"]', '["day"]\nupsert_by = "id"', "job.toml:24: sink.upsert_by: for delta and iceberg"),
+        ('["day"]', '["day"]\nschema.evolution = "any"', "job.toml:24: sink.schema.evolution: one of none"),
         ('"/data/table"', '"s3://b/t"', "job.toml:22: sink.parquet: a path that driver and executors"),
         ("${KAFKA}", "${KAFKAS}", "job.toml:6: cluster.kafka.bootstrap.servers: the environment has no"),
         ('topic = "c"', "topic = 3", "job.toml:16: sink.topic: a text, not 3"),
@@ -92,7 +97,8 @@ def test_all_errors_of_a_file_are_named_at_once() -> None:
     assert len(errors('["day"]\n', '["day"]\nmode = "x"\nmode2 = "x"\n')) == 2
 
 
-@pytest.mark.parametrize("name", sorted(os.listdir(EXAMPLES)))
+@pytest.mark.parametrize("name", sorted(each.name for each in EXAMPLES.glob("*.toml")))
 def test_the_examples_are_jobs(name: str) -> None:
     text = (EXAMPLES / name).read_text()
-    assert parse(name, text, {"KAFKA": "h:1", "DATA": "/data"}).sinks
+    job = parse(name, text, {"KAFKA": "h:1", "TARGET": "h:2", "DATA": "/data"})
+    assert job.sinks or job.audit

@@ -1,0 +1,145 @@
+"""An audit as a job: planned on the driver, a task of Spark's for each replica, compared on the driver.
+
+Owns the report: what was read and what was found, as lines and as a JSON file. Batches come to the driver as
+16 bytes each; the records stay where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.pipeline.audit.comparison import differences
+from barnabas.pipeline.audit.live_replicas import LiveReplica, check_live, plan
+from barnabas.pipeline.audit.log_files import check_folder, partitions_in
+from barnabas.pipeline.audit.replica_check import Finding, ReplicaReport
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.interpreter import for_session
+from barnabas.pipeline.options import ClusterOptions, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas.pipeline.jobs.job_file import Job
+
+LINES_MAX = 50
+
+
+class AuditError(PipelineError):
+    """Something was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderReplica:
+    """A replica in a folder of a stopped node."""
+
+    folder: str
+    topic: str
+    partition: int
+
+
+Replica = FolderReplica | LiveReplica
+
+
+def check_replica(cluster: ClusterOptions | None, replica: Replica) -> ReplicaReport:
+    """A task's work."""
+    if isinstance(replica, FolderReplica):
+        return check_folder(replica.folder, replica.topic, replica.partition)
+    assert cluster is not None
+    return check_live(cluster, replica)
+
+
+def planned(job: Job) -> tuple[ClusterOptions | None, list[Replica]]:
+    """Raises `PipelineError`."""
+    assert job.audit is not None
+    if job.audit.folders:
+        found: list[Replica] = []
+        for folder in job.audit.folders:
+            try:
+                found += [FolderReplica(folder, *each) for each in partitions_in(folder)]
+            except OSError as error:
+                raise PipelineError(f"folder {folder} cannot be read: {error}") from error
+        return None, found
+    options = source_options(job.source.options, streaming=True)
+    return options.cluster, [
+        *plan(options.cluster, options.subscription, replicas=job.audit.replicas)
+    ]
+
+
+def run_audit(job: Job, spark: SparkSession, say: Callable[[str], None]) -> tuple[int, int]:
+    """Replicas and records that were read. Raises `AuditError` where something was found."""
+    assert job.audit is not None
+    cluster, replicas = planned(job)
+    if not replicas:
+        raise PipelineError(f"audit {job.name}: there is no partition to read")
+    reports = _on_spark(spark, cluster, replicas)
+    by_partition: dict[tuple[str, int], list[ReplicaReport]] = {}
+    for each in reports:
+        by_partition.setdefault((each.topic, each.partition), []).append(each)
+    findings: list[Finding] = []
+    for _, copies in sorted(by_partition.items()):
+        findings += [one for copy in copies for one in copy.findings]
+        findings += differences(copies)
+    if job.audit.report:
+        _write(job.audit.report, report_of(job, by_partition, findings))
+    records = sum(each.records for each in reports)
+    for finding in findings[:LINES_MAX]:
+        say(str(finding))
+    if len(findings) > LINES_MAX:
+        say(f"and {len(findings) - LINES_MAX} more")
+    if findings:
+        raise AuditError(f"audit {job.name}: {len(findings)} findings in {len(reports)} replicas")
+    return len(reports), records
+
+
+def _on_spark(
+    spark: SparkSession, cluster: ClusterOptions | None, replicas: list[Replica]
+) -> list[ReplicaReport]:
+    context = spark.sparkContext
+    before = context.pythonExec
+    context.pythonExec = for_session(context)
+    try:
+        tasks = context.parallelize(replicas, len(replicas))
+        found: list[ReplicaReport] = tasks.map(lambda each: check_replica(cluster, each)).collect()
+        return found
+    finally:
+        context.pythonExec = before
+
+
+def report_of(
+    job: Job,
+    by_partition: dict[tuple[str, int], list[ReplicaReport]],
+    findings: list[Finding],
+) -> dict[str, Any]:
+    """The JSON file."""
+    return {
+        "audit": job.name,
+        "findings": [each.describe() for each in findings],
+        "replicas": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "replica": each.replica,
+                "start": each.start,
+                "end": each.end,
+                "records": each.records,
+                "bytes": each.size,
+                "compared": not each.compacted and len(copies) > 1,
+            }
+            for _, copies in sorted(by_partition.items())
+            for each in copies
+        ],
+    }
+
+
+def _write(path: str, report: dict[str, Any]) -> None:
+    half = f"{path}.half"
+    try:
+        Path(half).write_text(json.dumps(report, indent=1), encoding="utf-8")
+        os.replace(half, path)
+    except OSError as error:
+        raise PipelineError(f"the report cannot be written: {error}") from error

@@ -1,0 +1,229 @@
+"""Small files of a table become large ones; rows stay what they are.
+
+Owns three ways. Delta: deltalake's own ``OPTIMIZE``, one commit. Iceberg: the small files of each partition
+are read and written as few, and one commit replaces the ones by the others; a commit in between makes it
+fail, and nothing has changed. A Parquet folder has no log: the folders of old batches are merged into one, by
+steps that a later compaction finishes where this one is killed. Its readers may miss rows meanwhile, so they
+rest, and so does the job. The last batch of each job keeps its folder, as it is the one that may be repeated.
+
+Files that a commit no longer names stay on disk for readers of old versions, until the table's own tools
+(``vacuum``, ``expire_snapshots``) remove them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.batch_files import STAGED, sync
+from barnabas.pipeline.jobs.job_file import Job
+from barnabas.pipeline.jobs.parquet_table import (
+    COLUMN,
+    COMPACTION,
+    MARK,
+    ParquetTable,
+    finish_compaction,
+)
+
+TARGET_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """How many files a table had that were merged, and how many came of them."""
+
+    table: str
+    before: int
+    after: int
+
+
+def compact_tables(job: Job | None, path: str, target_bytes: int) -> list[Compacted]:
+    """Those of a job, or the one at `path`. Raises `PipelineError`."""
+    if job is None:
+        log = Path(path, "_delta_log")
+        return [
+            compact_delta(path, target_bytes)
+            if log.is_dir()
+            else compact_parquet(path, target_bytes)
+        ]
+    found = []
+    for sink in job.sinks:
+        match sink.kind:
+            case "delta":
+                found.append(compact_delta(sink.place, target_bytes))
+            case "iceberg":
+                found.append(compact_iceberg(sink.place, sink.catalog, target_bytes))
+            case "parquet":
+                found.append(compact_parquet(sink.place, target_bytes))
+    if not found:
+        raise PipelineError(f"job {job.name} has no table")
+    return found
+
+
+def compact_delta(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        found = DeltaTable(path).optimize.compact(target_size=target_bytes)
+    except DeltaError as error:
+        raise PipelineError(f"table {path}: {error}") from error
+    return Compacted(path, int(found["numFilesRemoved"]), int(found["numFilesAdded"]))
+
+
+# -- Iceberg -------------------------------------------------------------------------------------
+
+
+def compact_iceberg(
+    name: str, properties: Mapping[str, str], target_bytes: int = TARGET_BYTES
+) -> Compacted:
+    """Raises `PipelineError` where another commit came between."""
+    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+
+    from barnabas.pipeline.jobs.iceberg_table import open_catalog
+
+    try:
+        table = open_catalog(properties).load_table(name)
+    except NoSuchTableError as error:
+        raise PipelineError(str(error)) from error
+    lots = list(_lots_of(table, target_bytes))
+    before = after = 0
+    if not lots:
+        return Compacted(name, 0, 0)
+    scan = table.scan()
+    try:
+        with table.transaction() as change:
+            summary = {"barnabas.compaction": str(sum(len(each) for each in lots))}
+            with change.update_snapshot(summary).overwrite() as overwrite:
+                for tasks in lots:
+                    reader = ArrowScan(
+                        change.table_metadata, table.io, scan.projection(), scan.row_filter
+                    )
+                    rows = reader.to_table(tasks)
+                    for each in tasks:
+                        overwrite.delete_data_file(each.file)
+                    for file in _dataframe_to_data_files(change.table_metadata, rows, table.io):
+                        overwrite.append_data_file(file)
+                        after += 1
+                    before += len(tasks)
+    except CommitFailedException as error:
+        raise PipelineError(
+            f"table {name} was written meanwhile, nothing is changed: {error}"
+        ) from error
+    return Compacted(name, before, after)
+
+
+def _lots_of(table: Any, target_bytes: int) -> Iterator[list[Any]]:
+    """Files of a partition that are worth merging, about `target_bytes` at a time."""
+    waiting: dict[str, list[Any]] = {}
+    for task in table.scan().plan_files():
+        file = task.file
+        if file.spec_id != table.spec().spec_id or file.file_size_in_bytes >= target_bytes // 2:
+            continue
+        waiting.setdefault(repr(file.partition), []).append(task)
+    for _, tasks in sorted(waiting.items()):
+        lot: list[Any] = []
+        size = 0
+        for task in tasks:
+            if lot and size + task.file.file_size_in_bytes > target_bytes:
+                if len(lot) > 1:
+                    yield lot
+                lot, size = [], 0
+            lot.append(task)
+            size += task.file.file_size_in_bytes
+        if len(lot) > 1:
+            yield lot
+
+
+# -- a folder of Parquet files -------------------------------------------------------------------
+
+
+def compact_parquet(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
+    """Raises `PipelineError` where the folder is none of a job's."""
+    table = Path(path)
+    finish_compaction(table)
+    before = after = 0
+    jobs = sorted({_job_of(each) for each in table.glob(f"{COLUMN}=*") if (each / MARK).is_file()})
+    if not jobs:
+        raise PipelineError(f"{path} has no batches of a job: there is nothing to compact")
+    for job in jobs:
+        numbers = ParquetTable(path).batches(job)[:-1]
+        merged_before = ParquetTable(path).compacted(job)
+        old = [each for _, _, each in merged_before]
+        old += [table / f"{COLUMN}={job}-{each}" for each in numbers]
+        files = sum(1 for each in old for _ in each.rglob("*.parquet"))
+        if len(old) < 2:
+            continue
+        merged = table / STAGED / f"compaction-{uuid.uuid4().hex}"
+        made = _merge(old, merged, target_bytes)
+        first = min([begin for begin, _, _ in merged_before] + numbers)
+        last = max([end for _, end, _ in merged_before] + numbers)
+        name = f"{COLUMN}={job}-{first}_{last}"
+        mark = merged / MARK
+        mark.write_text(json.dumps({"version": 1, "planned": "", "batches": len(old)}))
+        for each in (mark, *(each for each in merged.rglob("*") if each.is_dir()), merged):
+            sync(each)
+        plan = table / COMPACTION
+        steps = {"merged": merged.name, "name": name, "old": [each.name for each in old]}
+        half = plan.with_suffix(".half")
+        half.write_text(json.dumps(steps))
+        sync(half)
+        os.rename(half, plan)
+        sync(table)
+        finish_compaction(table)
+        before, after = before + files, after + made
+    return Compacted(path, before, after)
+
+
+def _job_of(folder: Path) -> str:
+    return folder.name.removeprefix(f"{COLUMN}=").rpartition("-")[0]
+
+
+def _merge(old: list[Path], merged: Path, target_bytes: int) -> int:
+    """The rows of `old` below the same subfolders in `merged`; how many files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    by_folder: dict[Path, list[Path]] = {}
+    for each in old:
+        for file in sorted(each.rglob("*.parquet")):
+            by_folder.setdefault(file.relative_to(each).parent, []).append(file)
+    made = 0
+    merged.mkdir(parents=True)
+    for below, files in sorted(by_folder.items()):
+        folder = merged / below
+        folder.mkdir(parents=True, exist_ok=True)
+        schema = pa.unify_schemas([pq.read_schema(each) for each in files])
+        while files:
+            lot, size = [files.pop(0)], 0
+            size = lot[0].stat().st_size
+            while files and size + files[0].stat().st_size <= target_bytes:
+                size += files[0].stat().st_size
+                lot.append(files.pop(0))
+            made += 1
+            target = folder / f"part-{made:05}.parquet"
+            with pq.ParquetWriter(target, schema, compression="snappy") as writer:
+                for each in lot:
+                    _copy(pq.ParquetFile(each), writer, schema)
+            sync(target)
+    return made
+
+
+def _copy(source: Any, writer: Any, schema: Any) -> None:
+    import pyarrow as pa
+
+    for batch in source.iter_batches():
+        columns = [
+            batch.column(each.name).cast(each.type)
+            if each.name in batch.schema.names
+            else pa.nulls(len(batch), each.type)
+            for each in schema
+        ]
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))

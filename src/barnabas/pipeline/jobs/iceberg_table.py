@@ -1,0 +1,222 @@
+"""An Iceberg table that takes each micro-batch once: the batch's number is in the commit of its rows.
+
+Tasks write the files where the table has its data; the driver adds them in one commit, which also sets the
+table's property ``barnabas.job.<job>`` to the batch's number and digest, and puts both into the snapshot's
+summary. A repeated batch finds its number in the property, which outlives the snapshots that are expired. Two
+drivers that commit at once: the catalog takes one, and the other looks again.
+
+Files are added by name mapping, as they carry no field ids. Rows of an upsert go through the driver, which
+looks for their keys in the table: a way for small batches.
+
+Needs the extra ``[tables]``. Source: Iceberg's table spec, "Snapshots", "Name Mapping"; pyiceberg's
+``add_files``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from barnabas.pipeline.errors import LedgerError, PipelineError
+from barnabas.pipeline.jobs.batch_files import (
+    Batch,
+    clear_staged,
+    data_files,
+    sync,
+    write_staged,
+)
+from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PROPERTY = "barnabas.job."
+PART = "barnabas_part"
+TRIES = 5
+RETRIES = "commit.retry.num-retries"
+
+
+def check_installed() -> None:
+    """Raises `PipelineError`."""
+    if find_spec("pyiceberg") is None:
+        raise PipelineError("an Iceberg table needs pyiceberg: pip install 'barnabas[tables]'")
+
+
+def open_catalog(properties: Mapping[str, str]) -> Any:
+    """Any catalog that pyiceberg knows, by its properties. Raises `PipelineError`."""
+    check_installed()
+    from pyiceberg.catalog import load_catalog
+
+    given = dict(properties)
+    name = given.pop("name", "default")
+    try:
+        return load_catalog(name, **given)
+    except Exception as error:  # a catalog's client raises what it likes
+        raise PipelineError(f"the Iceberg catalog {name} cannot be opened: {error}") from error
+
+
+class IcebergTable:
+    """`name` is namespace.table in the catalog of `properties`."""
+
+    def __init__(
+        self, name: str, properties: Mapping[str, str], rules: TableRules = NO_RULES
+    ) -> None:
+        self.name = name
+        self._catalog = open_catalog(properties)
+        self._rules = rules
+
+    def begin(self) -> None:
+        """Before a run's first batch."""
+        table = self._open()
+        if table is not None:
+            clear_staged(str(folder_of(table)))
+
+    def append(self, frame: DataFrame, batch: Batch) -> bool:
+        """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        table = self._open() or self._create(frame)
+        if self._is_there(table, batch):
+            return False
+        folder = folder_of(table)
+        rows = self._rules.rows_of(frame)
+        if self._rules.upsert_by:
+            staged = write_staged(rows, str(folder), batch, ())
+            found = staged_rows(staged)
+            self._rules.check_keys(found, self.name)
+            written = self._commit(table, frame, batch, lambda change: self._upsert(change, found))
+        else:
+            staged, parts = self._staged(rows, folder, batch)
+            files = [self._moved(each, folder, batch, parts) for each in data_files(staged)]
+            written = self._commit(table, frame, batch, lambda change: self._add(change, files))
+        shutil.rmtree(staged, ignore_errors=True)
+        return written
+
+    def last(self, job: str) -> int | None:
+        """The last batch of `job` in the table."""
+        table = self._open()
+        found = None if table is None else table.properties.get(PROPERTY + job)
+        return None if found is None else int(found.split()[0])
+
+    def _open(self) -> Any:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._catalog.load_table(self.name)
+        except NoSuchTableError:
+            return None
+
+    def _create(self, frame: DataFrame) -> Any:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        namespace = self.name.rpartition(".")[0]
+        self._catalog.create_namespace_if_not_exists(namespace)
+        try:
+            with self._catalog.create_table_transaction(self.name, arrow_schema(frame)) as change:
+                if self._rules.partition_by:
+                    with change.update_spec() as spec:
+                        for each in self._rules.partition_by:
+                            spec.add_identity(each)
+        except TableAlreadyExistsError:
+            pass  # another driver was faster
+        table = self._open()
+        folder_of(table)
+        return table
+
+    def _is_there(self, table: Any, batch: Batch) -> bool:
+        found = table.properties.get(PROPERTY + batch.job)
+        if found is None:
+            return False
+        number, _, planned = found.partition(" ")
+        if int(number) < batch.number:
+            return False
+        if int(number) == batch.number and planned == batch.planned:
+            return True
+        raise LedgerError(
+            f"table {self.name} has batch {number} of {batch.job}, and the job asks for batch"
+            f" {batch.number}: the checkpoint was rolled back or begun again. Roll the table back to the"
+            " snapshot before, or give the job another name"
+        )
+
+    def _staged(self, rows: DataFrame, folder: Path, batch: Batch) -> tuple[Path, tuple[str, ...]]:
+        """Files of one partition each, with the partition's columns in them, as Iceberg has it."""
+        parts = []
+        for number, each in enumerate(self._rules.partition_by):
+            parts.append(f"{PART}{number}")
+            rows = rows.withColumn(parts[-1], rows[f"`{each}`"])
+        return write_staged(rows, str(folder), batch, tuple(parts)), tuple(parts)
+
+    def _moved(self, file: Path, folder: Path, batch: Batch, parts: tuple[str, ...]) -> str:
+        target = folder / "data" / f"batch-{batch.number}-{uuid.uuid4().hex}.parquet"
+        target.parent.mkdir(exist_ok=True)
+        os.rename(file, target)
+        sync(target.parent)
+        return f"file://{target}"
+
+    def _commit(self, table: Any, frame: DataFrame, batch: Batch, put: Any) -> bool:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for tries_left in reversed(range(TRIES)):
+            # pyiceberg's own retry would add the rows behind those of a driver that was faster.
+            table.metadata.properties[RETRIES] = "0"
+            try:
+                with table.transaction() as change:
+                    self._grow(table, change, frame)
+                    self._summary = {
+                        "barnabas.job": batch.job,
+                        "barnabas.batch": str(batch.number),
+                        "barnabas.planned": batch.planned,
+                    }
+                    put(change)
+                    change.set_properties({PROPERTY + batch.job: f"{batch.number} {batch.planned}"})
+                return True
+            except CommitFailedException:
+                if not tries_left:
+                    raise
+                table = self._open()
+                if self._is_there(table, batch):
+                    return False
+        raise AssertionError("the last try raises")
+
+    def _add(self, change: Any, files: list[str]) -> None:
+        if files:
+            change.add_files(files, self._summary, check_duplicate_files=False)
+
+    def _upsert(self, change: Any, rows: Any) -> None:
+        if len(rows):
+            change.upsert(
+                rows, join_cols=list(self._rules.upsert_by), snapshot_properties=self._summary
+            )
+
+    def _grow(self, table: Any, change: Any, frame: DataFrame) -> None:
+        """In the same commit."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        there = _types(schema_to_pyarrow(table.schema(), include_field_ids=False))
+        given = _types(arrow_schema(frame))
+        if self._rules.check_columns(self.name, there, given):
+            with change.update_schema() as update:
+                update.union_by_name(arrow_schema(frame))
+
+
+def folder_of(table: Any) -> Path:
+    """Where the table is. Raises `PipelineError` where tasks could not write there."""
+    place = urlsplit(table.location())
+    if place.scheme not in ("", "file"):
+        raise PipelineError(
+            f"table {'.'.join(table.name())} is at {table.location()}: tables are paths that driver and"
+            " executors share, no other URI"
+        )
+    return Path(unquote(place.path))
+
+
+def _types(schema: Any) -> dict[str, str]:
+    """As Iceberg has them: it knows one kind of text, of bytes and of list."""
+    from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
+
+    normal = schema_to_pyarrow(_pyarrow_to_schema_without_ids(schema), include_field_ids=False)
+    return {each.name: str(each.type) for each in normal}

@@ -1,0 +1,182 @@
+"""The mirror's position in both clusters, batch by batch, in a topic of the target.
+
+Owns the topic ``barnabas-offset-syncs.<alias>.internal`` and the topics that records go to. When a batch is
+committed, where it ends in the source and where the target's partitions end then is one sync per
+partition. An offset is translated by the last sync that is not behind it: what lies between the two is
+read again, nothing is missed. MirrorMaker's syncs name records, these name positions: so the topic has
+another name, and nothing is added for an offset behind a sync.
+
+The mirror is the only writer of its topics. A batch that is repeated finds the target's ends where they were.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+from barnabas.pipeline.cluster_client import (
+    EARLIEST,
+    LATEST,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
+from barnabas.pipeline.mirror.offset_formats import OffsetSync, sync_from
+from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.options import SinkOptions, SourceOptions
+from barnabas.pipeline.read.range_reader import RangeReader
+from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, Publisher
+from barnabas.record.batch import iterate
+from barnabas.record.builder import build_batch
+from barnabas.record.decode import records_of
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages import create_partitions_request, create_topics_request
+from barnabas.wire.messages.create_partitions_response import CreatePartitionsResponse
+from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
+
+COMPACTED = {"cleanup.policy": "compact"}
+ELSEWHERE = (
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
+CREATE_MS = 30_000
+
+
+def syncs_topic(alias: str) -> str:
+    return f"barnabas-offset-syncs.{alias or 'source'}.internal"
+
+
+def remote_topic(alias: str, topic: str) -> str:
+    """As MirrorMaker's DefaultReplicationPolicy; without an alias topics keep their names."""
+    return f"{alias}.{topic}" if alias else topic
+
+
+def ensure_topic(
+    cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str] | None = None
+) -> None:
+    """Make the topic, or give it more partitions. Raises `KafkaError` where that is not permitted."""
+    patience = Patience(cluster.patience_ms)
+    while True:
+        found = cluster.topics([name]).get(name)
+        if found is not None and len(found.partitions) >= partitions:
+            return
+        code = (
+            _create(cluster, name, partitions, settings or {})
+            if found is None
+            else _grow(cluster, name, partitions)
+        )
+        fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, *ELSEWHERE)
+        if code not in fine:
+            raise KafkaError(code, f"topic {name} of the mirror")
+        if code in ELSEWHERE:
+            cluster.ask_another()
+        patience.wait(f"topic {name}: {code.name}")
+
+
+def _create(
+    cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str]
+) -> ErrorCode:
+    configs = [
+        create_topics_request.CreatableTopicConfig(name=each, value=value)
+        for each, value in settings.items()
+    ]
+    topic = create_topics_request.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=-1, configs=configs
+    )
+    request = create_topics_request.CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS)
+    return code_of(cluster.call_any(request, CreateTopicsResponse).topics[0].error_code)
+
+
+def _grow(cluster: ClusterClient, name: str, partitions: int) -> ErrorCode:
+    topic = create_partitions_request.CreatePartitionsTopic(
+        name=name, count=partitions, assignments=None
+    )
+    request = create_partitions_request.CreatePartitionsRequest(
+        topics=[topic], timeout_ms=CREATE_MS
+    )
+    return code_of(cluster.call_any(request, CreatePartitionsResponse).results[0].error_code)
+
+
+def append(options: SinkOptions, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+    """Keys and values to the first partition of an internal topic, acknowledged by all in-sync replicas."""
+    pairs = list(records)
+    if not pairs:
+        return
+    cluster = options.cluster.connect()
+    ensure_topic(cluster, topic, 1, COMPACTED)
+    data = bytearray(build_batch(pairs, timestamp_ms=int(time.time() * 1000)))
+    identity = ProducerIdentity(*cluster.init_producer_id())
+    outgoing = Outgoing(TopicPartition(topic, 0), 0, len(pairs), len(data), lambda: data)
+    Publisher(cluster, identity, options).publish([outgoing])
+
+
+def read_all(options: SinkOptions, topic: str) -> list[tuple[bytes, bytes]]:
+    """Keys and values of an internal topic in their order; none where it is not there."""
+    cluster = options.cluster.connect()
+    if cluster.topics([topic]).get(topic) is None:
+        return []
+    of = TopicPartition(topic, 0)
+    begin = offsets_of_all(cluster, {of: EARLIEST}, patience_ms=cluster.patience_ms)[of]
+    end = offsets_of_all(cluster, {of: LATEST}, patience_ms=cluster.patience_ms)[of]
+    source = SourceOptions(options.cluster, fail_on_data_loss=False)
+    return [
+        (record.key, record.value)
+        for run in RangeReader(cluster, Range(topic, 0, begin, end), source).runs()
+        for batch in iterate(run.records)
+        if not batch.header.is_control
+        for record in records_of(batch)
+        if record.key is not None and record.value is not None
+    ]
+
+
+class OffsetSyncs:
+    """All syncs of one mirror, as they are in its topic."""
+
+    def __init__(self, options: SinkOptions, alias: str) -> None:
+        self._options = options
+        self._alias = alias
+        self._known: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for key, value in read_all(options, syncs_topic(alias)):
+            self._learn(sync_from(key, value))
+
+    def _learn(self, sync: OffsetSync) -> bool:
+        """Whether it says something new."""
+        known = self._known.setdefault(sync.of, [])
+        if known and known[-1][0] >= sync.upstream:
+            return False
+        known.append((sync.upstream, sync.downstream))
+        return True
+
+    def ensure_targets(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Topics of the target with as many partitions as the source's have."""
+        counts: dict[str, int] = {}
+        for topic, partition in ends:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+        for topic, count in sorted(counts.items()):
+            ensure_topic(self._options.cluster.connect(), remote_topic(self._alias, topic), count)
+
+    def committed(self, ends: Mapping[TopicPartition, int]) -> None:
+        """A batch that ends there in the source is in the target."""
+        cluster = self._options.cluster.connect()
+        at = {
+            TopicPartition(remote_topic(self._alias, each.topic), each.partition): LATEST
+            for each in ends
+        }
+        found = offsets_of_all(cluster, at, patience_ms=cluster.patience_ms)
+        syncs = []
+        for each, end in sorted(ends.items()):
+            there = TopicPartition(remote_topic(self._alias, each.topic), each.partition)
+            sync = OffsetSync(each, end, found[there])
+            if self._learn(sync):
+                syncs.append((sync.key(), sync.value()))
+        append(self._options, syncs_topic(self._alias), syncs)
+
+    def translated(self, of: TopicPartition, upstream: int) -> int | None:
+        """Where a reader of the target continues that has read the source up to `upstream`; None where no
+        sync is before it."""
+        known = self._known.get(of, [])
+        at = bisect_right(known, (upstream, 1 << 62))
+        return known[at - 1][1] if at else None
