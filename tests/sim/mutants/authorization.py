@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.security.authorization import acl_index
 from barnabas.security.authorization.acl_index import AclIndex
-from barnabas.security.authorization.acls import Acl
+from barnabas.security.authorization.acls import WILDCARD_PRINCIPAL, Acl, Permission
 from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.sim.run import Plan
 from tests.sim.mutants.planting import Mutant, Patch
@@ -32,7 +32,7 @@ def an_allowance_beats_a_denial() -> list[Patch]:
         unnamed: bool = False,
     ) -> bool:
         return any(
-            acl.permission_type == acl_index.Permission.ALLOW
+            acl.permission_type == Permission.ALLOW
             and acl_index._applies(acl, principal, host, operation)
             for acl in self.entries_for(resource_type, name)
         )
@@ -42,7 +42,7 @@ def an_allowance_beats_a_denial() -> list[Patch]:
 
 def hosts_are_overlooked() -> list[Patch]:
     def from_anywhere(acl: Acl, principal: str, host: str) -> bool:
-        return acl.principal in (principal, acl_index.WILDCARD_PRINCIPAL)
+        return acl.principal in (principal, WILDCARD_PRINCIPAL)
 
     return [(acl_index, "_is_from", from_anywhere)]
 
