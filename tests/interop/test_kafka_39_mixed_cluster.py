@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,11 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 class MixedCluster:
     """Broker 1 is Apache Kafka's, 2 and 3 are ours."""
 
-    def __init__(self, directory: Path, connect: str) -> None:
+    def __init__(
+        self, directory: Path, connect: str, keys: Mapping[str, str] | None = None
+    ) -> None:
+        """`keys` are further ones of every broker's file."""
+        self.keys = keys or {}
         self.directory = directory
         self.connect = connect
         ports = FreePorts().take(3)
@@ -76,6 +80,7 @@ class MixedCluster:
             "offsets.topic.replication.factor": 3,
             "transaction.state.log.num.partitions": 3,
             "min.insync.replicas": 2,
+            **self.keys,
         }
         file = self.directory / f"{broker}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, class_path, java
+from barnabas.config.zookeeper import ACL_AUTHORIZER
 from tests.process.launch import Up, barnabas, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.java]
@@ -232,3 +234,28 @@ def test_a_cluster_ends_and_begins_again_with_all_it_had(up: Up) -> None:
         assert (up.data / "node-1/data/meta.properties").read_text().count("version=0") == 1
     finally:
         again.end()
+
+
+def test_a_secure_cluster_has_its_users_in_znodes(tmp_path: Path) -> None:
+    arguments = ("--secure", "--coordination", "zookeeper", "--nodes", "1")
+    authorizer = f"authorizer.class.name={ACL_AUTHORIZER}"
+    started = Up(tmp_path, *arguments, "--set", authorizer)
+    try:
+        started.wait_for_line("bootstrap: ")
+        admin, user = (
+            ("--command-config", str(tmp_path / f"{name}.properties"))
+            for name in ("client", "user")
+        )
+        at = ("-b", bootstrap(started))
+        entry = ("--allow-principal", "User:user", "--operation", "Describe", "--topic", "shown")
+        for words in (
+            ("topics", "create", "shown", "hidden", *admin, *at),
+            ("acls", "add", *entry, *admin, *at),
+        ):
+            done = barnabas(*words)
+            assert done.returncode == 0, done.stderr
+        listed = barnabas("topics", "list", "--json", *user, *at)
+        assert "shown" in listed.stdout
+        assert "hidden" not in listed.stdout
+    finally:
+        started.end()

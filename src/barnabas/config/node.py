@@ -174,7 +174,7 @@ OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
     authorizer = properties.get("authorizer.class.name", "").strip()
-    if authorizer not in ("", STANDARD_AUTHORIZER):
+    if authorizer not in ("", STANDARD_AUTHORIZER) and not is_classical(properties):
         why = f"the only authorizer here is {STANDARD_AUTHORIZER}"
         raise ConfigError("authorizer.class.name", authorizer, why)
     for user in properties.get("super.users", "").split(";"):

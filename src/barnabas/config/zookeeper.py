@@ -18,6 +18,8 @@ ZOOKEEPER = ConfigDef(list(parse_table(broker_zookeeper.KEYS)))
 UNREACHED_LISTENER = "CONTROLLER"
 GENERATED = -1
 """A broker id that the ensemble still has to give."""
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+"""Of ``authorizer.class.name``: entries are znodes."""
 _PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
 
 
@@ -61,12 +63,17 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
     ):
         if values[key]:
             raise ConfigError(key, "true", why)
-    if texts.get("authorizer.class.name", "").strip():
-        raise ConfigError(
-            "authorizer.class.name",
-            texts["authorizer.class.name"],
-            "this version keeps no access control entries in ZooKeeper",
+    authorizer = texts.get("authorizer.class.name", "").strip()
+    if authorizer not in ("", ACL_AUTHORIZER):
+        why = (
+            f"where ZooKeeper coordinates the cluster it is {ACL_AUTHORIZER} (Kafka's"
+            " StandardAuthorizer reads a metadata log, which there is none of)"
         )
+        raise ConfigError("authorizer.class.name", authorizer, why)
+    for key, text in texts.items():
+        if key.startswith("authorizer.zookeeper."):
+            why = "access control entries are kept where zookeeper.connect says"
+            raise ConfigError(key, "(hidden)" if "password" in key else text, why)
 
 
 def classical_id(texts: Mapping[str, str]) -> int:
@@ -90,6 +97,10 @@ def classical_id(texts: Mapping[str, str]) -> int:
 def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """`texts` with what a broker's table requires of the other mode's keys."""
     number = str(max(classical_id(texts), 0))
+    protocols = texts.get("listener.security.protocol.map", "").strip()
+    if protocols:
+        protocols = f"{protocols},{UNREACHED_LISTENER}:PLAINTEXT"
+        texts = {**texts, "listener.security.protocol.map": protocols}
     return {
         **texts,
         "process.roles": "broker",

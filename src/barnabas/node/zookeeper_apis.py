@@ -15,6 +15,7 @@ from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.forwarding import forward, timeout_of
 from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
+from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.controller.handlers import (
     allocate_producer_ids,
@@ -33,7 +34,12 @@ from barnabas.controller.handlers import (
 )
 from barnabas.metadata.image.image import BROKER, TOPIC
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.wire.dispatch import ApiTable
+from barnabas.security.authorization.access_rules import guard, guarded
+from barnabas.security.authorization.authorizer import Authorizer
+from barnabas.security.authorization.broker_access import BROKER_RULES
+from barnabas.security.authorization.controller_access import ACTION, CONTROLLER_RULES
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.dispatch import ApiEntry, ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
@@ -63,6 +69,22 @@ FORWARDED = cast(
 """The controller answers them; other brokers hand them on."""
 OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
+RULES = {
+    **BROKER_RULES,
+    **{
+        key: CONTROLLER_RULES[key]
+        for key in (
+            ApiKey.CREATE_ACLS,
+            ApiKey.DELETE_ACLS,
+            ApiKey.ENVELOPE,
+            ApiKey.ALTER_PARTITION,
+            ApiKey.ALLOCATE_PRODUCER_IDS,
+        )
+    },
+    **{module.API.key: ACTION for module in ORDERS},
+    controlled_shutdown.API.key: ACTION,
+}
+"""What the authorizer is asked of the APIs that a broker answers itself."""
 
 
 def add_to(
@@ -70,15 +92,18 @@ def add_to(
     broker: Broker,
     controller: ZookeeperController,
     orders: ControlRequests,
+    acls: AclRequests,
     gate: ReadyGate,
 ) -> None:
     """Serve a broker's APIs, the controller's, and what controllers order. All but orders, and what only
     controllers answer, wait at the `gate`."""
-    decider = controller.decider
+    decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
         table.add(gate.before(module), broker)
+    for module in acls.modules():
+        table.add(gate.before(module), acls)
     for module in FORWARDED:
-        handler = _restricted(module, controller)
+        handler = _judged(_restricted(module, controller), authorizer)
         table.add(gate.before(_here_or_there(handler, broker, controller)), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
@@ -87,6 +112,20 @@ def add_to(
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
         table.add(module, orders)
+
+
+def guard_with(table: ApiTable, authorizer: Authorizer | None) -> None:
+    """Judge what a broker answers itself; what the controller answers is judged where it is answered."""
+    guard(table, RULES, authorizer, judged_elsewhere=(module.API.key for module in FORWARDED))
+
+
+def _judged(module: HandlerModule, authorizer: Authorizer | None) -> HandlerModule:
+    """By the entries that this broker has: a controller is a broker here."""
+    if authorizer is None:
+        return module
+    entry = ApiEntry(module.API, module.handle, None, 0, 0, 0)
+    handle = guarded(entry, CONTROLLER_RULES[module.API.key], authorizer)
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
 def _create_topics(

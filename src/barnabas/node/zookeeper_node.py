@@ -15,6 +15,7 @@ from functools import partial
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, Lifecycle
+from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
 from barnabas.broker.zookeeper.metadata_records import Incarnation
 from barnabas.broker.zookeeper.registration import ZookeeperRegistration
@@ -40,7 +41,7 @@ from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_to
+from barnabas.node.zookeeper_apis import add_to, guard_with
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
@@ -50,6 +51,7 @@ from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint, NodeId
 from barnabas.wire.api_versions import Features
+from barnabas.zookeeper.acl_store import AclStore
 from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection
@@ -90,6 +92,8 @@ class ZookeeperNode:
         self._journal: ZookeeperJournal
         self._config_watch: ConfigWatch
         self._orders: ControlRequests
+        self._acls: AclStore | None = None
+        """Without an authorizer none are read."""
         self._entities: dict[str, Mapping[str, str]] = {}
         """Configurations of users, clients and IP addresses, as they were read last."""
         self._stopping = False
@@ -136,7 +140,12 @@ class ZookeeperNode:
     def _known(self, cluster_id: str, broker_id: int) -> None:
         """The ensemble has said of which cluster this is, and which broker."""
         self.config = dataclasses.replace(self.config, node_id=NodeId(broker_id))
-        self._assemble(cluster_id)
+        if not self.config.properties.get("authorizer.class.name", "").strip():
+            self._assemble(cluster_id)
+            return
+        self._acls = AclStore(self.ports, self.sessions)
+        self.sessions.follow(self._acls)
+        self._acls.load(partial(self._assemble, cluster_id))
 
     def _assemble(self, cluster_id: str) -> None:
         try:
@@ -162,6 +171,9 @@ class ZookeeperNode:
         )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
+        if self._acls is not None:
+            self._orders.replay(self._acls.records())
+            self._acls.on_change = self._orders.replay
         self._serve(self.broker)
         for follower in (self._config_watch, self.election, self.controller):
             assert follower is not None
@@ -250,10 +262,12 @@ class ZookeeperNode:
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
         own = OwnLoggers(int(self.config.node_id), self._loggers)
+        acls = AclRequests(self._acls, self.ports.log)
         for table in self.listeners.tables(self.config.broker_listeners):
-            add_to(table, broker, self.controller, self._orders, self._gate)
+            add_to(table, broker, self.controller, self._orders, acls, self._gate)
             self.listeners.add_sasl(table)
             own.serve(table)
+            guard_with(table, broker.authorizer)
         # Its controller's orders come here too, before it is ready; what clients ask waits at the gate.
         self.listeners.serve(self.config.broker_listeners)
 

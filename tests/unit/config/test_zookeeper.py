@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import classical_text
-from barnabas.config.node import NodeConfig
+from barnabas.config.node import STANDARD_AUTHORIZER, NodeConfig
 from barnabas.config.zookeeper import GENERATED
 
 FILE = {"zookeeper.connect": "z1:2181/kafka", "broker.id": "7", "log.dirs": "/data"}
@@ -39,7 +39,8 @@ def test_a_broker_without_an_id_has_one_generated() -> None:
         ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "broker.id"),
         ({"inter.broker.protocol.version": "2.8"}, "inter.broker.protocol.version"),
         ({"zookeeper.metadata.migration.enable": "true"}, "zookeeper.metadata.migration.enable"),
-        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER}, "AclAuthorizer"),
+        ({"authorizer.zookeeper.url": "other:2181"}, "zookeeper.connect"),
     ],
 )
 def test_what_the_mode_does_not_do_is_refused(change: dict[str, str], key: str) -> None:
@@ -50,3 +51,10 @@ def test_what_the_mode_does_not_do_is_refused(change: dict[str, str], key: str) 
 def test_meta_properties_are_those_of_kafka_3_9() -> None:
     lines = classical_text("abc", 7).splitlines()
     assert {"version=0", "cluster.id=abc", "broker.id=7"} <= set(lines)
+
+
+def test_the_map_of_protocols_names_no_controllers() -> None:
+    listeners = {"listeners": "A://h:1", "inter.broker.listener.name": "A"}
+    protocols = {"listener.security.protocol.map": "A:PLAINTEXT"}
+    config = NodeConfig.from_properties({**FILE, **listeners, **protocols})
+    assert config.inter_broker_listener_name == "A"

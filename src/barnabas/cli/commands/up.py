@@ -20,6 +20,7 @@ from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bo
 from barnabas.cli.local.coordination import Coordination, coordination_of
 from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.supervisor import Supervisor
+from barnabas.cli.local.zookeeper_users import write_users
 from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
@@ -101,8 +102,6 @@ def command(
         ensemble=zookeeper,
         servers=zookeeper_servers,
     )
-    if chosen.connect and secure:
-        raise Failure("--secure is for clusters with a quorum: ZooKeeper's keeps no users here")
     if chosen.connect and nodes is None and not directory.nodes():
         nodes = CLASSICAL_NODES
     files = directory.lay_out(nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect)
@@ -131,7 +130,7 @@ class LocalCluster:
         known = None if coordination.connect else cluster_id_of(files)
         cluster_id = known or uuid_text(random_uuid(os.urandom))
         self._security = directory.security if directory.security.is_there else None
-        if self._security is not None:
+        if self._security is not None and not coordination.connect:
             format_with_users(files, cluster_id, self._security)
         self._supervisor = Supervisor(
             self._loop,
@@ -161,6 +160,8 @@ class LocalCluster:
     def _run_nodes(self) -> int:
         if self._coordination.connect:
             say(f"zookeeper: {self._coordination.connect}")
+            if self._security is not None:
+                write_users(self._coordination.connect, self._security.credentials())
         try:
             self._supervisor.start()
         except OSError as error:

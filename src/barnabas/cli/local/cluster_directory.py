@@ -163,10 +163,11 @@ class ClusterDirectory:
         for node in nodes:
             rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
             chosen = {**settings, **rack}
+            security = self.security if secure else None
             values = (
-                _classical_properties(node, len(nodes), chosen, zookeeper)
+                _classical_properties(node, len(nodes), chosen, zookeeper, security)
                 if zookeeper
-                else _properties(node, nodes, chosen, self.security if secure else None)
+                else _properties(node, nodes, chosen, security)
             )
             _write_properties(node, values)
         return nodes
@@ -348,13 +349,21 @@ def _replication(nodes: int) -> dict[str, str]:
 
 
 def _classical_properties(
-    node: NodeFiles, nodes: int, settings: Mapping[str, str], zookeeper: str
+    node: NodeFiles,
+    nodes: int,
+    settings: Mapping[str, str],
+    zookeeper: str,
+    security: LocalSecurity | None,
 ) -> dict[str, str]:
     """Of a broker that ZooKeeper coordinates."""
     values = _replication(nodes)
     if node.properties.exists():
         values.update(parse_properties(node.properties.read_text()))
-    at = f"{CLIENT_LISTENER}://{node.client_endpoint}"
+    clients = CLIENT_LISTENER
+    if security is not None:
+        clients = SECURE_LISTENER
+        values.update(security.node_properties(node.node_id))
+    at = f"{clients}://{node.client_endpoint}"
     return {
         **values,
         **settings,
@@ -362,7 +371,8 @@ def _classical_properties(
         ZOOKEEPER_KEY: zookeeper,
         "listeners": at,
         "advertised.listeners": at,
-        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": f"{clients}:{clients}",
+        "inter.broker.listener.name": clients,
         "log.dirs": str(node.data),
     }
 

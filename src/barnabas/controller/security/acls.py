@@ -58,7 +58,7 @@ def create_acls(
         result = AclCreationResult(error_message=None)
         results.append(result)
         try:
-            acl = _checked(wanted)
+            acl = checked_acl(wanted)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
@@ -86,7 +86,7 @@ def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "ACLs contain UNKNOWN elements")
 
 
-def _checked(wanted: AclCreation) -> Acl:
+def checked_acl(wanted: AclCreation) -> Acl:
     """The entry. Raises INVALID_REQUEST."""
     problem = ""
     if wanted.resource_type == AclResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:

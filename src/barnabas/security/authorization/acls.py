@@ -136,13 +136,20 @@ class AclFilter(Protocol):
 def matches(wanted: AclFilter, acl: Acl) -> bool:
     """Whether a filter names an entry."""
     return (
-        wanted.resource_type_filter in (AclResourceType.ANY, acl.resource_type)
-        and _names_match(wanted.pattern_type_filter, wanted.resource_name_filter, acl)
+        matches_resource(wanted, acl)
         and wanted.principal_filter in (None, acl.principal)
         and wanted.host_filter in (None, acl.host)
         and wanted.operation in (Operation.ANY, acl.operation)
         and wanted.permission_type in (Permission.ANY, acl.permission_type)
     )
+
+
+def matches_resource(wanted: AclFilter, acl: Acl) -> bool:
+    """Whether a filter names the entry's resource pattern."""
+    return wanted.resource_type_filter in (
+        AclResourceType.ANY,
+        acl.resource_type,
+    ) and _names_match(wanted.pattern_type_filter, wanted.resource_name_filter, acl)
 
 
 def _names_match(pattern_type: int, name: str | None, acl: Acl) -> bool:

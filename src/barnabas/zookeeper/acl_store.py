@@ -1,0 +1,312 @@
+"""Access control entries in znodes: read at the start, followed by notifications, changed with versions.
+
+Every broker has all of them. One znode holds the entries of one resource pattern; a change of it is
+conditional on its version, and comes with a notification in the same transaction, which every other broker
+follows by reading the znode again. In a new session, in which notifications may have been missed, all is
+read again.
+
+Source: Kafka 3.9's ``AclAuthorizer``, ``ZkAclStore``, ``ZkAclChangeStore``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
+from barnabas.metadata.records.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
+from barnabas.ports import Ports
+from barnabas.wire.schema import Message
+from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
+from barnabas.zookeeper.layout.acl_znodes import (
+    EXTENDED_CHANGES,
+    EXTENDED_ROOT,
+    LITERAL_CHANGES,
+    LITERAL_ROOT,
+    RESOURCE_TYPES,
+    AclChangeZnode,
+    AclPattern,
+    AclRule,
+    AclZnode,
+    acl_id,
+    pattern_of,
+)
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.operations import (
+    ChildNames,
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    Multi,
+    NodeData,
+    Operation,
+    SetData,
+)
+from barnabas.zookeeper.session import WatchEvent
+from barnabas.zookeeper.session_keeper import SessionKeeper
+
+Rules = tuple[AclRule, ...]
+Change = Callable[[Rules], Rules]
+CHANGES = (LITERAL_CHANGES, EXTENDED_CHANGES)
+FOLDERS = (LITERAL_ROOT, f"{EXTENDED_ROOT}/prefixed")
+"""Below them one folder for each resource type."""
+UPDATE_RETRIES_MAX = 10
+BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
+KEPT_MS = 15 * 60 * 1000
+"""How long a notification stays, for brokers that were away; then any broker removes it."""
+
+
+def acl_record(pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=acl_id(pattern, rule),
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=rule.principal,
+        host=rule.host,
+        operation=rule.operation,
+        permission_type=rule.permission,
+    )
+
+
+class AclStore:
+    """The entries as this broker knows them, by resource pattern."""
+
+    def __init__(self, ports: Ports, sessions: SessionKeeper) -> None:
+        self._ports = ports
+        self._sessions = sessions
+        self._rng = ports.rng("zookeeper.acls")
+        self._seen = dict.fromkeys(CHANGES, "")
+        """The last notification that was followed, by folder."""
+        self._open = 0
+        self._found: set[AclPattern] = set()
+        self._on_loaded: Callable[[], None] | None = None
+        self.rules: dict[AclPattern, Rules] = {}
+        self.on_change: Callable[[Sequence[Message]], None] = lambda records: None
+
+    def load(self, on_loaded: Callable[[], None]) -> None:
+        """Make the folders where they are missing and read all entries; `on_loaded` follows."""
+        self._on_loaded = on_loaded
+        self._read_all()
+
+    def records(self) -> list[Message]:
+        """All entries."""
+        return [
+            acl_record(pattern, rule) for pattern, rules in self.rules.items() for rule in rules
+        ]
+
+    # -- the session -------------------------------------------------------------------------------
+
+    def on_connected(self, is_new: bool) -> None:
+        if is_new:
+            self._read_all()
+
+    def on_expired(self) -> None:
+        return
+
+    def on_watch(self, event: WatchEvent) -> None:
+        if event.path in CHANGES:
+            self._look(event.path, follow=True)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _read_all(self) -> None:
+        """Notifications are watched first, so that no change falls between them and the reading."""
+        self._open += 1
+        self._found = set()
+        for path in _folders():
+            self._ask(Create(path), self._on_made)
+        for path in CHANGES:
+            self._look(path, follow=False)
+        for folder in FOLDERS:
+            self._ask(GetChildren(folder), partial(self._on_types, folder))
+        self._close()
+
+    def _ask(self, request: Any, then: Callable[[Any], None]) -> None:
+        self._open += 1
+
+        def on_answer(result: Any) -> None:
+            try:
+                then(result)
+            finally:
+                self._close()
+
+        self._sessions.ask(request, on_answer)
+
+    def _close(self) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        for pattern in [one for one in self.rules if one not in self._found]:
+            self.read(pattern)  # its znode is gone, or was made anew meanwhile
+        on_loaded, self._on_loaded = self._on_loaded, None
+        if on_loaded is not None:
+            on_loaded()
+
+    def _on_made(self, result: object) -> None:
+        if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
+            self._ports.log("error", "acl.folder_refused", error=result)
+
+    def _on_types(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
+        for kind in _names(result):
+            self._ask(
+                GetChildren(f"{folder}/{kind}"), partial(self._on_resources, f"{folder}/{kind}")
+            )
+
+    def _on_resources(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
+        for name in _names(result):
+            try:
+                pattern = pattern_of(f"{folder}/{name}")
+            except MalformedZnode as error:
+                self._ports.log("warning", "zookeeper.znode_unreadable", error=error)
+                return  # a resource type that is not known here
+            self._found.add(pattern)
+            self._ask(GetData(pattern.path), partial(self._on_rules, pattern))
+
+    def read(self, pattern: AclPattern) -> None:
+        """What the znode says now."""
+        self._sessions.ask(GetData(pattern.path), partial(self._on_rules, pattern))
+
+    def _on_rules(self, pattern: AclPattern, result: NodeData | ZooKeeperError) -> None:
+        if isinstance(result, NoNode):
+            self._take(pattern, ())
+        elif isinstance(result, NodeData):
+            try:
+                self._take(pattern, AclZnode.decode(pattern.path, result.data).rules)
+            except MalformedZnode as error:
+                self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+                if self._on_loaded is not None:
+                    self._ports.halt(f"access control entries cannot be read: {error}")
+
+    def _take(self, pattern: AclPattern, rules: Rules) -> None:
+        before = self.rules.get(pattern, ())
+        if rules:
+            self.rules[pattern] = rules
+        else:
+            self.rules.pop(pattern, None)
+        records: list[Message] = [
+            RemoveAccessControlEntryRecord(id=acl_id(pattern, rule))
+            for rule in before
+            if rule not in rules
+        ]
+        records += [acl_record(pattern, rule) for rule in rules if rule not in before]
+        if records:
+            self.on_change(records)
+
+    # -- notifications -----------------------------------------------------------------------------
+
+    def _look(self, folder: str, *, follow: bool) -> None:
+        self._sessions.ask(
+            GetChildren(folder, watch=True), partial(self._on_changes, folder, follow)
+        )
+
+    def _on_changes(self, folder: str, follow: bool, result: ChildNames | ZooKeeperError) -> None:
+        names = _names(result)
+        for name in names:
+            is_new = follow and name > self._seen[folder]
+            path = f"{folder}/{name}"
+            self._sessions.ask(GetData(path), partial(self._on_notification, path, is_new))
+        self._seen[folder] = max([self._seen[folder], *names])
+
+    def _on_notification(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
+        if isinstance(result, ZooKeeperError):
+            return
+        if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
+            self._sessions.submit(Delete(path), lambda _: None)
+        if not is_new:
+            return
+        try:
+            self.read(AclChangeZnode.decode(path, result.data).pattern)
+        except MalformedZnode as error:
+            self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def update(
+        self, pattern: AclPattern, change: Change, done: Callable[[str], None], attempt: int = 0
+    ) -> None:
+        """Write what `change` makes of the entries of `pattern`, from their present state, again after
+        another one's write. `done` gets an empty text, or why it was given up."""
+        again = partial(self._again, pattern, change, done, attempt)
+
+        def on_read(result: NodeData | ZooKeeperError) -> None:
+            if isinstance(result, NodeData):
+                try:
+                    present = AclZnode.decode(pattern.path, result.data).rules
+                except MalformedZnode as error:
+                    done(str(error))
+                    return
+                self._write(pattern, present, change(present), result.stat.version, done, again)
+            elif isinstance(result, NoNode):
+                self._write(pattern, (), change(()), None, done, again)
+            else:
+                again()
+
+        self._sessions.submit(GetData(pattern.path), on_read)
+
+    def _write(
+        self,
+        pattern: AclPattern,
+        present: Rules,
+        wanted: Rules,
+        version: int | None,
+        done: Callable[[str], None],
+        again: Callable[[], None],
+    ) -> None:
+        if wanted == present:
+            self._take(pattern, present)
+            done("")
+            return
+        data = AclZnode(pattern, wanted).encode()
+        write: Operation
+        if version is None:
+            write = Create(pattern.path, data)
+        elif wanted:
+            write = SetData(pattern.path, data, version)
+        else:
+            write = Delete(pattern.path, version)
+        change = AclChangeZnode(pattern)
+        notice = Create(change.path, change.encode(), sequential=True)
+
+        def on_written(result: object) -> None:
+            if isinstance(result, ZooKeeperError):
+                again()  # another broker wrote, or it is unknown whether this one did
+                return
+            self._take(pattern, wanted)
+            done("")
+
+        self._sessions.submit(Multi((write, notice)), on_written)
+
+    def _again(
+        self, pattern: AclPattern, change: Change, done: Callable[[str], None], attempt: int
+    ) -> None:
+        if attempt >= UPDATE_RETRIES_MAX:
+            done(
+                f"Failed to update ACLs for {pattern.path} after trying a maximum of"
+                f" {UPDATE_RETRIES_MAX} times"
+            )
+            return
+        at_ms = self._ports.clock.now_ms() + BACKOFF_MS + self._rng.random() * BACKOFF_JITTER_MS
+        self._ports.wakeups.call_at(at_ms, partial(self.update, pattern, change, done, attempt + 1))
+
+    def __repr__(self) -> str:
+        return f"AclStore({len(self.rules)} patterns)"
+
+
+def _folders() -> Iterable[str]:
+    """Parents first."""
+    yield LITERAL_ROOT
+    yield EXTENDED_ROOT
+    yield f"{EXTENDED_ROOT}/prefixed"
+    for folder in FOLDERS:
+        for kind in RESOURCE_TYPES.values():
+            yield f"{folder}/{kind}"
+    yield from CHANGES
+
+
+def _names(result: ChildNames | ZooKeeperError) -> tuple[str, ...]:
+    return () if isinstance(result, ZooKeeperError) else result.names

@@ -1,0 +1,190 @@
+"""Access control entries in znodes: any broker writes them, every broker judges by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.config.zookeeper import ACL_AUTHORIZER
+from barnabas.security.authorization.acls import (
+    AclResourceType,
+    Operation,
+    PatternType,
+    Permission,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
+from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
+from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
+from barnabas.zookeeper.operations import Create, SetData
+from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
+
+DENY = Permission.DENY.value
+PATH = "/kafka-acl/Topic/t"
+
+
+def judged_cluster() -> ClassicalCluster:
+    """Resources that no entry names are everybody's."""
+    return ClassicalCluster(
+        authorizer_class_name=ACL_AUTHORIZER, allow_everyone_if_no_acl_found="true"
+    )
+
+
+def entry(name: str = "t", operation: int = Operation.WRITE, **others: Any) -> AclCreation:
+    fields: dict[str, Any] = {
+        "resource_type": AclResourceType.TOPIC,
+        "resource_pattern_type": PatternType.LITERAL,
+        "principal": "User:ANONYMOUS",
+        "host": "*",
+        "permission_type": DENY,
+    }
+    return AclCreation(resource_name=name, operation=operation, **(fields | others))
+
+
+def create(cluster: ClassicalCluster, broker: int, *entries: AclCreation) -> list[int]:
+    answer = cluster.ask(broker, CreateAclsRequest(creations=list(entries)))
+    return [int(result.error_code) for result in answer.results]
+
+
+def delete(cluster: ClassicalCluster, broker: int, *names: str | None) -> list[int]:
+    """How many entries each filter tells of."""
+    filters = [
+        DeleteAclsFilter(
+            resource_type_filter=AclResourceType.TOPIC,
+            resource_name_filter=name,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=Permission.ANY,
+        )
+        for name in names
+    ]
+    answer = cluster.ask(broker, DeleteAclsRequest(filters=filters))
+    return [len(result.matching_acls) for result in answer.filter_results]
+
+
+def described(cluster: ClassicalCluster, broker: int) -> set[tuple[str, int, int]]:
+    request = DescribeAclsRequest(
+        resource_type_filter=AclResourceType.ANY,
+        resource_name_filter=None,
+        pattern_type_filter=PatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+    answer = cluster.ask(broker, request)
+    return {
+        (resource.resource_name, resource.pattern_type, acl.operation)
+        for resource in answer.resources
+        for acl in resource.acls
+    }
+
+
+def wait_for(cluster: ClassicalCluster, wanted: set[tuple[str, int, int]]) -> None:
+    """Until every broker knows these entries."""
+    cluster.wait(
+        lambda: all(described(cluster, broker) == wanted for broker in list(cluster.nodes)),
+        f"{wanted} everywhere",
+    )
+
+
+def test_an_entry_that_one_broker_writes_is_judged_by_on_every_broker() -> None:
+    cluster = judged_cluster()
+    assert cluster.create("t", 1) == 0
+    leader = cluster.state("t")["leader"]
+    assert cluster.produce("t", leader) == 0
+    other = next(broker for broker in cluster.nodes if broker != leader)
+    assert create(cluster, other, entry()) == [0]
+    assert cluster.read(PATH) == {
+        "version": 1,
+        "acls": [
+            {
+                "principal": "User:ANONYMOUS",
+                "permissionType": "Deny",
+                "operation": "Write",
+                "host": "*",
+            }
+        ],
+    }
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.WRITE)})
+    assert cluster.produce("t", leader) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert delete(cluster, leader, "t") == [1]
+    assert cluster.read(PATH) is None
+    wait_for(cluster, set())
+    assert cluster.produce("t", leader) == 0
+
+
+def test_entries_of_one_resource_share_a_znode_and_prefixes_have_their_own() -> None:
+    cluster = judged_cluster()
+    prefixed = entry("t", resource_pattern_type=PatternType.PREFIXED)
+    asked = [entry(), entry(operation=Operation.READ), entry(), prefixed]
+    assert create(cluster, 1, *asked) == [0, 0, 0, 0]
+    found = cluster.read(PATH)
+    assert found is not None
+    assert [acl["operation"] for acl in found["acls"]] == ["Write", "Read"]
+    assert cluster.read("/kafka-acl-extended/prefixed/Topic/t") is not None
+    assert len(cluster.children("/kafka-acl-changes")) == 1
+    assert len(cluster.children("/kafka-acl-extended-changes")) == 1
+    assert create(cluster, 2, entry()) == [0]  # is there: nothing is written
+    assert len(cluster.children("/kafka-acl-changes")) == 1
+    assert delete(cluster, 3, "t", None) == [3, 0], "the first filter tells of it"
+
+
+def test_an_entry_that_kafka_3_9_could_not_read_is_refused() -> None:
+    cluster = judged_cluster()
+    two_phase = entry(
+        "x",
+        Operation.TWO_PHASE_COMMIT,
+        resource_type=AclResourceType.TRANSACTIONAL_ID,
+    )
+    invalid = int(ErrorCode.INVALID_REQUEST)
+    assert create(cluster, 1, two_phase, entry("a/b"), entry()) == [invalid, invalid, 0]
+
+
+def test_entries_that_another_tool_writes_are_followed() -> None:
+    cluster = judged_cluster()
+    pattern = AclPattern(AclResourceType.TOPIC, "t")
+    rule = AclRule("User:alice", "*", Operation.READ, DENY)
+    cluster.znode(Create(PATH, AclZnode(pattern, (rule,)).encode()))
+    cluster.znode(Create("/kafka-acl-changes/acl_changes_", b"TOPIC:t", sequential=True))
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.READ)})
+    assert create(cluster, 1, entry()) == [0], "its version is read before"
+    wait_for(
+        cluster,
+        {("t", PatternType.LITERAL, one) for one in (Operation.READ, Operation.WRITE)},
+    )
+
+
+def test_two_brokers_that_write_at_once_lose_no_entry() -> None:
+    cluster = judged_cluster()
+    kinds = (Operation.READ, Operation.WRITE, Operation.DELETE)
+    answers: list[Any] = []
+    for broker, kind in zip(list(cluster.nodes), kinds, strict=True):
+        node = cluster.nodes[broker]
+        at = node.listeners.advertised(node.config.broker_listeners)["PLAINTEXT"]
+        request = CreateAclsRequest(creations=[entry(operation=kind)])
+        cluster.client.channels.send(at, request, answers.append, timeout_ms=20_000)
+    cluster.wait(lambda: len(answers) == len(kinds), "answers")
+    assert [answer.results[0].error_code for answer in answers] == [0, 0, 0]
+    wait_for(cluster, {("t", PatternType.LITERAL, kind) for kind in kinds})
+
+
+def test_changes_that_a_broker_missed_are_read_in_its_next_session() -> None:
+    cluster = judged_cluster()
+    assert create(cluster, 1, entry(), entry("gone")) == [0, 0]
+    cluster.kill(3)
+    cluster.pass_time(2 * SESSION_MS)
+    assert delete(cluster, 1, "gone") == [1]
+    cluster.znode(SetData(PATH, b'{"version":1,"acls":[]}'))
+    assert create(cluster, 1, entry("new")) == [0]
+    cluster.start(3)
+    cluster.wait(lambda: cluster.nodes[3].is_ready, "broker 3 is back")
+    assert described(cluster, 3) == {("new", PatternType.LITERAL, Operation.WRITE)}
+
+
+def test_without_an_authorizer_there_are_no_entries_to_ask_for() -> None:
+    cluster = ClassicalCluster(1)
+    answer = cluster.ask(1, CreateAclsRequest(creations=[entry()]))
+    assert answer.results[0].error_code == ErrorCode.SECURITY_DISABLED
