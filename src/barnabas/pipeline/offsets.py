@@ -127,8 +127,8 @@ def cut_ranges(
 
 
 def pack_ranges(ranges: list[Range], *, rows_max: int | None = None) -> list[tuple[Range, ...]]:
-    """Ranges by task: where there are many, neighbours that are small together share one, because a task costs
-    more than some thousand rows. None of several ranges is above `rows_max`."""
+    """Ranges by task: where there are many, neighbours that are small together share one, because a task
+    costs more than some thousand rows. None of several ranges is above `rows_max`."""
     if len(ranges) <= TASKS_UNPACKED:
         return [(each,) for each in ranges]
     rows_most = PACKED_ROWS if rows_max is None else min(PACKED_ROWS, rows_max)
