@@ -77,6 +77,7 @@ sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found 
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
 	$(BIN)/python -m bench.log
 	$(BIN)/python -m bench.cluster $(ARGS)
+	$(BIN)/python -m bench.consumers
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
 	mkdir -p build

@@ -136,14 +136,15 @@ def explain(
 
 
 def status(file: File, as_json: AsJson = False) -> None:
-    """How far a job is, from its checkpoint and the cluster: no run needs to be under way."""
+    """How far a job is: by its checkpoint, its group, and the last batch that each sink has, by the token of
+    a topic or the log of a table. No run needs to be under way."""
     job = _loaded(file)
     if job.audit is not None:
         raise Failure("an audit keeps no state; its report says what it found", USAGE)
     _check_installed("numpy", "pyarrow")
-    from barnabas.pipeline.jobs import job_offsets
+    from barnabas.pipeline.jobs.job_status import status_of
 
-    found = _asked(lambda: job_offsets.status_of(job))
+    found = _asked(lambda: status_of(job))
     if not found["query"]:
         heading = f"{job.name} has not run: {job.checkpoint} has no query"
     else:
@@ -152,10 +153,13 @@ def status(file: File, as_json: AsJson = False) -> None:
             heading += f", batch {found['planned']} was begun"
         if found["group"]:
             heading += f"; group {found['group']}"
-    table = table_of(heading, "topic", "partition", "offset", "end", "lag")
+    table = table_of(heading, "topic", "partition", "offset", "end", "lag", "in group")
     for each in found["partitions"]:
         table.add_row(*("-" if value is None else str(value) for value in each.values()))
     show(as_json, found, table)
+    for each in () if as_json else found["sinks"]:
+        has = "no batch" if each["batch"] is None else f"batch {each['batch']}"
+        typer.echo(f"{each['sink']} has {each.get('error', has)}")
 
 
 def compact(

@@ -76,22 +76,26 @@ class JobRun:
         """Until the records that are there now are written, or for ever. Raises `RunFailedError`."""
         queries: list[Any] = []
         try:
-            with self._stages("source"):
-                frame = self._source()
-            with self._stages("transform"):
-                rows = self._landing() if self._job.lands else self.transformed(frame)
-                available_now = available_now or self._job.replay is not None
-            with self._stages("sinks"):
-                writes = [self._writer(each) for each in self._job.sinks]
-            with self._stages("start"):
-                queries.append(self._start(rows, writes, available_now))
-                if self._job.dead_letters is not None:
-                    queries.append(self._start_dead_letters(frame, available_now))
+            self.start(queries, available_now=available_now)
             self._follow(queries)
         finally:
             for each in queries:
                 each.stop()
             self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+    def start(self, queries: list[Any], *, available_now: bool) -> None:
+        """The job's queries, each put into `queries` when it runs. Raises `RunFailedError`."""
+        with self._stages("source"):
+            frame = self._source()
+        with self._stages("transform"):
+            rows = self._landing() if self._job.lands else self.transformed(frame)
+            available_now = available_now or self._job.replay is not None
+        with self._stages("sinks"):
+            writes = [self._writer(each) for each in self._job.sinks]
+        with self._stages("start"):
+            queries.append(self._start(rows, writes, available_now))
+            if self._job.dead_letters is not None:
+                queries.append(self._start_dead_letters(frame, available_now))
 
     def plan(self) -> str:
         """What Spark makes of source and transformation; nothing is read."""
