@@ -30,7 +30,7 @@ CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One check: `said` is what was found, with the remedy where it is not well."""
 
     check: str
@@ -98,19 +98,19 @@ def probe(
     return look
 
 
-def before_spark() -> list[Finding]:
+def before_spark() -> list[Diagnosis]:
     """What can be said without a session."""
     from barnabas.pipeline.jobs.job_run import missing_java
 
     java = missing_java()
-    found = [Finding("Java", java is None, java or "it is there")]
+    found = [Diagnosis("Java", java is None, java or "it is there")]
     for each in PACKAGES:
         try:
             said = version(each)
         except PackageNotFoundError:
             well = each == "barnabas"  # runs from its sources
             said = barnabas.__version__ if well else f"not installed on the driver: {INSTALL}"
-            found.append(Finding(f"driver: {each}", well, said))
+            found.append(Diagnosis(f"driver: {each}", well, said))
             continue
         is_well = True
         if each == "pyspark":
@@ -118,13 +118,13 @@ def before_spark() -> list[Finding]:
                 check_pyspark(said)
             except PipelineError as error:
                 is_well, said = False, str(error)
-        found.append(Finding(f"driver: {each}", is_well, said))
+        found.append(Diagnosis(f"driver: {each}", is_well, said))
     return found
 
 
 def with_spark(
     master: str, settings: dict[str, str], bootstrap: str | None, checkpoint: str | None
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """What needs a session. Raises `PipelineError`."""
     from barnabas.pipeline.jobs.job_run import session_with
 
@@ -132,24 +132,24 @@ def with_spark(
     found = [driver_reaches(each) for each in servers]
     spark = session_with("doctor", master, settings, "OFF")
     try:
-        found.append(Finding("Spark", True, f"{spark.version} at {master}"))
+        found.append(Diagnosis("Spark", True, f"{spark.version} at {master}"))
         return found + on_executors(spark, servers, absolute(checkpoint))
     finally:
         spark.stop()
 
 
-def driver_reaches(server: str) -> Finding:
+def driver_reaches(server: str) -> Diagnosis:
     host, _, port = server.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, ValueError) as error:
-        return Finding("driver: cluster", False, f"{server} is not reached: {error}")
-    return Finding("driver: cluster", True, f"{server} is reached")
+        return Diagnosis("driver: cluster", False, f"{server} is not reached: {error}")
+    return Diagnosis("driver: cluster", True, f"{server} is reached")
 
 
 def on_executors(
     spark: SparkSession, servers: Sequence[str], checkpoint: str | None
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """What each executor says."""
     folder = checkpoint if checkpoint is None or "://" not in checkpoint else None
     mark = f".doctor-{uuid.uuid4().hex}"
@@ -167,7 +167,7 @@ def on_executors(
             sentence = explained(str(error))
             if sentence is None:
                 raise
-            return [Finding("executors", False, sentence)]
+            return [Diagnosis("executors", False, sentence)]
         once = {(each["host"], each["folder"]): each for each in answers}
         return [finding for each in once.values() for finding in judged(each, checkpoint, folder)]
     finally:
@@ -176,10 +176,10 @@ def on_executors(
                 file.unlink()
 
 
-def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -> list[Finding]:
+def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -> list[Diagnosis]:
     """Findings of one executor, which is named by host and working directory."""
     where = f"executor on {answer['host']} ({answer['folder']})"
-    found = [Finding(f"{where}: Python", True, f"{answer['python']} at {answer['executable']}")]
+    found = [Diagnosis(f"{where}: Python", True, f"{answer['python']} at {answer['executable']}")]
     for name, has in answer["packages"].items():
         if has is None and name == "numba":
             said = f"not installed: reads and writes take some 300 times as long; {INSTALL} there"
@@ -191,21 +191,21 @@ def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -
         if name == "barnabas" and has not in (None, barnabas.__version__):
             is_well = False
             said = f"{has}, and the driver has {barnabas.__version__}: install the same version"
-        found.append(Finding(f"{where}: {name}", is_well, said))
+        found.append(Diagnosis(f"{where}: {name}", is_well, said))
     if "load" in answer:
-        found.append(Finding(f"{where}: loading barnabas", False, answer["load"]))
+        found.append(Diagnosis(f"{where}: loading barnabas", False, answer["load"]))
     if answer["machine_code"] is not None:
         kept = answer["machine_code"]
         said = "kept" if kept else "compiled by each process for itself: set NUMBA_CACHE_DIR there"
-        found.append(Finding(f"{where}: machine code", kept, said))
+        found.append(Diagnosis(f"{where}: machine code", kept, said))
     for server, why in answer["unreachable"].items():
         said = f"{server} is not reached: {why}. Open the way, or see advertised.listeners"
-        found.append(Finding(f"{where}: cluster", False, said))
+        found.append(Diagnosis(f"{where}: cluster", False, said))
     if checkpoint is not None and folder is None:
-        found.append(Finding(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
+        found.append(Diagnosis(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
     elif folder is not None:
         well = bool(answer["shares"]) and Path(folder, str(answer.get("wrote"))).exists()
         why = answer.get("share_error", "what one wrote the other does not see")
         said = "shared" if well else f"{folder} is not shared with the driver: {why}"
-        found.append(Finding(f"{where}: checkpoint", well, said))
+        found.append(Diagnosis(f"{where}: checkpoint", well, said))
     return found
