@@ -118,19 +118,24 @@ class Bench:
     def filled(self, rows: int, partitions: int = PARTITIONS, **settings: Any) -> str:
         """A topic of JSON records of 81 bytes, evenly over its partitions."""
         name = self.topic(partitions)
+        self.fill(name, range(rows), partitions, **settings)
+        return name
+
+    def fill(self, name: str, numbers: range, partitions: int, **settings: Any) -> None:
         given = {"compression.type": "lz4", "linger.ms": 50, "batch.size": 1 << 19, **settings}
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "queue.buffering.max.messages": 500_000, **given}
         )
-        for number in range(rows):
+        for at, number in enumerate(numbers):
             while True:
                 try:
-                    producer.produce(name, record(number), partition=number * partitions // rows)
+                    producer.produce(
+                        name, record(number), partition=at * partitions // len(numbers)
+                    )
                     break
                 except BufferError:
                     producer.poll(0.1)
         producer.flush()
-        return name
 
     def say(self, line: str) -> None:
         print(line, flush=True)
@@ -251,6 +256,20 @@ def shapes(bench: Bench, topic: str) -> None:
     bench.compare("1,000 offsets per trigger", 20_000, {OURS: small, PEER: small})
 
 
+def handover(bench: Bench) -> None:
+    """A query with one checkpoint, run by the connector and by format barnabas in turn, and back."""
+    for order in ((PEER, OURS, PEER), (OURS, PEER, OURS)):
+        topic, out = bench.topic(), bench.out()
+        for turn, who in enumerate(order):
+            bench.fill(topic, range(turn * 1000, (turn + 1) * 1000), PARTITIONS)
+            bench.sessions[who].run("stream_table", topic=topic, out=out)
+        found = sorted(pq.read_table(out, partitioning=None).column("value").to_pylist())
+        same(f"handed over {order}", {"table": len(found), "topic": 3000})
+        if found != sorted(record(each) for each in range(3000)):
+            raise SystemExit(f"handed over {order}: rows differ")
+        bench.say(f"a checkpoint handed over {' -> '.join(order)}: each of 3,000 rows once")
+
+
 def latency(bench: Bench) -> None:
     """From a record's making to a consumer of the target, at RATE records a second."""
     figures = {}
@@ -324,7 +343,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--ones", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="reads,tables,copies,shapes,latency,first")
+    parser.add_argument("--only", default="reads,tables,copies,shapes,handover,latency,first")
     options = parser.parse_args()
     prepared()
     only = options.only.split(",")
@@ -348,6 +367,8 @@ def main() -> None:
         for each, job in jobs.items():
             if each in only:
                 job(bench, topic)
+        if "handover" in only:
+            handover(bench)
         if "latency" in only:
             latency(bench)
         bench.say(f"load average at the end {os.getloadavg()}")
