@@ -2,7 +2,7 @@
 
 Usage: ``python -m bench.spark [--rows 5000000] [--rounds 3] [--only NAME,...]``. A round runs a job by the
 one and then by the other; the first round warms up, of the others the median counts.
-Where rows differ it fails. Writes ``bench/results/spark.txt``.
+Where rows differ it fails. A run of all of them writes ``bench/results/spark.txt``.
 
 The connector's jars come by ``make peers``; built for Spark 4.0, its streams do not run on a later one, so it
 runs in an environment of its own, which this makes in ``build/spark40`` by pip.
@@ -374,7 +374,8 @@ def main() -> None:
         bench.say(f"load average at the end {os.getloadavg()}")
         for session in bench.sessions.values():
             session.close()
-    RESULTS.write_text("\n".join(bench.lines) + "\n")
+    if options.only == parser.get_default("only"):
+        RESULTS.write_text("\n".join(bench.lines) + "\n")
 
 
 if __name__ == "__main__":

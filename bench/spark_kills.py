@@ -135,6 +135,9 @@ class Run:
             return
         name = f"barnabas-{json.loads(metadata.read_text())['id']}"
         found = self.admin.list_topics("__transaction_state", 30).topics["__transaction_state"]
+        if not found.partitions:
+            print(f"no coordinator yet: {found.error}", flush=True)
+            return
         self.kill_node(found.partitions[java_hash(name) % len(found.partitions)].leader)
 
     def kill_node(self, node: int) -> None:
@@ -188,7 +191,11 @@ def play(run: Run, options: argparse.Namespace) -> int:
         if now_s >= due_s:
             due_s += options.every
             kind = next(kinds)
-            print(f"{now_s:4.0f} s: {kind}, {made:,} records", flush=True)
+            batches = len(list(run.directory.glob("table/batch=*")))
+            copied = len(list(run.directory.glob("copy/commits/[0-9]*")))
+            print(
+                f"{now_s:4.0f} s: {kind}; {made:,} records, batches {batches}, {copied}", flush=True
+            )
             getattr(run, f"kill_{kind}")()
             run.note_memory()
     producer.flush()
