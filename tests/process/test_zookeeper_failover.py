@@ -39,6 +39,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.timeout(300),
+    pytest.mark.long,
 ]
 
 

@@ -105,6 +105,8 @@ def test_a_stream_survives_killed_workers_and_a_driver_that_moves(
     assert values_in(bootstrap, topics[1]) == list(range(3_000))
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_a_batch_lands_once_while_a_worker_is_killed(
     standalone: StandaloneCluster, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -119,6 +121,8 @@ def test_a_batch_lands_once_while_a_worker_is_killed(
     assert values_in(bootstrap, topics[1]) == list(range(2_000))
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_the_doctor_names_executors_without_the_package(
     standalone: StandaloneCluster, bootstrap: str, tmp_path: Path
 ) -> None:
