@@ -31,6 +31,7 @@ from barnabas.controller.active.broker_sessions import BrokerSessions
 from barnabas.controller.active.controller_registrar import ControllerRegistrar
 from barnabas.controller.active.duties import Duty
 from barnabas.controller.active.finalized_features import FinalizedFeatures
+from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.isr_backoff import IsrBackoff
 from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
 from barnabas.controller.active.leaders_id_check import LeadersIdCheck
@@ -50,8 +51,6 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.partition_states import count_states
 from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
-from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
-from barnabas.metadata.records.end_transaction_record import EndTransactionRecord
 from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Wakeup, call_all, raise_soon
 from barnabas.security.authorization.authorizer import authorizer_of
@@ -261,26 +260,14 @@ class QuorumController:
             self.commit(Decision(None, [reason]))
         if METADATA_VERSION not in self.image.features:
             first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
-            self._begin_cluster(first)
+            bytes_max = self.config.metadata_log.batch_bytes_max
+            for decision in first_decisions(first, self.image.metadata_version, bytes_max):
+                self.commit(decision)
         self.introduction.on_activation()
         for duty in self._duties:
             duty.on_activation()
         leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
         self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
-
-    def _begin_cluster(self, first: Sequence[Message]) -> None:
-        """Commit what directories were formatted with. More than one batch holds, a cluster that comes from
-        ZooKeeper, is one metadata transaction (KIP-868): the next controller begins again otherwise."""
-        size = sum(map(len, encode_records(first, self.image.metadata_version)))
-        reason = "the first records of the cluster"
-        if size <= self.config.metadata_log.batch_bytes_max // 2:
-            self.commit(Decision(None, first, reason))
-            return
-        self.commit(Decision(None, [BeginTransactionRecord(name=reason)]))
-        parts = -(-2 * size // self.config.metadata_log.batch_bytes_max)
-        for at in range(0, len(first), max(1, len(first) // parts)):
-            self.commit(Decision(None, first[at : at + max(1, len(first) // parts)], reason))
-        self.commit(Decision(None, [EndTransactionRecord()]))
 
     def _resign(self, reason: str) -> None:
         self.active_epoch = None
