@@ -35,7 +35,7 @@ demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the en
 	$(BIN)/python -m barnabas.demo
 
 test: venv ## All tests (20 to 26 minutes on two cores)
-	$(PYTEST) --durations=10
+	$(PYTEST) -m "not long" --durations=10
 
 # Two of these at a time; the tests in two halves of about the same length.
 check: venv ## Under a minute: what every commit passes

@@ -106,6 +106,10 @@ class StandaloneCluster:
         (work,) = [each for each in self._workers if Path(working_directory).is_relative_to(each)]
         kill_group(self._workers.pop(work))
 
+    def kill_oldest_worker(self) -> None:
+        oldest = next(iter(self._workers))
+        kill_group(self._workers.pop(oldest))
+
     def wait_for_workers(self, count: int) -> None:
         wait_until(lambda: self._alive() == count, f"{count} workers")
 

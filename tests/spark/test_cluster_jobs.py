@@ -69,6 +69,8 @@ def run(name: str, spark: SparkSession, **environment: str) -> Job:
     return job
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_a_mirror_brings_records_once_and_offsets_of_groups(
     spark: SparkSession, east: str, bootstrap: str, tmp_path: Path
 ) -> None:
@@ -121,6 +123,8 @@ def test_a_mirror_brings_records_once_and_offsets_of_groups(
     ]
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_an_audit_reads_all_replicas_and_names_what_differs(
     spark: SparkSession, bootstrap: str, east: str, eastern: Cluster, tmp_path: Path
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,6 +105,8 @@ def test_a_stream_survives_killed_workers_and_a_driver_that_moves(
     assert values_in(bootstrap, topics[1]) == list(range(3_000))
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_a_batch_lands_once_while_a_worker_is_killed(
     standalone: StandaloneCluster, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -115,3 +119,48 @@ def test_a_batch_lands_once_while_a_worker_is_killed(
         standalone.kill_worker_of(working_directory)
         job.end()
     assert values_in(bootstrap, topics[1]) == list(range(2_000))
+
+
+@pytest.mark.interop
+@pytest.mark.long
+def test_the_doctor_names_executors_without_the_package(
+    standalone: StandaloneCluster, bootstrap: str, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "bare")
+    command = [
+        sys.executable,
+        "-m",
+        "barnabas",
+        "pipeline",
+        "doctor",
+        "--master",
+        standalone.url,
+        "--json",
+    ]
+    command += [
+        "--bootstrap-server",
+        bootstrap.split(",")[0],
+        "--checkpoint",
+        str(tmp_path / "shared"),
+    ]
+    for name in ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1"):
+        command += ["--conf", name]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYSPARK_PYTHON": str(tmp_path / "bare" / "bin" / "python")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=END_S,
+    )
+    assert done.returncode == 1, done.stderr[-2000:]
+    found = {each["check"]: each for each in json.loads(done.stdout)}
+    executors = {each.split(": ")[0] for each in found if each.startswith("executor on")}
+    assert executors
+    for each in executors:
+        assert not found[f"{each}: barnabas"]["ok"]
+        assert "pip install 'barnabas[spark]'" in found[f"{each}: barnabas"]["found"]
+        assert found[f"{each}: checkpoint"]["ok"]
+        assert f"{each}: cluster" not in found
+    assert found["driver: cluster"]["ok"]
+    assert not list((tmp_path / "shared").iterdir())
