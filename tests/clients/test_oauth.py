@@ -131,7 +131,7 @@ def test_confluent_kafka_is_refused_with_a_wrong_token(
 
 def test_kafka_python_produces_and_consumes(cluster: Cluster, provider: IdentityProvider) -> None:
     from kafka import KafkaConsumer, KafkaProducer
-    from kafka.sasl.oauth import AbstractTokenProvider
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
