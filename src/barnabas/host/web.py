@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -32,6 +33,8 @@ class HostWeb:
 
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
+        self._pause = threading.Event()
+        """Between two attempts."""
 
     def fetch(self, request: WebRequest) -> bytes:
         parts = urlsplit(request.url)
@@ -45,7 +48,7 @@ class HostWeb:
             except _Passing:
                 if time.monotonic() + rest_s > until_s:
                     raise
-            time.sleep(rest_s)
+            self._pause.wait(rest_s)  # on a background thread
             rest_s *= 2
 
     def _ask(self, request: WebRequest) -> bytes:
