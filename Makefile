@@ -35,7 +35,7 @@ demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the en
 	$(BIN)/python -m barnabas.demo
 
 test: venv ## All tests (20 to 26 minutes on two cores)
-	$(PYTEST) --durations=10
+	$(PYTEST) -m "not long" --durations=10
 
 # Two of these at a time; the tests in two halves of about the same length.
 check: venv ## Under a minute: what every commit passes
@@ -77,6 +77,7 @@ sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found 
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
 	$(BIN)/python -m bench.log
 	$(BIN)/python -m bench.cluster $(ARGS)
+	$(BIN)/python -m bench.consumers
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
 	mkdir -p build

@@ -118,6 +118,34 @@ def start(system: System, measure: bool = True) -> Figures:
             "idle CPU of three nodes, % of a core": idle}  # fmt: skip
 
 
+def produce_all(client: Producer, topic: str, records: int, partitions: int = 6) -> None:
+    """`records` of 1 KB in turn to each partition, all acknowledged."""
+    for index in range(records):
+        while True:
+            try:
+                client.produce(topic, RECORD, partition=index % partitions)
+                break
+            except BufferError:
+                client.poll(0.01)
+        if index % 1000 == 0:
+            client.poll(0)
+    assert client.flush(120) == 0
+
+
+def bulk_consumer(bootstrap: str) -> dict[str, str | int | bool]:
+    """Settings of a consumer that has room for 1 GB: one whose queue is full rests for a second."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": "bench",
+        "log_level": 0,
+        "enable.auto.commit": False,
+        "fetch.max.bytes": 50 << 20,
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 1 << 20,
+        "max.partition.fetch.bytes": 4 << 20,
+    }
+
+
 def throughput(system: System, records: int = 300_000) -> Figures:
     """Produce then consume `records` of 1 KB over six partitions; what CPU time of all nodes that takes.
 
@@ -130,22 +158,9 @@ def throughput(system: System, records: int = 300_000) -> Figures:
     client = producer(system, **{"linger.ms": 5, "batch.size": 1_000_000})
     first_ack(system, topic)
     began, cpu_s = time.monotonic(), system.cpu_seconds()
-    for index in range(records):
-        while True:
-            try:
-                client.produce(topic, RECORD, partition=index % 6)
-                break
-            except BufferError:
-                client.poll(0.01)
-        if index % 1000 == 0:
-            client.poll(0)
-    assert client.flush(120) == 0
+    produce_all(client, topic, records)
     produce_s, produce_cpu_s = time.monotonic() - began, system.cpu_seconds() - cpu_s
-    consumer = Consumer(
-        {"bootstrap.servers": system.bootstrap, "group.id": "bench", "log_level": 0,
-         "enable.auto.commit": False, "fetch.max.bytes": 50 << 20, "queued.min.messages": 1_000_000,
-         "queued.max.messages.kbytes": 1 << 20, "max.partition.fetch.bytes": 4 << 20}
-    )  # fmt: skip
+    consumer = Consumer(bulk_consumer(system.bootstrap))
     consumer.assign([TopicPartition(topic, p, 0) for p in range(6)])
     began, cpu_s, count = time.monotonic(), system.cpu_seconds(), 0
     while count < records:

@@ -1,5 +1,5 @@
-"""Apache Kafka 4.3.0 into peers/libs, Apache Flink into peers/flink, and kafka-python's own tests into
-peers/python: ``make peers``.
+"""Apache Kafka 4.3.0 into peers/libs, Apache Flink into peers/flink, Spark's Kafka connector into
+peers/spark, and kafka-python's own tests into peers/python: ``make peers``.
 
 With Maven on the machine it asks Maven, by ``peers-pom.xml``; without, it downloads the files of
 ``peers.lock`` from the repository that the variable MAVEN_CENTRAL names. Either way every file is held to
@@ -22,7 +22,12 @@ from pathlib import Path
 
 TOOLS = Path(__file__).parent
 PEERS = TOOLS.parent / "peers"
-SETS = {"peers": PEERS / "libs", "peers39": PEERS / "libs39", "flink": PEERS / "flink"}
+SETS = {
+    "peers": PEERS / "libs",
+    "peers39": PEERS / "libs39",
+    "flink": PEERS / "flink",
+    "spark": PEERS / "spark",
+}
 """By the name of pom and lock file: where the jars go."""
 PYTHON = TOOLS.parent / "peers" / "python"
 PYTHON_LOCK = TOOLS / "peers-python.lock"

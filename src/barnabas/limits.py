@@ -45,9 +45,11 @@ SCRAM_ITERATIONS_MAX = 1_000_000
 """Of a server's challenge that a client computes: more would hold up its loop."""
 BACKGROUND_THREADS_MAX = 4
 """Threads for work that blocks; more would only queue at the device."""
-QUEUES_APART = frozenset({"raft-election", "raft-log"})
+QUEUES_APART = frozenset({"raft-election", "raft-log", "issuer-keys", "issuer-tokens"})
 """Work that a majority waits for has threads of its own: where all others copy or compact logs, the node
-would fall silent as a voter, and lose the leadership."""
+would fall silent as a voter, and lose the leadership. An identity provider may take long to answer."""
+WEB_ANSWER_BYTES_MAX = 1024 * 1024
+"""Of an identity provider's answer."""
 JOB_STUCK_S = 10.0
 """A job that runs for longer no longer counts among those threads: a disk that hangs holds up its own."""
 JOB_BRIEF_MS = 0.5

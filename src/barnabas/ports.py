@@ -305,6 +305,44 @@ class HasSecrets(Protocol):
     def secrets(self) -> Secrets: ...
 
 
+class WebRequest(NamedTuple):
+    """One question to an identity provider: GET, or POST where there is a `form`. ``file:`` addresses name
+    files. Times in ms; a failure that may pass is tried again until `retry_max_ms` have passed."""
+
+    url: str
+    form: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    connect_ms: int = 10_000
+    read_ms: int = 10_000
+    retry_ms: int = 100
+    retry_max_ms: int = 0
+    trust: Any = None
+    """``security`` `TlsSettings` of a client; None trusts what the machine does."""
+
+    def __repr__(self) -> str:
+        return f"WebRequest({self.url})"
+
+    @property
+    def is_file(self) -> bool:
+        return self.url.lower().startswith("file:")
+
+
+class Web(Protocol):
+    """What identity providers publish and answer."""
+
+    def fetch(self, request: WebRequest) -> bytes:
+        """The body of the answer, bounded in size and time. Blocks: for `Background` jobs and the start.
+        Raises ``OSError``, whose text has nothing of the request's form and headers."""
+
+
+@runtime_checkable
+class HasWeb(Protocol):
+    """A world with identity providers."""
+
+    @property
+    def web(self) -> Web: ...
+
+
 class Wakeups(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run after what is being handled now (a slice of long work continues so)."""

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +137,31 @@ def test_members_of_both_protocols_share_a_group_and_its_tools_tell_so(cluster: 
     forgotten = groups(cluster, "--delete-offsets", "--group", group, "--topic", topic)
     assert "Successful" in forgotten
     assert "successful" in groups(cluster, "--delete", "--group", group)
+
+
+def test_kafka_consumer_groups_moves_a_group_by_every_way(cluster: Cluster, tmp_path: Path) -> None:
+    topic, group = filled(cluster), fresh("g")
+
+    def moved(*way: str) -> int:
+        """Where the group's offsets are afterwards, together."""
+        words = ("--group", group, "--topic", topic, "--reset-offsets", *way, "--execute")
+        lines = [line.split() for line in groups(cluster, *words).splitlines()]
+        found = [int(line[3]) for line in lines if line[:2] == [group, topic]]
+        assert len(found) == 4, lines
+        return sum(found)
+
+    assert moved("--to-latest") == RECORDS
+    assert moved("--by-duration", "PT1H") == 0
+    assert moved("--to-offset", "1") <= 4
+    kept = groups(
+        cluster, "--group", group, "--all-topics", "--reset-offsets", "--to-latest", "--export"
+    )
+    assert moved("--to-earliest") == 0
+    assert moved("--shift-by", "1") <= 4
+    assert moved("--to-datetime", "2199-01-01T00:00:00.000") == RECORDS
+    assert moved("--to-earliest") == 0
+    exported = tmp_path / "offsets.csv"
+    exported.write_text("".join(f"{line}\n" for line in kept.splitlines() if topic in line))
+    words = ("--group", group, "--reset-offsets", "--from-file", str(exported), "--execute")
+    groups(cluster, *words)
+    assert moved("--to-current") == RECORDS

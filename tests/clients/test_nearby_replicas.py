@@ -134,3 +134,33 @@ def test_own_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> No
         assert values == list(range(300))
         consumer.close()
     restart(cluster, 3, topic)
+
+
+def test_a_pipeline_reads_in_its_rack_and_from_the_leader_without(cluster: Cluster) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from barnabas.pipeline.offsets import Range
+    from barnabas.pipeline.options import source_options
+    from barnabas.pipeline.read.range_reader import RangeReader
+
+    topic = filled(cluster, 500)
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
+    options = source_options({**given, "kafka.client.rack": "b"}, streaming=False)
+
+    def read() -> tuple[int, int | None]:
+        """The offset behind the last record, and the port that it came from where that was no leader."""
+        reader = RangeReader(options.cluster.connect(), Range(topic, 0, 0, 500), options)
+        for _ in reader.runs():
+            pass
+        return reader.position, reader._replica.port if reader._replica is not None else None
+
+    metadata = admin_module.AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(
+        topic, 30
+    )
+    port = metadata.brokers[2].port
+    assert read() == (500, port)
+    cluster.kill(2)
+    try:
+        position, _ = read()
+        assert position == 500
+    finally:
+        restart(cluster, 2, topic)

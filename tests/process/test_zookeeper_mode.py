@@ -76,7 +76,8 @@ def create(up: Up, name: str, partitions: int = 1, within_s: float = 30.0) -> No
 class Numbers:
     """Numbered records, acks=all and idempotent, from a thread until the block ends."""
 
-    def __init__(self, up: Up) -> None:
+    def __init__(self, up: Up, topic: str = TOPIC) -> None:
+        self.topic = topic
         self.acknowledged: list[int] = []
         self._up = up
         self._ended = threading.Event()
@@ -111,7 +112,10 @@ class Numbers:
         number = 0
         while not self._ended.is_set():
             producer.produce(
-                TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
+                self.topic,
+                str(number),
+                partition=number % PARTITIONS,
+                on_delivery=self._on_delivery,
             )
             number += 1
             producer.poll(0.002)
@@ -122,7 +126,7 @@ class Numbers:
             self.acknowledged.append(int(message.value()))
 
 
-def read_all(up: Up, group: str, count: int) -> list[int]:
+def read_all(up: Up, group: str, count: int, topic: str = TOPIC) -> list[int]:
     """Everything in the topic, of `count` records at least."""
     consumer = Consumer(
         {
@@ -132,7 +136,7 @@ def read_all(up: Up, group: str, count: int) -> list[int]:
             "log_level": 0,
         }
     )
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([topic])
     found: list[int] = []
     deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
@@ -148,8 +152,8 @@ def kill(up: Up, broker: int) -> None:
     os.kill(node["pid"], signal.SIGKILL)
 
 
-def all_in_sync(znodes: Any) -> bool:
-    paths = [f"/brokers/topics/{TOPIC}/partitions/{i}/state" for i in range(PARTITIONS)]
+def all_in_sync(znodes: Any, topic: str = TOPIC) -> bool:
+    paths = [f"/brokers/topics/{topic}/partitions/{i}/state" for i in range(PARTITIONS)]
     return all(len(read_json(znodes, path)["isr"]) == 3 for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 300 of them, every regression beyond, and one seed under two hash seeds."""
+"""Seeds of the simulator: 300, 20 secured ones, every regression, and one seed under two hash seeds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from barnabas.sim.run import play_seed
 from barnabas.sim.world.world import World
 
 SEEDS = 300
+SECURED = 20
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line.strip() and line[0] != "#"})
 """Those up to `SEEDS` are played with all the others."""
@@ -36,6 +37,13 @@ def simulate(*arguments: str, **environment: str) -> str:
 @pytest.mark.timeout(1500)
 def test_seeds_pass_and_everything_happens_in_them() -> None:
     print(simulate("--seeds", str(SEEDS)))
+
+
+@pytest.mark.timeout(300)
+def test_seeds_pass_with_authentication_and_changing_acls() -> None:
+    printed = simulate("--secured", "--from", "110001", "--seeds", str(SECURED))
+    for happened in ("guests denied", "guests let pass", "changes of access"):
+        assert re.search(rf"{happened} +[1-9]", printed)
 
 
 @pytest.mark.parametrize("seed", [seed for seed in REGRESSIONS if seed > SEEDS])

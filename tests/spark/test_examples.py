@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.pipeline.jobs.compaction import compact_tables
 from barnabas.pipeline.jobs.job_file import Job, load
-from barnabas.pipeline.jobs.job_offsets import status_of
 from barnabas.pipeline.jobs.job_run import JobRun
+from barnabas.pipeline.jobs.job_status import status_of
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_lines_of_files_go_through_topics_and_sql_to_a_table(
     incoming.mkdir()
     for part, lines in enumerate(("ua 1\n\naa 2\n", "dl 3\n")):
         (incoming / f"{part}.txt").write_text(lines)
-        jobs.run("files_to_topic")
+    jobs.run("files_to_topic")
     lines_in = sorted((each.value or b"").decode() for each in read(bootstrap, "flights"))
     assert lines_in == ["aa 2", "dl 3", "ua 1"]
     jobs.run("topic_to_topic")

@@ -85,3 +85,8 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     assert (status["batch"], status["planned"]) == (1, None)
     assert sum(each["lag"] for each in status["partitions"]) == 0
     assert sum(each["offset"] for each in status["partitions"]) == 60
+    assert [each["in_group"] for each in status["partitions"]] == [
+        each["offset"] for each in status["partitions"]
+    ]
+    assert [each["batch"] for each in status["sinks"]] == [1, 1, 1]
+    assert [each["sink"].split()[0] for each in status["sinks"]] == ["topic", "parquet", "delta"]

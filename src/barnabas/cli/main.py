@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "features": "barnabas.cli.commands.features",
     "quorum": "barnabas.cli.commands.quorum",
     "metadata": "barnabas.cli.commands.metadata",
+    "migrate": "barnabas.cli.commands.migrate",
     "log": "barnabas.cli.commands.log",
     "pipeline": "barnabas.cli.commands.pipeline",
 }

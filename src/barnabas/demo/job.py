@@ -1,7 +1,8 @@
-"""The demo's pipeline: what a user would write for Spark, as a process of its own.
+"""The demo's pipeline: two jobs from files, as ``barnabas pipeline run`` runs them, in one process and
+session.
 
-Reads topic ``flights`` as a stream; lands every flight once as Parquet, partitioned by month; keeps
-delays per origin and hour of departure and writes what changed to topic ``delays``, once.
+``landing.toml`` reads topic ``flights`` and lands every flight once as Parquet, by month; ``delays.toml``
+keeps delays per origin and hour of departure and writes what changed to topic ``delays``, once.
 
 Speaks with the demo in lines of JSON: on stdin the settings, later anything that means "take in what
 is there and end"; on stdout progress. Nothing here knows that a node is going to be killed.
@@ -14,22 +15,19 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.each_batch import publish_each_batch
+from barnabas.pipeline.jobs.job_file import load
+from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-FLIGHT = (
-    "row long, year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int,"
-    " arr_time int, sched_arr_time int, arr_delay int, carrier string, flight int,"
-    " tailnum string, origin string, dest string, air_time int, distance int, hour int,"
-    " minute int, time_hour string"
-)
-TRIGGER = "2 seconds"
+JOBS = ("landing", "delays")
+"""Names of the files beside this one."""
 REPORT_S = 0.5
 
 
@@ -49,6 +47,7 @@ def session(directory: str) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         .config("spark.local.dir", f"{directory}/tmp")
         .config("spark.sql.warehouse.dir", f"{directory}/warehouse")
         .getOrCreate()
@@ -57,71 +56,14 @@ def session(directory: str) -> SparkSession:
     return spark
 
 
-def flights(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """The stream of flights, from the beginning of the topic."""
-    return (
-        spark.readStream.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", "flights")
-        .option("startingOffsets", "earliest")
-        .load()
-        .selectExpr(
-            f"from_json(cast(value as string), '{FLIGHT}') as flight", "partition", "offset"
-        )
-        .select("flight.*", "partition", "offset")
-    )
-
-
-def land(frame: DataFrame, directory: str) -> StreamingQuery:
-    """Every flight once, as Parquet by month."""
-    return (
-        frame.writeStream.queryName("landing")
-        .format("parquet")
-        .partitionBy("month")
-        .option("path", f"{directory}/flights")
-        .option("checkpointLocation", f"{directory}/checkpoints/landing")
-        .trigger(processingTime=TRIGGER)
-        .start()
-    )
-
-
-def delays(frame: DataFrame, bootstrap: str, directory: str) -> StreamingQuery:
-    """Delays per origin and hour so far, to topic ``delays`` whenever they changed."""
-    sums = frame.groupBy("origin", "hour").agg(
-        *_sums(
-            flights="count(*)",
-            distance="sum(distance)",
-            departures="count(dep_delay)",
-            departure_delay="coalesce(sum(dep_delay), 0)",
-            arrivals="count(arr_delay)",
-            arrival_delay="coalesce(sum(arr_delay), 0)",
-        )
-    )
-    records = sums.selectExpr(
-        "format_string('%s-%02d', origin, hour) as key",
-        "to_json(struct(flights, distance, departures, departure_delay, arrivals, arrival_delay))"
-        " as value",
-    )
-    checkpoint = f"{directory}/checkpoints/delays"
-    publish = publish_each_batch(
-        {"kafka.bootstrap.servers": bootstrap, "topic": "delays", "kafka.compression.type": "lz4"},
-        application="delays",
-        staging=f"{checkpoint}/barnabas",
-    )
-    return (
-        records.writeStream.queryName("delays")
-        .outputMode("update")
-        .foreachBatch(publish)
-        .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=TRIGGER)
-        .start()
-    )
-
-
-def _sums(**expressions: str) -> list[Any]:
-    from pyspark.sql import functions
-
-    return [functions.expr(text).alias(name) for name, text in expressions.items()]
+def started(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, StreamingQuery]:
+    """The two jobs, as their files say, in one session."""
+    environment = {"KAFKA": bootstrap, "DATA": directory}
+    queries: list[StreamingQuery] = []
+    for name in JOBS:
+        job = load(str(Path(__file__).with_name(f"{name}.toml")), environment)
+        JobRun(job, spark, lambda _: None).start(queries, available_now=False)
+    return dict(zip(JOBS, queries, strict=True))
 
 
 def totals(query: StreamingQuery) -> dict[str, int]:
@@ -158,11 +100,7 @@ def run(read_line: Callable[[], str]) -> int:
     compiling.join()
     say(event="session", version=spark.version)
     settings = json.loads(read_line())
-    bootstrap = settings["bootstrap"]
-    queries = {
-        "landing": land(flights(spark, bootstrap), directory),
-        "delays": delays(flights(spark, bootstrap), bootstrap, directory),
-    }
+    queries = started(spark, settings["bootstrap"], directory)
     say(event="started")
     done = threading.Event()
     reporter = threading.Thread(target=report_until, args=(done, queries), daemon=True)

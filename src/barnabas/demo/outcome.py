@@ -1,8 +1,7 @@
 """What landed, read by other people's code, and whether it is what the file says.
 
-Parquet is read by Arrow through the list of files that Spark's sink committed; the topic ``delays``
-by confluent-kafka. The figures are then compared with :func:`barnabas.demo.flights.figures_of`,
-which has seen nothing but the package's file.
+Parquet is read by Arrow, the topic ``delays`` by confluent-kafka. The figures are then compared with
+:func:`barnabas.demo.flights.figures_of`, which has seen nothing but the package's file.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,33 +55,14 @@ class Changelog:
     """Records whose count of flights is not above that of the key's record before."""
 
 
-def committed_files(directory: Path) -> list[str]:
-    """Files that Spark's sink has committed; others may be leftovers of a killed task."""
-    log = directory / "_spark_metadata"
-    names = [each for each in log.iterdir() if each.name.split(".")[0].isdigit()]
-    compact = [each for each in names if each.suffix == ".compact"]
-    newest = max((int(each.stem) for each in compact), default=-1)
-    files = []
-    for each in sorted(names, key=lambda path: int(path.name.split(".")[0])):
-        number = int(each.name.split(".")[0])
-        if number < newest or (number == newest and each.suffix != ".compact"):
-            continue
-        for line in each.read_text().splitlines()[1:]:
-            entry = json.loads(line)
-            if entry["action"] == "add":
-                files.append(unquote(urlparse(entry["path"]).path))
-    return files
-
-
 def read_landed(directory: Path) -> Landed:
     """Figures of the Parquet files, by Arrow's own aggregates."""
-    partitioning = ds.partitioning(pa.schema([("month", pa.int32())]), flavor="hive")
-    table = ds.dataset(
-        committed_files(directory),
-        format="parquet",
-        partitioning=partitioning,
-        partition_base_dir=str(directory),
-    ).to_table(columns=["row", "month", "origin", "hour", "distance", "dep_delay", "arr_delay"])
+    # Folders are batches and months; what begins with _ is no data yet.
+    folders = pa.schema([("batch", pa.string()), ("month", pa.int32())])
+    partitioning = ds.partitioning(folders, flavor="hive")
+    table = ds.dataset(directory, format="parquet", partitioning=partitioning).to_table(
+        columns=["row", "month", "origin", "hour", "distance", "dep_delay", "arr_delay"]
+    )
     figures = Figures(rows=len(table), distance=pc.sum(table["distance"]).as_py() or 0)
     for month in table.group_by("month").aggregate([([], "count_all")]).to_pylist():
         figures.by_month[month["month"]] = month["count_all"]

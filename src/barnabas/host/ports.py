@@ -24,6 +24,7 @@ from barnabas.ports import Rng
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
     from barnabas.host.tls_contexts import HostSecrets
+    from barnabas.host.web import HostWeb
     from barnabas.zookeeper.session import ZooKeeper
 
 HALT_STATUS = 70
@@ -99,6 +100,7 @@ class HostPorts:
         self.journal = journal
         self.times = loop.times
         self._secrets: HostSecrets | None = None
+        self._web: HostWeb | None = None
         self._loop = loop
         self._zookeeper: ZooKeeper | None = None
         self._seed = os.urandom(16).hex()
@@ -113,6 +115,15 @@ class HostPorts:
 
             self._secrets = HostSecrets(self.log)
         return self._secrets
+
+    @property
+    def web(self) -> HostWeb:
+        """Made when an identity provider is asked."""
+        if self._web is None:
+            from barnabas.host.web import HostWeb
+
+            self._web = HostWeb(self.secrets.client_context)
+        return self._web
 
     @property
     def zookeeper(self) -> ZooKeeper:

@@ -72,6 +72,12 @@ class HostSecrets:
         name = None if is_server else server_name
         return context.wrap_bio(incoming, outgoing, server_side=is_server, server_hostname=name)
 
+    def client_context(self, settings: TlsSettings | None) -> ssl.SSLContext:
+        """Of a client that trusts what `settings` say, or else what the machine does. Raises ``OSError``."""
+        if settings is None:
+            return ssl.create_default_context()
+        return self.context(settings, is_server=False)
+
     def context(self, settings: TlsSettings, *, is_server: bool) -> ssl.SSLContext:
         """The context of `settings`, of the files as they are now. Raises ``OSError``."""
         kept = self._contexts.get((settings, is_server))

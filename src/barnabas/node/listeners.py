@@ -79,11 +79,13 @@ class Listeners:
             )
 
     def bind(self) -> None:
-        """Listen on every address. Raises ``OSError`` with a sentence where one is taken. May block."""
+        """Listen on every address. Raises ``OSError`` with a sentence where one is taken,
+        ``ConfigError`` where what a listener needs cannot be read. May block."""
         texts = self._config.texts
         self._own_limits = texts.get(ADDRESS_LIMITS, "")
         self._limit(texts, self._addresses_of(self._own_limits))
         for spec in self._config.listeners:
+            self.stages[spec.name].begin()
             server = self.servers[spec.name]
             accept = self.stages[spec.name].accept(server.accept)
             self._bound[spec.name] = self._ports.network.listen(

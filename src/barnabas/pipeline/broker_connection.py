@@ -21,7 +21,11 @@ from typing import Any, TypeVar
 from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import ChannelError, ClientConnection, InFlight
 from barnabas.host.tls_contexts import HostSecrets
+from barnabas.host.web import HostWeb
 from barnabas.security.client_security import OPEN, ClientSecurity
+from barnabas.security.oauth.login import OAuthLogin, TokenKeeper
+from barnabas.security.sasl_client import ClientExchange
+from barnabas.security.scram import SaslError
 from barnabas.security.tls_stream import sentence_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.schema import Message
@@ -31,6 +35,10 @@ M = TypeVar("M", bound=Message)
 
 def now_ms() -> float:
     return time.monotonic() * 1000
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def open_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
@@ -66,9 +74,28 @@ def _authentication(security: ClientSecurity) -> Authentication | None:
     credential = security.sasl
     if credential is None:
         return None
-    return Authentication(
-        credential.mechanism, lambda: credential.exchange(_secrets().token_bytes), now_ms
-    )
+
+    def exchange(done: Callable[[ClientExchange | SaslError], None]) -> None:
+        try:
+            if credential.login is not None:
+                done(_tokens(credential.login).exchange_now(_web(), wall_ms))
+            else:
+                done(credential.password_exchange(_secrets().token_bytes))
+        except SaslError as error:
+            done(error)
+
+    return Authentication(credential.mechanism, exchange, now_ms)
+
+
+@cache
+def _web() -> HostWeb:
+    return HostWeb(_secrets().client_context)
+
+
+@cache
+def _tokens(login: OAuthLogin) -> TokenKeeper:
+    """This process's tokens of `login`."""
+    return TokenKeeper(login)
 
 
 class Answer:

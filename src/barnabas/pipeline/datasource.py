@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -28,6 +29,7 @@ from barnabas.pipeline.options import (
     source_options,
     subscription_of,
 )
+from barnabas.pipeline.same_version import check_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +43,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
     def __init__(self, options: Any) -> None:
         """At ``.load()`` and before a write begins: a misspelt option ends it there."""
         super().__init__(options)
+        check_pyspark(pyspark.__version__)
         check_names(options)
 
     @classmethod
@@ -54,6 +57,10 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         cluster_options(self.options)
         subscription_of(self.options)
         fetch_options(self.options)
+        if "land.path" in self.options:
+            from barnabas.pipeline.read.landing import FILES
+
+            return FILES
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -65,6 +72,10 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return made(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if "land.path" in self.options:
+            from barnabas.pipeline.read.landing import LandingReader
+
+            return LandingReader(source_options(self.options, streaming=True), self.options)
         from barnabas.pipeline.read.source import StreamReader
 
         return StreamReader(source_options(self.options, streaming=True), schema)

@@ -41,3 +41,7 @@ class LedgerError(PipelineError):
 
 class BatchRefusedTooLargeError(WriteRefusedError):
     """A topic takes no batch of that size; a smaller ``kafka.batch.size`` may help."""
+
+
+class ExecutorError(PipelineError):
+    """An executor, or the driver, has another version of something than the pipeline needs."""

@@ -108,6 +108,10 @@ def limit_rows(
     return ends
 
 
+TASKS_UNPACKED = 16
+PACKED_ROWS = 16_384
+
+
 def cut_ranges(
     ranges: list[Range], *, partitions_min: int | None = None, rows_max: int | None = None
 ) -> list[Range]:
@@ -120,6 +124,23 @@ def cut_ranges(
     if partitions_min is not None:
         _cut_largest(parts, partitions_min)
     return [piece for each in ranges for piece in _cut(each, parts[each])]
+
+
+def pack_ranges(ranges: list[Range], *, rows_max: int | None = None) -> list[tuple[Range, ...]]:
+    """Ranges by task: where there are many, neighbours that are small together share one, because a task
+    costs more than some thousand rows. None of several ranges is above `rows_max`."""
+    if len(ranges) <= TASKS_UNPACKED:
+        return [(each,) for each in ranges]
+    rows_most = PACKED_ROWS if rows_max is None else min(PACKED_ROWS, rows_max)
+    packs: list[list[Range]] = []
+    room = 0
+    for each in ranges:
+        if each.size > room:
+            packs.append([])
+            room = rows_most
+        packs[-1].append(each)
+        room -= each.size
+    return [tuple(each) for each in packs]
 
 
 def _cut_largest(parts: dict[Range, int], partitions_min: int) -> None:

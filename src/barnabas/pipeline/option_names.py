@@ -18,6 +18,10 @@ from barnabas.pipeline.errors import OptionError
 
 log = logging.getLogger(__name__)
 
+LAND_PATH, LAND_SCHEMA, LAND_GOOD_ONLY = "land.path", "land.schema", "land.goodOnly"
+LANDING = (LAND_GOOD_ONLY, LAND_PATH, LAND_SCHEMA)
+"""Of a reader whose tasks write files: the table, the columns as JSON of Spark's, whether values that are bad
+are left out. :mod:`barnabas.pipeline.jobs.landing` sets them."""
 BOTH = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
@@ -42,6 +46,7 @@ READING = (
     "kafka.group.id",
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
+    *LANDING,
     "maxBytesPerTrigger",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",

@@ -22,9 +22,13 @@ fallback_folder: Callable[[], str | None] = no_folder
 """Where to keep machine code if numba finds no place; None where there is none. Set by who starts a
 process (:mod:`barnabas.pipeline`, :mod:`barnabas.host.helper`)."""
 
+is_kept = True
+"""False once a loop found no place: this process compiles it for itself."""
+
 
 def jitted(njit: Callable[..., Any], config: Any, function: Callable[..., Any]) -> Any:
     """`function` by numba's `njit` with its `config`, kept on disk where that is possible."""
+    global is_kept
     options = {"nogil": True, "boundscheck": False}
     try:
         return njit(cache=True, **options)(function)
@@ -32,10 +36,11 @@ def jitted(njit: Callable[..., Any], config: Any, function: Callable[..., Any]) 
         if "no locator available" not in str(error):
             raise
     folder = fallback_folder()
-    if folder is None:
-        return njit(**options)(function)
-    config.CACHE_DIR = folder  # looked at when a function is decorated, and at no other time
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:
-        return njit(**options)(function)
+    if folder is not None:
+        config.CACHE_DIR = folder  # looked at when a function is decorated, and at no other time
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:
+            pass
+    is_kept = False
+    return njit(**options)(function)

@@ -8,14 +8,17 @@ sentence. Source: Kafka's ``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.ports import HasSecrets, Ports, Receiver
-from barnabas.security.jaas import check_mechanism, parse_login_module
+from barnabas.security.jaas import OAUTHBEARER, check_mechanism, parse_login_module
+from barnabas.security.oauth.login import TokenKeeper
+from barnabas.security.oauth.settings import oauth_login
 from barnabas.security.sasl_client import ClientExchange, SaslCredential
+from barnabas.security.scram import SaslError
 from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
 from barnabas.security.tls_stream import Handshakes, TlsStream
 from barnabas.types import Endpoint
@@ -56,6 +59,11 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCredential:
     """Of ``sasl.jaas.config``, or of librdkafka's ``sasl.username`` and ``sasl.password``."""
     key = "sasl.jaas.config"
+    if mechanism == OAUTHBEARER:
+        options: Mapping[str, str] = {}
+        if key in properties:
+            options = parse_login_module(key, properties[key], mechanism).options
+        return SaslCredential(mechanism, login=oauth_login(SecurityKeys(properties), options))
     if key in properties:
         module = parse_login_module(key, properties[key], mechanism)
         return credential_of_login(key, module.username, module.password, mechanism)
@@ -78,6 +86,8 @@ class SecureDialer:
         self.security = security
         self._ports = ports
         self._gate = Handshakes(ports, purpose)
+        login = None if security.sasl is None else security.sasl.login
+        self._tokens = None if login is None else TokenKeeper(login)
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         """As ``ports.network.connect``."""
@@ -98,10 +108,13 @@ class SecureDialer:
         stream = TlsStream(receiver, make, self._gate, ports.wakeups.call_soon)
         ports.network.connect(endpoint, stream)
 
-    def exchange(self) -> ClientExchange:
-        """A new authentication, of connections that need one."""
+    def exchange(self, done: Callable[[ClientExchange | SaslError], None]) -> None:
+        """Give `done` a new authentication, of connections that need one, or why there is none."""
         credential, ports = self.security.sasl, self._ports
         assert credential is not None
-        if isinstance(ports, HasSecrets):
-            return credential.exchange(ports.secrets.token_bytes)
-        return credential.exchange(ports.rng("sasl").randbytes)
+        if self._tokens is not None:
+            self._tokens.exchange(ports, done)
+        elif isinstance(ports, HasSecrets):
+            done(credential.password_exchange(ports.secrets.token_bytes))
+        else:
+            done(credential.password_exchange(ports.rng("sasl").randbytes))

@@ -15,13 +15,17 @@ from dataclasses import dataclass, field
 from barnabas.config.definition import ConfigError
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
-MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 """What this program speaks."""
 _ABSENT = {
     "GSSAPI": "Kerberos is not supported; use SCRAM-SHA-512, PLAIN over TLS, or mutual TLS",
-    "OAUTHBEARER": "tokens are not supported yet; use SCRAM-SHA-512, PLAIN over TLS, or mutual TLS",
 }
-_MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": (SCRAM_SHA_256, SCRAM_SHA_512)}
+_MODULES = {
+    "PlainLoginModule": (PLAIN,),
+    "ScramLoginModule": (SCRAM_SHA_256, SCRAM_SHA_512),
+    "OAuthBearerLoginModule": (OAUTHBEARER,),
+}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s"=;]+|[=;])')
 _ESCAPE = re.compile(r"\\(.)")

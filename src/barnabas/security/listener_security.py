@@ -19,11 +19,14 @@ from barnabas.ports import HasSecrets, Ports, Receiver
 from barnabas.security.certificates import read_certificate
 from barnabas.security.client_security import ClientSecurity, credential_of_login
 from barnabas.security.jaas import (
+    OAUTHBEARER,
     PLAIN,
     LoginModule,
     check_mechanism,
     parse_login_module,
 )
+from barnabas.security.oauth.issuer_keys import IssuerSettings
+from barnabas.security.oauth.settings import issuer_settings, oauth_login
 from barnabas.security.principal_mapping import (
     ANONYMOUS,
     NoRuleError,
@@ -85,6 +88,10 @@ def _sasl_settings(config: NodeConfig, keys: SecurityKeys) -> SaslSettings:
         if module is None or not module.users:
             raise ConfigError(name, "(hidden)", 'PLAIN needs a user: user_<name>="<password>"')
         users = module.users
+    issuer: IssuerSettings | None = None
+    if OAUTHBEARER in mechanisms:
+        _, module = login_module(keys, OAUTHBEARER, is_optional=True)
+        issuer = issuer_settings(keys, {} if module is None else module.options)
     reauth = {each: _reauthentication_ms(keys, each) for each in mechanisms}
     return SaslSettings(
         mechanisms,
@@ -92,6 +99,7 @@ def _sasl_settings(config: NodeConfig, keys: SecurityKeys) -> SaslSettings:
         reauth,
         config.int_value("connection.failed.authentication.delay.ms"),
         config.int_value("sasl.server.max.receive.size"),
+        issuer,
     )
 
 
@@ -104,14 +112,17 @@ def _reauthentication_ms(keys: SecurityKeys, mechanism: str) -> int:
     return int(own)
 
 
-def login_module(keys: SecurityKeys, mechanism: str) -> tuple[str, LoginModule | None]:
-    """(the key that has it, or should; the module of `mechanism`). Raises :class:`ConfigError`."""
+def login_module(
+    keys: SecurityKeys, mechanism: str, *, is_optional: bool = False
+) -> tuple[str, LoginModule | None]:
+    """(the key that has it, or should; the module of `mechanism`). `is_optional`: the mechanism may do
+    without, where the listeners' common module is another's. Raises :class:`ConfigError`."""
     own = f"{mechanism.lower()}.sasl.jaas.config"
     text = keys.own_text(own)
     if text is not None:
         return keys.prefix + own, parse_login_module(keys.prefix + own, text, mechanism)
     text = keys.text("sasl.jaas.config")
-    if text is None:
+    if text is None or (is_optional and "OAuthBearerLoginModule" not in text):
         return keys.prefix + own, None
     name = keys.name("sasl.jaas.config")
     return name, parse_login_module(name, text, mechanism)
@@ -150,6 +161,10 @@ def _own_credential(keys: SecurityKeys, key: str, enabled: bool) -> SaslCredenti
     offered = cast("list[str] | None", keys.value("sasl.enabled.mechanisms")) or []
     if enabled and mechanism not in offered:
         raise ConfigError(keys.name(key), mechanism, "sasl.enabled.mechanisms must have it")
+    if mechanism == OAUTHBEARER:
+        _, module = login_module(keys, mechanism, is_optional=True)
+        options = {} if module is None else module.options
+        return SaslCredential(mechanism, login=oauth_login(keys, options))
     name, module = login_module(keys, mechanism)
     if module is None:
         raise ConfigError(name, "(hidden)", f"{mechanism} needs its username and password")
@@ -174,6 +189,11 @@ class ListenerStages:
                 else ports.rng("sasl").randbytes
             )
             self.sasl = SaslListener(ports, security.name, security.sasl, credentials, token_bytes)
+
+    def begin(self) -> None:
+        """Read what it takes to know peers. Blocks: for the start. Raises :class:`ConfigError`."""
+        if self.sasl is not None and self.sasl.issuer_keys is not None:
+            self.sasl.issuer_keys.begin()
 
     def authenticator(self, connection: ServerConnection) -> Authenticator:
         """Of a connection that has just been made."""
@@ -241,4 +261,7 @@ class ListenerStages:
             found["authentications"] = self.sasl.succeeded
             found["authentication_failures"] = self.sasl.failed
             found["unauthenticated"] = len(self.sasl.pending)
+            if self.sasl.issuer_keys is not None:
+                found["issuer_keys"] = len(self.sasl.issuer_keys)
+                found["issuer_failures"] = self.sasl.issuer_keys.failures
         return found

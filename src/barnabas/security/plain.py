@@ -17,6 +17,9 @@ WRONG = "Authentication failed: Invalid username or password"
 class PlainServer:
     """The server's end. `user` is set once it has succeeded."""
 
+    is_token = False
+    ends_at_ms: int | None = None
+
     def __init__(self, users: Mapping[str, str]) -> None:
         self.user: str | None = None
         self._users = users

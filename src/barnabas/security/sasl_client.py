@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from barnabas.security.jaas import PLAIN
+from barnabas.security.oauth.login import OAuthLogin
 from barnabas.security.plain import PlainClient
 from barnabas.security.scram import NONCE_BYTES, ScramClient, nonce_of
 
@@ -24,13 +25,15 @@ class ClientExchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SaslCredential:
-    """Who this side says it is."""
+    """Who this side says it is: a user and a password, or of OAUTHBEARER a `login`."""
 
     mechanism: str
-    user: str
-    password: str = field(repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
+    login: OAuthLogin | None = None
 
-    def exchange(self, token_bytes: Callable[[int], bytes]) -> ClientExchange:
+    def password_exchange(self, token_bytes: Callable[[int], bytes]) -> ClientExchange:
+        """Of a mechanism with a password."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self.password)
         nonce = nonce_of(token_bytes(NONCE_BYTES))

@@ -20,7 +20,9 @@ from typing import Protocol
 
 from barnabas import limits
 from barnabas.ports import Ports, Wakeup
-from barnabas.security.jaas import PLAIN
+from barnabas.security.jaas import OAUTHBEARER, PLAIN
+from barnabas.security.oauth.exchanges import OAuthServer
+from barnabas.security.oauth.issuer_keys import IssuerKeys, IssuerSettings
 from barnabas.security.plain import PlainServer
 from barnabas.security.scram import (
     NONCE_BYTES,
@@ -53,7 +55,17 @@ Credentials = Callable[[str, str], ScramCredential | None]
 class Exchange(Protocol):
     """The server's end of one mechanism."""
 
-    user: str | None
+    @property
+    def user(self) -> str | None:
+        """Once it has succeeded."""
+
+    @property
+    def ends_at_ms(self) -> int | None:
+        """When what was shown ends, in ms since the epoch; None: it does not."""
+
+    @property
+    def is_token(self) -> bool:
+        """Whether a delegation token was shown."""
 
     def evaluate(self, token: bytes) -> bytes: ...
 
@@ -68,6 +80,8 @@ class SaslSettings:
     """``connections.max.reauth.ms`` by mechanism; 0 is never."""
     failure_delay_ms: int = 100
     token_bytes_max: int = 524_288
+    issuer: IssuerSettings | None = None
+    """Whose tokens OAUTHBEARER takes."""
 
 
 class SaslListener:
@@ -90,10 +104,14 @@ class SaslListener:
         self._credentials = credentials
         self._token_bytes = token_bytes
         self._pepper = token_bytes(32)
+        self.issuer_keys = None if settings.issuer is None else IssuerKeys(ports, settings.issuer)
 
     def exchange(self, mechanism: str) -> Exchange:
         if mechanism == PLAIN:
             return PlainServer(self.settings.plain_users)
+        if mechanism == OAUTHBEARER:
+            assert self.issuer_keys is not None
+            return OAuthServer(self.issuer_keys.check)
         nonce = nonce_of(self._token_bytes(NONCE_BYTES))
         return ScramServer(
             mechanism, lambda user: self._credentials(mechanism, user), nonce, self._pepper
@@ -105,6 +123,8 @@ class SaslAuthenticator:
 
     def __init__(self, shared: SaslListener, connection: ServerConnection) -> None:
         self.principal: str | None = None
+        self.is_token = False
+        """Whether the peer has shown a delegation token."""
         self.takes_raw_tokens = False
         """Whether the next frame is a token without a header (SaslHandshake v0)."""
         self.frame_bytes_max = shared.settings.token_bytes_max
@@ -112,7 +132,7 @@ class SaslAuthenticator:
         self._connection = connection
         self._mechanism = self._former_mechanism = ""
         self._exchange: Exchange | None = None
-        self._rounds = 0
+        self._rounds = self._session_ms = 0
         self._over = False
         self._ends_at_ms: float | None = None
         self._deadline: Wakeup | None = None
@@ -181,9 +201,9 @@ class SaslAuthenticator:
             response = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
             )
-            self._fail(str(error), lambda: parked.complete(response))
+            self._fail(error.detail or str(error), lambda: parked.complete(response))
             return parked
-        lifetime_ms = self._session_ms() if self._is_done else 0
+        lifetime_ms = self._session_ms if self._is_done else 0
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def on_raw_token(self, token: bytes) -> bytes | None:
@@ -191,7 +211,7 @@ class SaslAuthenticator:
         try:
             answer = self._evaluate(token)
         except SaslError as error:
-            self._fail(str(error), lambda: None)
+            self._fail(error.detail or str(error), lambda: None)
             return None
         if self._is_done:
             self.takes_raw_tokens = False
@@ -233,23 +253,27 @@ class SaslAuthenticator:
             raise SaslError("the exchange has too many rounds")
         answer = exchange.evaluate(token)
         if exchange.user is not None:
-            self._succeed(f"User:{exchange.user}")
+            self._succeed(f"User:{exchange.user}", exchange)
         return answer
 
-    def _succeed(self, principal: str) -> None:
+    def _succeed(self, principal: str, exchange: Exchange) -> None:
         if self.principal is not None and principal != self.principal:
             raise SaslError("Cannot change principals during re-authentication")
         shared = self._shared
+        ends_at_ms, self._session_ms = exchange.ends_at_ms, self._longest_session_ms()
+        if ends_at_ms is not None:
+            left_ms = max(ends_at_ms - shared.ports.clock.wall_ms(), 1)
+            self._session_ms = min(self._session_ms or left_ms, left_ms)
+        self.is_token = exchange.is_token
         shared.succeeded += 1
         self.principal, self._exchange = principal, None
         self._former_mechanism = self._mechanism
-        session_ms = self._session_ms()
-        if session_ms > 0:
-            self._ends_at_ms = shared.ports.clock.now_ms() + session_ms
+        if self._session_ms > 0:
+            self._ends_at_ms = shared.ports.clock.now_ms() + self._session_ms
         self._leave_pending()
         self._connection.on_authenticated()
 
-    def _session_ms(self) -> int:
+    def _longest_session_ms(self) -> int:
         return self._shared.settings.reauthentication_ms.get(self._mechanism, 0)
 
     def _refuse_handshake(self, code: ErrorCode, reason: str) -> SaslHandshakeResponse:

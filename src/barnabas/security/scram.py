@@ -32,7 +32,11 @@ _CHALLENGE = re.compile(r"r=([^,]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")
 
 
 class SaslError(Exception):
-    """An exchange failed; the text may be shown to the peer."""
+    """An exchange failed; the text may be shown to the peer, `detail` may not."""
+
+    def __init__(self, text: str, detail: str = "") -> None:
+        super().__init__(text)
+        self.detail = detail
 
 
 class ScramCredential(NamedTuple):
@@ -72,6 +76,8 @@ class ScramServer:
     def __init__(self, mechanism: str, lookup: Lookup, nonce: str, pepper: bytes) -> None:
         """`nonce` is this exchange's, `pepper` this process's secret for users that are not known."""
         self.user: str | None = None
+        self.ends_at_ms: int | None = None
+        self.is_token = False
         self._mechanism = mechanism
         self._lookup = lookup
         self._nonce = nonce

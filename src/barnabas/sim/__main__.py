@@ -49,6 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         help="a long run's file: it continues where it stopped, past failures",
     )
+    parser.add_argument(
+        "--secured", action="store_true", help="connections authenticate, ACLs and quotas change"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
@@ -58,6 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         kinds_of(parser, options.faults),
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
+        options.secured,
     )
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")

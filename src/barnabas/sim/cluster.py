@@ -22,6 +22,8 @@ from barnabas.node import Node
 from barnabas.ports import Disk
 from barnabas.raft.bootstrap_snapshot import write_first_snapshot
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.security.client_security import OPEN
+from barnabas.sim import secured
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.process import SimMachine, SimProcess
@@ -55,6 +57,8 @@ class Topology:
     """Levels other than the newest, ``metadata.version`` among them."""
     lives_differ: bool = False
     """Whether a process draws how its clock and its disk behave, again in each of its lives."""
+    is_secured: bool = False
+    """Whether every connection authenticates and ACLs decide."""
 
     @property
     def first_level(self) -> int:
@@ -310,6 +314,8 @@ class SimCluster:
         }
         if topology.racks and node_id in topology.broker_ids:
             properties["broker.rack"] = f"r{node_id % topology.racks}"
+        if topology.is_secured:
+            properties.update(secured.node_settings())
         properties.update(topology.settings)
         return properties
 
@@ -346,11 +352,16 @@ class SimCluster:
         for node in self.nodes.values():
             node.start()
 
-    def client(self, name: str, newest: Newest = NO_BOUNDS) -> Client:
+    def client(
+        self, name: str, newest: Newest = NO_BOUNDS, user: str = "admin", mechanism: str = "PLAIN"
+    ) -> Client:
         """A client in a process of its own, on a machine that never fails. What its tasks do not catch,
-        a judge's objection or a fault of the client, ends the run."""
+        a judge's objection or a fault of the client, ends the run. `user` counts in a secured cluster."""
         machine = self.machines.get(name) or self.add_machine(name)
-        client = Client(machine.start_process(), self.bootstrap, name, newest=newest)
+        security = secured.security_of(user, mechanism) if self.topology.is_secured else OPEN
+        client = Client(
+            machine.start_process(), self.bootstrap, name, newest=newest, security=security
+        )
         client.tasks.on_lost = self._end_with  # type: ignore[method-assign]
         return client
 

@@ -151,6 +151,17 @@ def late_reader(run: Run) -> str:
     return ""
 
 
+def late_guest(run: Run) -> str:
+    """Each guest has a request let pass that it sent after it was allowed everything."""
+    gatekeeper = run.workload.gatekeeper
+    if gatekeeper is None:
+        return ""
+    for guest in run.workload.guests:
+        if guest.passed_ms <= gatekeeper.open_ms:
+            return f"{guest.name} was let pass last at {guest.passed_ms:.0f} ms"
+    return ""
+
+
 def late_on_remade(run: Run) -> str:
     """A reader of a topic that was recreated reaches its last record."""
     return next(filter(None, (remade.late() for remade in run.workload.remade)), "")

@@ -30,6 +30,7 @@ from barnabas.sim.ledger import LEDGER
 from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
+from barnabas.sim.workload.guests import GUARDED
 from barnabas.sim.workload.transactions import CommittedReader, stable_offset
 from barnabas.sim.world.disk_names import Names
 from barnabas.sim.world.world import World
@@ -88,6 +89,8 @@ class Plan:
     skip_faults: frozenset[int] = frozenset()
     """Strikes that are left out, by number."""
     skip_clients: frozenset[str] = frozenset()
+    secured: bool = False
+    """Whether connections authenticate, and ACLs and quotas of guests change."""
 
 
 class Run:
@@ -96,7 +99,7 @@ class Run:
     def __init__(self, seed: int, plan: Plan = Plan()) -> None:
         self.world = World(seed)
         self.plan = plan
-        self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
+        self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes, secured=plan.secured)
         self.cluster = SimCluster(self.world, drawn.topology, drawn.bounds)
         self.history = History()
         self.history.commits.forgets_deletions = TOMBSTONES in drawn.topology.settings
@@ -116,6 +119,8 @@ class Run:
         self._looks = 0
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
+        if plan.secured:
+            self.checkers.append(self.workload.access)
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
         self._look = Judges(self.cluster, self.checkers).look
@@ -151,6 +156,7 @@ class Run:
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(lambda: not self.workload.operators_at_work(), "operators to come to an end")
         self._until(lambda: not self.workload.processors_at_work(), "processors to come to an end")
+        self._until(lambda: self.workload.is_open_to_guests, "guests to be allowed everything")
         self._until(self._whole, "every ISR to be whole")
         preferred = self.workload.prefer_leaders()
         self._until(lambda: bool(preferred), "preferred leaders to be elected")
@@ -170,6 +176,7 @@ class Run:
         self._until(
             partial(self._none, liveness_checks.late_on_remade), "readers of recreated topics"
         )
+        self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
         if self.swarm.restarts:
             self._restart_cleanly()
         if liveness_checks.untold(self):
@@ -182,6 +189,7 @@ class Run:
             )
         self._read_everything()
         self._read_ledger()
+        self._read_guarded()
         if self.swarm.cuts:
             cuts = liveness_checks.Cuts(self)
             self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
@@ -321,6 +329,18 @@ class Run:
         workload.ledger.expired = self.history.offsets_expired
         workload.ledger.forgets_deletions = self.history.commits.forgets_deletions
         workload.ledger.check_final(final.found, offsets)
+
+    def _read_guarded(self) -> None:
+        """No record is there whose request was denied."""
+        denied = {value for guest in self.workload.guests for value in guest.denied}
+        if not self.workload.guests:
+            return
+        self._until(lambda: len(self.ends(GUARDED, 1)) == 1, f"the leader of {GUARDED}")
+        ends, final = self.ends(GUARDED, 1), FinalRead(self.cluster, GUARDED, 1)
+        self._until(lambda: final.has_read_to(ends), f"{GUARDED} to be read")
+        for offset, value in final.found[0].items():
+            if value in denied:
+                raise Violation(f"{GUARDED}-0: offset {offset} is {value!r}, which was denied")
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition on its leader."""

@@ -33,6 +33,7 @@ from barnabas.sim.workload import (
     api_versions,
 )
 from barnabas.sim.workload.administration import NOT_OLD
+from barnabas.sim.workload.guests import GuestsPlan
 from barnabas.sim.workload.operator import HABITS
 from barnabas.sim.workload.transactions import ProcessorPlan
 
@@ -102,6 +103,8 @@ REWRITES: Mapping[str, Sequence[str | None]] = {
     "message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
 """What lets a leader write other bytes than those that a producer sent."""
+SCRAM_SINCE = 11
+"""The metadata.version (3.5-IV2) from which on the log has SCRAM credentials."""
 OLDER_LEVELS = (7, 7, 11, 14, 16, 17, 19)
 """Of metadata.version, from before log directories, registered controllers, and so on."""
 FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
@@ -160,13 +163,15 @@ class Swarm:
     """How much a node does in one go; small in some seeds."""
 
 
-def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
-    """The swarm of a seed whose generators `rng_of` gives."""
+def draw(rng_of: RngOf, nodes: int | None = None, *, secured: bool = False) -> Swarm:
+    """The swarm of a seed whose generators `rng_of` gives; `secured` adds SASL, an authorizer and guests."""
     interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
     topology = draw_topology(rng_of, nodes)
     workload = draw_workload(rng_of, interval)
     if topology.first_level < NOT_OLD:
         workload = replace(workload, operators=(*workload.operators, *_upgraders(rng_of)))
+    if secured:
+        topology, workload = secure(rng_of, topology, workload)
     return Swarm(
         topology,
         workload,
@@ -176,6 +181,28 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
         rng_of("groups at the end").random() < 0.2,
         rng_of("cuts at the end").random() < 0.5,
         bounds.draw(rng_of),
+    )
+
+
+def secure(
+    rng_of: RngOf, topology: Topology, workload: WorkloadPlan
+) -> tuple[Topology, WorkloadPlan]:
+    """The same cluster and clients behind SASL and ACLs, with guests."""
+    settings = dict(topology.settings)
+    reauthentication = _pick(rng_of, "connections.max.reauth.ms", None, None, "1000", "5000")
+    if reauthentication is not None:
+        settings["connections.max.reauth.ms"] = reauthentication
+    scram = topology.first_level >= SCRAM_SINCE
+    guests = GuestsPlan(
+        pause_ms=_pick(rng_of, "guests pause", 30.0, 100.0, 300.0),
+        changes_ms=_pick(rng_of, "access changes", 100.0, 400.0, 1500.0),
+        mechanism=_pick(
+            rng_of, "guests authenticate", "PLAIN", "SCRAM-SHA-256" if scram else "PLAIN"
+        ),
+    )
+    return (
+        replace(topology, is_secured=True, settings=settings),
+        replace(workload, guests=guests),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tests.sim.mutants import (
     administration,
+    authorization,
     consumer_groups,
     controller,
     groups,
@@ -29,5 +30,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *consumer_groups.MUTANTS,
     *administration.MUTANTS,
     *transactions.MUTANTS,
+    *authorization.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

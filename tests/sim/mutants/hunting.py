@@ -35,10 +35,11 @@ def hunt_all(names: list[str], first: int, seeds: int, jobs: int) -> Iterator[Fo
 def hunt(work: tuple[str, int, int]) -> Found:
     """Play seeds with one mutant planted until one fails that passes without it."""
     name, first, seeds = work
+    plan = BY_NAME[name].plan
     for seed in range(first, first + seeds):
         with BY_NAME[name].planted():
-            result = play_seed(seed)
-        if not result.passed and play_seed(seed).passed:
+            result = play_seed(seed, plan)
+        if not result.passed and play_seed(seed, plan).passed:
             verdict = one_line(result.failure)
             return Found(name, seed, seed - first + 1, result.judge, verdict)
     return Found(name, -1, seeds)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+from barnabas.sim.run import Plan
+
+OPEN = Plan()
 Patch = tuple[Any, str, Any]
 """(module, class or dictionary; name of what is replaced; by what)."""
 
@@ -20,6 +23,8 @@ class Mutant:
     bug: str
     """In one line."""
     patches: Callable[[], list[Patch]]
+    plan: Plan = OPEN
+    """Of the seeds that shall find it."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.controller_client.metadata_hold import SETTLED_MS
+from barnabas.broker.controller_client.metadata_hold import ASKS_AGAIN_MS, SETTLED_MS
 from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import TRANSACTION
 from barnabas.record.builder import build_batch
@@ -190,6 +190,26 @@ def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
     cluster.sim.nodes[dead].kill()
     answers = [cluster.ask_later(find, node, purpose="more") for node in others]
     answers += [cluster.ask_later(find, node) for node in others]
+    cluster.until(lambda: all(answer.is_there for answer in answers))
+    named = {answer.value.coordinators[0].node_id for answer in answers}
+    assert len(named) == 1 and named < set(others)
+
+
+def test_a_client_of_some_milliseconds_is_named_no_dead_coordinator() -> None:
+    cluster = Cluster(3, offsets_topic_num_partitions="1")
+    cluster.create_topic("t", 1, 3)
+    find = FindCoordinatorRequest(coordinator_keys=["g"])
+    cluster.until(lambda: cluster.ask(find, 1).coordinators[0].node_id > 0)
+    dead = cluster.ask(find, 1).coordinators[0].node_id
+    others = [n for n in cluster.ids if n != dead]
+    connected = [
+        cluster.ask_later(MetadataRequest(topics=[]), node, purpose="young") for node in others
+    ]
+    cluster.until(lambda: all(answer.is_there for answer in connected))
+    cluster.run(2 * ASKS_AGAIN_MS)
+    # Its clients hear of its death before other brokers do.
+    answers = [cluster.ask_later(find, node, purpose="young") for node in others]
+    cluster.sim.nodes[dead].kill()
     cluster.until(lambda: all(answer.is_there for answer in answers))
     named = {answer.value.coordinators[0].node_id for answer in answers}
     assert len(named) == 1 and named < set(others)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from barnabas.demo.flights import Delays, Figures, Row, data_file, figures_of, read_rows, to_json
-from barnabas.demo.outcome import Changelog, Landed, committed_files, compare, read_landed
+from barnabas.demo.outcome import Changelog, Landed, compare, read_landed
 from barnabas.demo.progress import PlainProgress, show_checks
 from barnabas.demo.spark_process import missing_java
 
@@ -34,20 +34,18 @@ def changelog_of(truth: Figures) -> Changelog:
 
 
 def land(rows: list[Row], directory: Path) -> Landed:
-    """Write rows as Spark's sink leaves them: files by month and a log of what was committed."""
-    log = directory / "_spark_metadata"
-    log.mkdir(parents=True)
+    """Write rows as a job's Parquet sink leaves them: batches by month, and one that is under way."""
     for number, month in enumerate(sorted({row["month"] for row in rows}, key=str)):
-        file = directory / f"month={month}" / f"part-{number}.parquet"
-        file.parent.mkdir()
+        file = directory / f"batch=landing-{number}" / f"month={month}" / "part-0.parquet"
+        file.parent.mkdir(parents=True)
         mine = [
             {k: v for k, v in row.items() if k != "month"} for row in rows if row["month"] == month
         ]
         pq.write_table(pa.Table.from_pylist(mine), file)
-        entry = {"path": f"file://{file}", "action": "add"}
-        (log / str(number)).write_text("v1\n" + json.dumps(entry))
-    orphan = directory / "month=1" / "part-of-a-killed-task.parquet"
-    orphan.write_bytes((directory / "month=1" / "part-0.parquet").read_bytes())
+    under_way = directory / "_staged" / "9-abc" / "month=1" / "part-0.parquet"
+    under_way.parent.mkdir(parents=True)
+    whole = directory / "batch=landing-0" / "month=1" / "part-0.parquet"
+    under_way.write_bytes(whole.read_bytes())
     return read_landed(directory)
 
 
@@ -73,7 +71,6 @@ def test_figures_count_missing_delays_apart() -> None:
 def test_what_landed_once_agrees(rows: list[Row], truth: Figures, tmp_path: Path) -> None:
     checks = compare(truth, land(rows, tmp_path), changelog_of(truth), 100)
     assert [each.claim for each in checks if not each.holds] == []
-    assert len(committed_files(tmp_path)) == len({row["month"] for row in rows})
 
 
 def test_a_missing_and_a_doubled_flight_are_noticed(
@@ -96,19 +93,6 @@ def test_a_changelog_that_repeats_or_lacks_a_record_is_noticed(
     doubled = Changelog(latest, records=101, repeated=1)
     wrong = {each.claim for each in compare(truth, landed, doubled, 100) if not each.holds}
     assert wrong == {"origin and hour in delays", "changes in delays", "changes that came twice"}
-
-
-def test_compacted_logs_of_the_sink_are_read(tmp_path: Path) -> None:
-    log = tmp_path / "_spark_metadata"
-    log.mkdir()
-
-    def entries(*names: str) -> str:
-        return "\n".join(["v1", *(json.dumps({"path": n, "action": "add"}) for n in names)])
-
-    (log / "8").write_text(entries("file:///a"))
-    (log / "9.compact").write_text(entries("file:///a", "file:///b%20c"))
-    (log / "10").write_text(entries("/d"))
-    assert committed_files(tmp_path) == ["/a", "/b c", "/d"]
 
 
 def test_plain_lines_and_a_table(rows: list[Row], truth: Figures, tmp_path: Path) -> None:

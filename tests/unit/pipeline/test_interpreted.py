@@ -16,8 +16,8 @@ import pytest
 
 from barnabas.pipeline import speed
 from barnabas.pipeline.options import CODECS, ClusterOptions, SinkOptions
-from barnabas.pipeline.recut import HEADERS, ROWS
 from barnabas.pipeline.write.batch_encoder import BatchEncoder, EncodedBatch
+from barnabas.pipeline.write.recut import HEADERS, ROWS
 from barnabas.record import columnar_kernels as kernels
 from barnabas.record.columnar import decode
 

@@ -12,6 +12,7 @@ from barnabas.pipeline.offsets import (
     cut_ranges,
     from_json,
     limit_rows,
+    pack_ranges,
     parse_assignment,
     parse_offsets,
     to_json,
@@ -79,3 +80,14 @@ def test_tasks_are_even_and_as_many_as_asked_for() -> None:
         (2, 150),
         (2, 150),
     ]
+
+
+def test_small_ranges_share_tasks_where_there_are_many() -> None:
+    few = [Range("t", each, 0, 20, None) for each in range(16)]
+    assert pack_ranges(few) == [(each,) for each in few]
+    many = [Range("t", each, 0, 20, None) for each in range(500)]
+    assert [len(each) for each in pack_ranges(many)] == [500]
+    assert [len(each) for each in pack_ranges(many, rows_max=2000)] == [100] * 5
+    large = Range("t", 7, 0, 10**6, None)
+    mixed = [*many[:7], large, *many[8:20]]
+    assert pack_ranges(mixed) == [tuple(many[:7]), (large,), tuple(many[8:20])]

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from barnabas.pipeline.options import CODECS, ClusterOptions, SinkOptions
-from barnabas.pipeline.recut import HEADERS, ROWS, recut
 from barnabas.pipeline.write.batch_encoder import BatchEncoder
 from barnabas.pipeline.write.publisher import Outgoing
+from barnabas.pipeline.write.recut import HEADERS, ROWS, recut
 from barnabas.record.batch import iterate
 from barnabas.record.columnar import decode
 from barnabas.types import TopicPartition

@@ -128,8 +128,8 @@ def clusters(draw: st.DrawFn) -> list[Message]:
     """Records of a cluster, in the order in which `ClusterLayout.records` gives them."""
     records: list[Message] = []
     topics = sorted(draw(st.sets(NAMES, max_size=3)))
-    for number, topic in enumerate(topics):
-        topic_id = Uuid(bytes([number + 1]) * 16)
+    for topic in topics:
+        topic_id = Uuid((f"{topic}/".encode() * 16)[:16])
         records.append(TopicRecord(name=topic, topic_id=topic_id))
         for partition in range(draw(st.integers(1, 14))):
             replicas = draw(IDS)

@@ -33,6 +33,10 @@ NEWS_MS_MAX = 1_000.0
 HOLD_POLL_MS = 20.0
 SETTLED_MS = 300.0
 """A client that has been connected for this long knows its topics: a starting client is never held."""
+ASKS_AGAIN_MS = 10.0
+"""The same for who asks for a coordinator: a starting client asks as soon as it is connected, one that asks
+later has most likely lost its coordinator. librdkafka asks again only after a second where it is named a
+coordinator to which it cannot connect."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 PROBED_MAX = 1_000
@@ -129,11 +133,18 @@ class MetadataHold:
         """Whether it seems to be dead, and the metadata do not say so yet."""
         return self._clock.now_ms() < self._lost.get(broker, 0.0)
 
-    def park(self, led: Iterable[Led], connected_at_ms: float, answer: Answer) -> Parked | None:
+    def park(
+        self,
+        led: Iterable[Led],
+        connected_at_ms: float,
+        answer: Answer,
+        settled_ms: float = SETTLED_MS,
+    ) -> Parked | None:
         """The request to hold, where one of `led` is led by a broker that was lost or may have been;
-        `answer` completes it when its time has come. None: answer at once."""
+        `answer` completes it when its time has come. None: answer at once. The client was connected at
+        `connected_at_ms`; from `settled_ms` on it does not count as a starting one."""
         now_ms = self._clock.now_ms()
-        settled = connected_at_ms <= now_ms - SETTLED_MS
+        settled = connected_at_ms <= now_ms - settled_ms
         if not self._lost and not settled:
             return None
         concerned = list(led)

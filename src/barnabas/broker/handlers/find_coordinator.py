@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.controller_client.metadata_hold import Led
+from barnabas.broker.controller_client.metadata_hold import ASKS_AGAIN_MS, Led
 from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
@@ -60,7 +60,7 @@ def handle(
         parked.complete(respond(request, ctx, broker))
 
     asked = _asked(request, ctx, broker)
-    waiting = broker.metadata_hold.park(asked, ctx.connected_at_ms, answer)
+    waiting = broker.metadata_hold.park(asked, ctx.connected_at_ms, answer, ASKS_AGAIN_MS)
     return respond(request, ctx, broker) if waiting is None else waiting
 
 

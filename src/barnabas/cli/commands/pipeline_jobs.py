@@ -1,7 +1,8 @@
-"""``barnabas pipeline run | validate | explain | status | compact``: jobs from one file.
+"""``barnabas pipeline run | validate | explain | status | compact | doctor``: jobs from one file.
 
 ``validate`` needs neither Spark nor a cluster, ``explain`` and ``status`` ask the cluster and read the
-checkpoint, ``compact`` works on tables. Only ``run`` and ``explain --plan`` start Spark.
+checkpoint, ``compact`` works on tables. Only ``run``, ``explain --plan`` and
+``doctor`` start Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Master = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands of jobs to ``barnabas pipeline``."""
-    for command in (run, validate, explain, status, compact, offsets):
+    for command in (run, validate, explain, status, compact, offsets, doctor):
         app.command()(command)
 
 
@@ -53,12 +54,7 @@ def run(
     --available-now. A run that is started again continues where the last one was, each row once."""
     job = _loaded(file)
     _check_installed("numpy", "pyarrow", "pyspark")
-    settings = {}
-    for each in conf or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise Failure(f"--conf has KEY=VALUE, not {each!r}", USAGE)
-        settings[name] = value
+    settings = _settings(conf)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
@@ -140,14 +136,15 @@ def explain(
 
 
 def status(file: File, as_json: AsJson = False) -> None:
-    """How far a job is, from its checkpoint and the cluster: no run needs to be under way."""
+    """How far a job is: by its checkpoint, its group, and the last batch that each sink has, by the token of
+    a topic or the log of a table. No run needs to be under way."""
     job = _loaded(file)
     if job.audit is not None:
         raise Failure("an audit keeps no state; its report says what it found", USAGE)
     _check_installed("numpy", "pyarrow")
-    from barnabas.pipeline.jobs import job_offsets
+    from barnabas.pipeline.jobs.job_status import status_of
 
-    found = _asked(lambda: job_offsets.status_of(job))
+    found = _asked(lambda: status_of(job))
     if not found["query"]:
         heading = f"{job.name} has not run: {job.checkpoint} has no query"
     else:
@@ -156,10 +153,13 @@ def status(file: File, as_json: AsJson = False) -> None:
             heading += f", batch {found['planned']} was begun"
         if found["group"]:
             heading += f"; group {found['group']}"
-    table = table_of(heading, "topic", "partition", "offset", "end", "lag")
+    table = table_of(heading, "topic", "partition", "offset", "end", "lag", "in group")
     for each in found["partitions"]:
         table.add_row(*("-" if value is None else str(value) for value in each.values()))
     show(as_json, found, table)
+    for each in () if as_json else found["sinks"]:
+        has = "no batch" if each["batch"] is None else f"batch {each['batch']}"
+        typer.echo(f"{each['sink']} has {each.get('error', has)}")
 
 
 def compact(
@@ -233,6 +233,54 @@ def offsets(
     show(as_json, rows, table)
     if commit is not None and not as_json:
         typer.echo(f"group {commit} continues there")
+
+
+def doctor(
+    master: Master = "local[*]",
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            help="Brokers that all are to reach.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--checkpoint", help="A folder that driver and executors are to share."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what a pipeline needs: Java, pyspark, packages and Python of driver and executors, a folder for
+    machine code, the way to the cluster, a shared checkpoint. Ends with 1 where something is not well."""
+    _check_installed("pyspark")
+    from barnabas.pipeline.jobs import doctor as checks
+
+    found = checks.before_spark()
+    if all(each.is_well for each in found):
+        found += _asked(lambda: checks.with_spark(master, _settings(conf), bootstrap, checkpoint))
+    table = table_of(None, "check", "", "found")
+    for each in found:
+        table.add_row(each.check, "ok" if each.is_well else "NOT WELL", each.said)
+    rows = [{"check": each.check, "ok": each.is_well, "found": each.said} for each in found]
+    show(as_json, rows, table)
+    bad = sum(not each.is_well for each in found)
+    if bad:
+        raise Failure(f"{bad} of {len(found)} checks are not well")
+
+
+def _settings(conf: list[str] | None) -> dict[str, str]:
+    settings = {}
+    for each in conf or []:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise Failure(f"--conf has KEY=VALUE, not {each!r}", USAGE)
+        settings[name] = value
+    return settings
 
 
 def _loaded(file: str) -> Job:

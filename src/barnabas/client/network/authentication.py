@@ -22,6 +22,8 @@ from barnabas.wire.schema import Message
 HANDSHAKE_VERSION = AUTHENTICATE_VERSION = 1
 SESSION_SHARE = 0.85
 """Of a session's life, after which it is renewed before the next request."""
+NewExchange = Callable[[Callable[[ClientExchange | SaslError], None]], None]
+"""Gives what it is called with an exchange, or why there is none; it may do so later."""
 Ask = Callable[[Message, int, Callable[[Any], None]], None]
 """(request, version, what gets its response or the connection's end)."""
 
@@ -29,9 +31,7 @@ Ask = Callable[[Message, int, Callable[[Any], None]], None]
 class Authentication:
     """Of one connection."""
 
-    def __init__(
-        self, mechanism: str, exchange: Callable[[], ClientExchange], now_ms: Callable[[], float]
-    ) -> None:
+    def __init__(self, mechanism: str, exchange: NewExchange, now_ms: Callable[[], float]) -> None:
         self._mechanism = mechanism
         self._exchange = exchange
         self._now_ms = now_ms
@@ -65,8 +65,13 @@ class Authentication:
         if response.error_code != ErrorCode.NONE:
             self._end(f"SaslHandshake was answered with error {response.error_code}")
             return
-        exchange = self._exchange()
-        self._send(exchange, exchange.first())
+        self._exchange(self._on_exchange)
+
+    def _on_exchange(self, exchange: ClientExchange | SaslError) -> None:
+        if isinstance(exchange, SaslError):
+            self._end(str(exchange))
+        else:
+            self._send(exchange, exchange.first())
 
     def _send(self, exchange: ClientExchange, token: bytes) -> None:
         assert self._ask is not None

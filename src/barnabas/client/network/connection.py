@@ -259,6 +259,8 @@ class ClientConnection:
         self._authenticating = True
 
         def ask(request: Message, version: int, then: OnDone) -> None:
+            if self.is_over:
+                return  # while a token was being obtained
             item = InFlight(request, then, deadline_ms, version)
             parts: list[Buffer] = []
             self._encode(item, parts)

@@ -31,6 +31,7 @@ from barnabas.controller.active.broker_sessions import BrokerSessions
 from barnabas.controller.active.controller_registrar import ControllerRegistrar
 from barnabas.controller.active.duties import Duty
 from barnabas.controller.active.finalized_features import FinalizedFeatures
+from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.isr_backoff import IsrBackoff
 from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
 from barnabas.controller.active.leaders_id_check import LeadersIdCheck
@@ -259,7 +260,9 @@ class QuorumController:
             self.commit(Decision(None, [reason]))
         if METADATA_VERSION not in self.image.features:
             first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
-            self.commit(Decision(None, first, "the first records of the cluster"))
+            bytes_max = self.config.metadata_log.batch_bytes_max
+            for decision in first_decisions(first, self.image.metadata_version, bytes_max):
+                self.commit(decision)
         self.introduction.on_activation()
         for duty in self._duties:
             duty.on_activation()

@@ -40,6 +40,9 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 
 SOON_MS = 500
 """A member that waits for partitions asks again after this, where its interval is longer."""
+SETTLING_MS = 1_000
+"""A member whose partitions changed just now asks again after this, where its interval is longer: members
+often come and go together, and the next assignment may take some of its partitions."""
 LEAST_MS = 50
 
 
@@ -77,9 +80,10 @@ def heartbeat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=new.epoch,
-        heartbeat_interval_ms=_interval_ms(change, new, target[0]),
     )
-    if joins or is_full or new.assigned != old.assigned:
+    has_changed = new.assigned != old.assigned
+    response.heartbeat_interval_ms = _interval_ms(change, new, target[0], has_changed)
+    if joins or is_full or has_changed:
         response.assignment = _assignment(new)
     return Outcome(records=change.records, reply=response)
 
@@ -225,16 +229,18 @@ def _described(
     )
 
 
-def _interval_ms(change: GroupChange, member: ConsumerMember, target_epoch: int) -> int:
+def _interval_ms(
+    change: GroupChange, member: ConsumerMember, target_epoch: int, has_changed: bool
+) -> int:
     """Until the next heartbeat. A member that waits for what others give up, or for the next target
-    assignment, asks again sooner (docs/divergence.md)."""
+    assignment, asks again sooner, and so does one whose partitions changed just now (docs/divergence.md)."""
     group_id = change.group.group_id
     interval_ms = change.cluster.group_config(group_id, "consumer.heartbeat.interval.ms")
     if change.epoch > target_epoch:
         return max(min(interval_ms, change.assignment_wait_ms() + LEAST_MS), LEAST_MS)
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return min(interval_ms, SOON_MS)
-    return interval_ms
+    return min(interval_ms, SETTLING_MS) if has_changed else interval_ms
 
 
 def _assignment(member: ConsumerMember) -> Assignment:

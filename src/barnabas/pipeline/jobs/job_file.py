@@ -44,7 +44,7 @@ SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
 TRANSFORM = ("sql", "python", "output_mode")
 SINK = (
     "topic", "parquet", "delta", "iceberg", "partition_by", "upsert_by", "order_by", "schema", "catalog",
-    "options",
+    "options", "land",
 )  # fmt: skip
 DEAD_LETTERS = ("topic", "options")
 FILE_FORMATS = ("csv", "json", "orc", "parquet", "text")
@@ -88,6 +88,8 @@ class Sink:
     rules: TableRules = NO_RULES
     catalog: Mapping[str, str] = field(default_factory=dict)
     """Properties of the catalog that has an Iceberg table."""
+    lands: bool = False
+    """Whether reading tasks write the table's files themselves."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.place}"
@@ -139,6 +141,11 @@ class Job:
     mirror: Mirror | None = None
     replay: Replay | None = None
     audit: Audit | None = None
+
+    @property
+    def lands(self) -> bool:
+        """Whether reading tasks write the files of its one sink."""
+        return any(each.lands for each in self.sinks)
 
 
 def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
@@ -230,6 +237,7 @@ class _Reading:
         if function and not FUNCTION.fullmatch(function):
             self.wrong(("transform", "python"), f"module:function, not {function!r}")
         mode = self.one_of(transform, ("transform",), "output_mode", OUTPUT_MODES, "append")
+        self.check_lands(sinks, source, is_transformed=bool(transform) or kind != "pipeline")
         dead = self.dead_letters(raw, cluster, source, name, checkpoint)
         trigger = self.trigger(raw)
         if self.errors or source is None:
@@ -366,7 +374,7 @@ class _Reading:
         place = self.text(table, path, kind, needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
         if kind == "topic":
-            for each in (*OF_TABLES, "schema", "catalog"):
+            for each in (*OF_TABLES, "schema", "catalog", "land"):
                 if each in table:
                     self.wrong((*path, each), "for tables, not for topics")
             options = {**cluster, **options, "topic": place}
@@ -383,7 +391,24 @@ class _Reading:
             self.wrong((*path, kind), "a path that driver and executors share, no other URI")
             return None
         place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
-        return Sink(kind, place, {}, rules)
+        return Sink(kind, place, {}, rules, lands=self.lands(table, path, kind))
+
+    def lands(self, table: dict[str, Any], path: KeyPath, kind: str) -> bool:
+        value: object = table.get("land", False)
+        if not isinstance(value, bool):
+            self.wrong((*path, "land"), f"true or false, not {value!r}")
+            return False
+        if value and (kind != "parquet" or "partition_by" in table):
+            self.wrong((*path, "land"), "for Parquet tables without partition_by")
+        return value
+
+    def check_lands(
+        self, sinks: tuple[Sink, ...], source: Source | None, *, is_transformed: bool
+    ) -> None:
+        if not any(each.lands for each in sinks):
+            return
+        if len(sinks) > 1 or is_transformed or source is None or not source.is_topics:
+            self.wrong(("sink",), "land is for the only sink of topics without a transformation")
 
     def rules(self, table: dict[str, Any], path: KeyPath, kind: str) -> TableRules:
         columns = {

@@ -16,7 +16,7 @@ from typing import Any
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.jobs.job_file import Job
 from barnabas.pipeline.offsets import PartitionOffsets, Range
-from barnabas.pipeline.options import cluster_options, source_options
+from barnabas.pipeline.options import source_options
 from barnabas.pipeline.read.lag import offsets_in_progress
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
@@ -97,35 +97,6 @@ def next_ranges(job: Job) -> list[Range]:
                 " option failOnDataLoss=false continues behind them"
             )
     return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
-
-
-def status_of(job: Job) -> dict[str, Any]:
-    """For people and programs. Raises `PipelineError`."""
-    at = position_of(job.checkpoint)
-    found: dict[str, Any] = {
-        "job": job.name,
-        "query": at.query,
-        "batch": at.done,
-        "planned": at.planned if at.planned > at.done else None,
-        "group": f"spark-{at.query}" if at.query and job.source.is_topics else None,
-        "partitions": [],
-    }
-    offsets = at.done_offsets
-    if not job.source.is_topics or not offsets:
-        return found
-    options = source_options(job.source.options, streaming=True)
-    ends = latest(cluster_options(job.source.options).connect(), list(offsets), options)
-    found["partitions"] = [
-        {
-            "topic": each.topic,
-            "partition": each.partition,
-            "offset": offsets[each],
-            "end": ends.get(each),
-            "lag": max(ends[each] - offsets[each], 0) if each in ends else None,
-        }
-        for each in sorted(offsets)
-    ]
-    return found
 
 
 def digest_of(checkpoint: str, batch: int) -> str:

@@ -25,9 +25,11 @@ from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.delta_table import DeltaTable
+from barnabas.pipeline.jobs.executor_errors import explained
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Replay, Sink
 from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of, position_of, ranges_of
+from barnabas.pipeline.jobs.landing import land_batch, landing_frame
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
@@ -65,6 +67,8 @@ class JobRun:
         self._stage = "source"
         self._seen: dict[str, int] = {}
         self._groups: GroupCheckpoints | None = None
+        self._landed: dict[int, int | None] = {}
+        """Rows of batches that tasks wrote; None where the table had the batch."""
         self.batches = 0
         self.rows = 0
 
@@ -72,22 +76,26 @@ class JobRun:
         """Until the records that are there now are written, or for ever. Raises `RunFailedError`."""
         queries: list[Any] = []
         try:
-            with self._stages("source"):
-                frame = self._source()
-            with self._stages("transform"):
-                rows = self.transformed(frame)
-                available_now = available_now or self._job.replay is not None
-            with self._stages("sinks"):
-                writes = [self._writer(each) for each in self._job.sinks]
-            with self._stages("start"):
-                queries.append(self._start(rows, writes, available_now))
-                if self._job.dead_letters is not None:
-                    queries.append(self._start_dead_letters(frame, available_now))
+            self.start(queries, available_now=available_now)
             self._follow(queries)
         finally:
             for each in queries:
                 each.stop()
             self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+    def start(self, queries: list[Any], *, available_now: bool) -> None:
+        """The job's queries, each put into `queries` when it runs. Raises `RunFailedError`."""
+        with self._stages("source"):
+            frame = self._source()
+        with self._stages("transform"):
+            rows = self._landing() if self._job.lands else self.transformed(frame)
+            available_now = available_now or self._job.replay is not None
+        with self._stages("sinks"):
+            writes = [self._writer(each) for each in self._job.sinks]
+        with self._stages("start"):
+            queries.append(self._start(rows, writes, available_now))
+            if self._job.dead_letters is not None:
+                queries.append(self._start_dead_letters(frame, available_now))
 
     def plan(self) -> str:
         """What Spark makes of source and transformation; nothing is read."""
@@ -105,6 +113,13 @@ class JobRun:
         if source.schema:
             reader = reader.schema(source.schema)
         return reader.load(source.files) if source.files else reader.load()
+
+    def _landing(self) -> DataFrame:
+        """The source as files that its tasks write for the one sink."""
+        (sink,) = self._job.sinks
+        good_only = self._job.dead_letters is not None
+        options = self._job.source.options
+        return landing_frame(self._spark, options, sink.place, good_only=good_only)
 
     def transformed(self, frame: DataFrame) -> DataFrame:
         """What goes to the sinks. Bad values are left out where they go to dead letters."""
@@ -165,6 +180,11 @@ class JobRun:
 
         def write(frame: DataFrame, batch: int) -> None:
             planned = digest_of(self._job.checkpoint, batch)
+            if sink.lands:
+                assert isinstance(table, ParquetTable)
+                named = Batch(self._job.name, batch, planned)
+                self._landed[batch] = land_batch(table, frame, named)
+                return
             table.append(frame, Batch(self._job.name, batch, planned))
 
         return write
@@ -233,9 +253,10 @@ class JobRun:
             self._seen[query.id] = each.batchId
             if is_dead:
                 continue
+            rows = self._landed.pop(each.batchId, None) or each.numInputRows
             self.batches += 1
-            self.rows += each.numInputRows
-            self._say(progress_line(each))
+            self.rows += rows
+            self._say(progress_line(each, rows))
 
     def _failed(self, error: Exception, *, is_dead: bool) -> RunFailedError:
         checkpoint = self._dead_checkpoint() if is_dead else self._job.checkpoint
@@ -288,11 +309,11 @@ def application_of(job: Job, sink: Sink) -> str:
     return f"{job.name}.{sink.place}"
 
 
-def progress_line(progress: Any) -> str:
+def progress_line(progress: Any, rows: int) -> str:
     """One micro-batch: rows, time, rate, how far the query is behind then."""
     took_ms = progress.batchDuration
-    rate = progress.numInputRows * 1000 / max(took_ms, 1)
-    line = f"batch {progress.batchId}: {progress.numInputRows:,} rows in {took_ms / 1000:.1f} s"
+    rate = rows * 1000 / max(took_ms, 1)
+    line = f"batch {progress.batchId}: {rows:,} rows in {took_ms / 1000:.1f} s"
     line += f" ({rate:,.0f} rows/s)"
     for source in progress.sources:
         found = re.search(
@@ -324,6 +345,9 @@ def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> RunFailedErr
 
 def cause_in(text: str) -> str:
     """The last Python error that a text with Java's and Python's traces names, else its first line."""
+    sentence = explained(text)
+    if sentence is not None:
+        return sentence
     text = text.split("JVM stacktrace:")[0]
     found = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
     own = [f"{name}: {said}" for name, said in found if not name.startswith("Py")]
@@ -357,6 +381,11 @@ def missing_java() -> str | None:
 
 def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
     """A session for the job; `settings` go before what is set here. Raises `PipelineError`."""
+    return session_with(job.name, master, settings, log_level)
+
+
+def session_with(name: str, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
+    """As `session_of`, by the application's name."""
     missing = missing_java()
     if missing is not None:
         raise PipelineError(missing)
@@ -373,9 +402,9 @@ def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) 
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
         }
-    builder = SparkSession.builder.master(master).appName(job.name)
-    for name, value in {**ours, **settings}.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**ours, **settings}.items():
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     return spark

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,10 +50,14 @@ class ParquetTable:
             raise LedgerError(
                 f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"
             )
+        return self.take(lambda: write_staged(frame, self.path, batch, self._partition_by), batch)
+
+    def take(self, written: Callable[[], Path], batch: Batch) -> bool:
+        """As `append`, of files on disk in a folder that `written` makes if the batch is not there."""
         folder = Path(self.path, f"{COLUMN}={batch.job}-{batch.number}")
         if self._is_there(folder, batch):
             return False
-        staged = write_staged(frame, self.path, batch, self._partition_by)
+        staged = written()
         mark = staged / MARK
         mark.write_text(json.dumps({"version": 1, "planned": batch.planned}))
         sync(mark)

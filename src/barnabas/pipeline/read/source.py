@@ -56,6 +56,7 @@ from barnabas.pipeline.offsets import (
     cut_ranges,
     from_json,
     limit_rows,
+    pack_ranges,
     to_json,
 )
 from barnabas.pipeline.options import (
@@ -77,6 +78,7 @@ from barnabas.pipeline.read.offset_resolution import (
 )
 from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
+from barnabas.pipeline.same_version import SameVersion
 from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"
@@ -149,12 +151,26 @@ def with_reader_schema(options: SourceOptions) -> SourceOptions:
     return replace(options, reader_schema=resolved(options.values))
 
 
-class RangePartition(InputPartition):  # type: ignore[misc]
-    """One task's range."""
+class RangePartition(SameVersion, InputPartition):  # type: ignore[misc]
+    """One task's ranges: one, or many small ones, or none."""
 
-    def __init__(self, what: Range | None) -> None:
-        super().__init__(str(what))
+    def __init__(self, what: Range | None, *more: Range) -> None:
+        super().__init__(", ".join(map(str, (what, *more))))
         self.what = what
+        self.more = more
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        return () if self.what is None else (self.what, *self.more)
+
+
+def task_partitions(ranges: list[Range], options: SourceOptions) -> list[InputPartition]:
+    """Ranges cut and packed to tasks. A number of tasks that is asked for is not packed."""
+    least, most = options.partitions_min, options.rows_per_task_max
+    pieces = cut_ranges(ranges, partitions_min=least, rows_max=most)
+    if least is not None:
+        return [RangePartition(each) for each in pieces]
+    return [RangePartition(*each) for each in pack_ranges(pieces, rows_max=most)]
 
 
 def read_range(
@@ -163,14 +179,13 @@ def read_range(
     """What both readers' tasks do. Imports the decoder here: planning needs none of it."""
     from barnabas.pipeline.read.range_reader import RangeReader
 
-    what = getattr(partition, "what", None)
-    if what is None:
-        return iter(())
-    reader = RangeReader(options.cluster.connect(), what, options)
-    return reader.batches(to_arrow_schema(schema, timezone="UTC"))
+    columns = to_arrow_schema(schema, timezone="UTC")
+    cluster = options.cluster.connect()
+    for what in getattr(partition, "ranges", ()):
+        yield from RangeReader(cluster, what, options).batches(columns)
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]
+class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
     """A bounded read: from the starting to the ending place, both fixed when it is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -196,11 +211,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             for each in partitions
             if self.pushed.takes(each)
         ]
-        pieces = cut_ranges(
-            ranges, partitions_min=options.partitions_min, rows_max=options.rows_per_task_max
-        )
         # Spark takes an empty list for one partition of its own class.
-        return [RangePartition(each) for each in pieces] or [RangePartition(None)]
+        return task_partitions(ranges, options) or [RangePartition(None)]
 
     def _since(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Where a filter by timestamp has each partition begin: behind its end where nothing is so young."""
@@ -223,7 +235,7 @@ class PushingBatchReader(BatchReader):
         return filters
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """An unbounded read in micro-batches."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -416,14 +428,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             for each in sorted(ends)
             if begins[each] < ends[each] and each not in gone
         ]
-        return [
-            RangePartition(each)
-            for each in cut_ranges(
-                ranges,
-                partitions_min=self.options.partitions_min,
-                rows_max=self.options.rows_per_task_max,
-            )
-        ]
+        return task_partitions(ranges, self.options)
 
     def _begin_of_new(
         self, fresh: list[TopicPartition], ends: PartitionOffsets

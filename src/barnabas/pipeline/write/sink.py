@@ -363,7 +363,7 @@ def as_they_are(left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
 def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
     """Batches that a topic found too large, cut by the ``kafka.batch.size`` of now, which a manifest
     may be older than. Raises `WriteRefusedError` where that changes nothing."""
-    from barnabas.pipeline.recut import recut
+    from barnabas.pipeline.write.recut import recut
 
     chunks: list[Chunk] = []
     data: list[bytes] = []

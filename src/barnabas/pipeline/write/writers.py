@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.write import transactional
 from barnabas.pipeline.write.direct import write_directly
 from barnabas.pipeline.write.sink import (
@@ -70,7 +71,7 @@ def publish_batch_write(options: SinkOptions, tasks: Sequence[StagedTask]) -> in
     return publish_plainly(options, tasks)
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
     """``df.write.format("barnabas")``."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -95,7 +96,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
             discard(self.options, messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """``df.writeStream.format("barnabas")``."""
 
     def __init__(self, options: SinkOptions) -> None:

@@ -45,6 +45,8 @@ def command(seed: int, plan: Plan) -> str:
         arguments.append(f"--faults {','.join(sorted(plan.faults)) or 'none'}")
     if plan.skip_faults:
         arguments.append(f"--skip-faults {ranges_text(plan.skip_faults)}")
+    if plan.secured:
+        arguments.append("--secured")
     if plan.skip_clients:
         arguments.append(f"--skip-clients {','.join(sorted(plan.skip_clients))}")
     more = f' ARGS="{" ".join(arguments)}"' if arguments else ""

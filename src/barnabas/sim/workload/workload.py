@@ -14,10 +14,13 @@ from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
+from barnabas.security.authorization.acls import Operation
+from barnabas.sim.access_history import AccessHistory
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.ledger import LEDGER, Ledger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
+from barnabas.sim.workload.guests import GUARDED, Gatekeeper, Guest, GuestsPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
@@ -26,6 +29,7 @@ from barnabas.sim.workload.transactions import CommittedReader, Processor, Proce
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
+GUESTS = "guests"
 OFFSET_MAX = (1 << 63) - 1
 
 
@@ -51,6 +55,8 @@ class WorkloadPlan:
     """(name, weights of habits, longest rest in milliseconds)."""
     processors: tuple[ProcessorPlan, ...] = ()
     """Those that write in transactions."""
+    guests: GuestsPlan | None = None
+    """Of a secured cluster: clients with few rights."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
     """By client: the newest versions that it speaks, where those are not the newest there are."""
 
@@ -60,7 +66,8 @@ class WorkloadPlan:
         producers = [plan.name for plan in self.producers]
         readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
         processors = [plan.name for plan in self.processors]
-        return [*producers, *processors, *readers, *(o[0] for o in self.operators)]
+        guests = [] if self.guests is None else [GUESTS]
+        return [*producers, *processors, *readers, *(o[0] for o in self.operators), *guests]
 
 
 class Workload:
@@ -96,6 +103,14 @@ class Workload:
         self.processors = [Processor(self, p) for p in plan.processors if p.name not in skipped]
         self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
+        self.access = AccessHistory()
+        self.gatekeeper: Gatekeeper | None = None
+        self.guests: list[Guest] = []
+        if plan.guests is not None and GUESTS not in skipped:
+            self.gatekeeper = Gatekeeper(self, plan.guests)
+            self.guests = [
+                Guest(self, plan.guests, each) for each in (Operation.WRITE, Operation.READ)
+            ]
 
     @property
     def is_ready(self) -> bool:
@@ -121,6 +136,17 @@ class Workload:
             reader.start()
         for operator in self.operators:
             operator.start()
+        await self._begin_guests()
+
+    async def _begin_guests(self) -> None:
+        """Operators do not know of their topic either."""
+        if self.gatekeeper is None:
+            return
+        await self._create_until_there(TopicPlan(GUARDED, 1))
+        await self.gatekeeper.begin()
+        self.gatekeeper.client.tasks.start(self.gatekeeper.run())
+        for guest in self.guests:
+            guest.client.tasks.start(guest.run())
 
     async def _begin_transactions(self) -> None:
         """Operators do not know of the ledger: nothing of it is deleted."""
@@ -167,6 +193,11 @@ class Workload:
     def processors_at_work(self) -> list[str]:
         """Those who still do what they began before they were to stop."""
         return [processor.name for processor in self.processors if processor.is_at_work]
+
+    @property
+    def is_open_to_guests(self) -> bool:
+        """Whether guests may do everything at last, where there are any."""
+        return self.gatekeeper is None or self.gatekeeper.open_ms >= 0
 
     def prefer_leaders(self) -> list[bool]:
         """Every preferred replica shall lead, which others may have done for a while: what it has is what

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +62,9 @@ class Registry:
 
 
 @contextmanager
-def registry_server(user_info: str = "") -> Iterator[Registry]:
+def registry_server(
+    user_info: str = "", context: ssl.SSLContext | None = None
+) -> Iterator[Registry]:
     registry = Registry(user_info=user_info)
 
     class Handler(BaseHTTPRequestHandler):
@@ -79,6 +82,9 @@ def registry_server(user_info: str = "") -> Iterator[Registry]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     registry.url = f"http://127.0.0.1:{server.server_port}"
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        registry.url = registry.url.replace("http:", "https:")
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -6,13 +6,16 @@ import datetime as dt
 import io
 import json
 import random
+import ssl
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
 
+from barnabas.cli.local.certificate_authority import Authority
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.formats.avro_schema import columns_of
 from barnabas.pipeline.formats.resolved_schema import ReaderSchema, reader_schema
@@ -170,6 +173,37 @@ def test_a_registry_is_asked_again_until_it_answers() -> None:
         url = registry.url
     with pytest.raises(RegistryError, match="does not answer"):
         SchemaRegistry(RegistryOptions((url,)), serialized=False, patience_ms=50).by_id(1)
+
+
+def test_a_registry_is_reached_by_tls_with_certificates(tmp_path: Path) -> None:
+    authority, stranger = Authority(), Authority()
+    files = {"ca": authority.pem, "server": authority.identity("registry").pem(),
+             "client": authority.identity("client").pem("word"), "other": stranger.pem}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server")
+    context.load_verify_locations(tmp_path / "ca")
+    context.verify_mode = ssl.CERT_REQUIRED
+    with registry_server(context=context) as registry:
+        registry.register("s", json.dumps(FLIGHT))
+
+        def ask(truststore: str, keystore: str = "", password: str = "") -> str:
+            options = RegistryOptions(
+                (registry.url,),
+                truststore=str(tmp_path / truststore),
+                keystore=keystore and str(tmp_path / keystore),
+                key_password=password,
+            )
+            return SchemaRegistry(options, serialized=False, patience_ms=0).by_id(1).kind
+
+        assert ask("ca", "client", "word") == "AVRO"
+        with pytest.raises(RegistryError, match="CERTIFICATE_VERIFY_FAILED"):
+            ask("other", "client", "word")
+        with pytest.raises(RegistryError, match="does not answer"):
+            ask("ca")
+        with pytest.raises(RegistryError, match="cannot be used for TLS"):
+            ask("ca", "nowhere")
 
 
 @pytest.mark.parametrize(

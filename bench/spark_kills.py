@@ -1,0 +1,238 @@
+"""Minutes of a kill every half minute, on a cluster of Spark's own: each record once in topic and in table.
+
+A driver on a standalone master with two workers copies a topic to a topic (exactly once) and lands it in a
+Parquet table, while records come. In turn a worker with its executor, the driver, the leader of a partition
+and the transaction coordinator of the copy are killed with SIGKILL, and started again.
+
+    python -m bench.spark_kills [--minutes 15] [--every 30] [--rate 500]
+
+Prints rows lost and doubled, which have to be none, and the largest memory of a Python process of Spark's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.testing.cluster import Cluster
+from tests.spark.standalone import StandaloneCluster, kill_group
+from tests.spark.topics import read
+
+ROOT = Path(__file__).parents[1]
+CATCH_UP_S = 300.0
+
+
+def driver(master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
+    """The program that is killed and started again. Runs until there is a file ``end``, and drains."""
+    from pyspark.sql import SparkSession
+
+    from barnabas.pipeline.jobs.landing import land
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    for key, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.python.authenticate.socketTimeout": "120s",
+    }.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": source,
+        "startingOffsets": "earliest",
+    }
+    while True:
+        is_last = Path(directory, "end").exists()
+        frame = spark.readStream.format("barnabas").options(**options).load()
+        writer = frame.select("key", "value").writeStream.format("barnabas")
+        writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
+        copy = (
+            writer.option("checkpointLocation", f"{directory}/copy")
+            .trigger(availableNow=True)
+            .start()
+        )
+        table = land(
+            spark,
+            options,
+            table=f"{directory}/table",
+            checkpoint=f"{directory}/land",
+            available_now=True,
+        )
+        copy.awaitTermination()
+        table.awaitTermination()
+        if is_last:
+            break
+    spark.stop()
+
+
+class Run:
+    """What is under way, and what is killed in it."""
+
+    def __init__(self, cluster: Cluster, spark: StandaloneCluster, directory: Path) -> None:
+        self.cluster, self.spark, self.directory = cluster, spark, directory
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        self.topics = ("rows", "copied")
+        for name in self.topics:
+            self.admin.create_topics([NewTopic(name, 3, 3)])[name].result(60)
+        self.drivers = 0
+        self.memory_mib = 0
+        self.process = self.start_driver()
+
+    def start_driver(self) -> subprocess.Popen[bytes]:
+        self.drivers += 1
+        folder = self.directory / f"driver-{self.drivers}"
+        folder.mkdir()
+        arguments = [self.spark.url, self.cluster.bootstrap, *self.topics, str(self.directory)]
+        with open(folder / "log", "wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "bench.spark_kills", "driver", *arguments],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def keep_driver(self) -> None:
+        """A driver that ended by itself, as one whose tasks failed too often, is started again, and said."""
+        if self.process.poll() is not None:
+            print(f"driver {self.drivers} ended with {self.process.returncode}", flush=True)
+            self.process = self.start_driver()
+
+    def kill_worker(self) -> None:
+        self.spark.start_worker()
+        self.spark.kill_oldest_worker()
+
+    def kill_driver(self) -> None:
+        kill_group(self.process)
+        self.process = self.start_driver()
+
+    def kill_leader(self) -> None:
+        partitions = self.admin.list_topics(self.topics[1], 30).topics[self.topics[1]].partitions
+        self.kill_node(partitions[random.randrange(len(partitions))].leader)
+
+    def kill_coordinator(self) -> None:
+        metadata = self.directory / "copy" / "metadata"
+        if not metadata.exists():
+            return
+        name = f"barnabas-{json.loads(metadata.read_text())['id']}"
+        found = self.admin.list_topics("__transaction_state", 30).topics["__transaction_state"]
+        if not found.partitions:
+            print(f"no coordinator yet: {found.error}", flush=True)
+            return
+        self.kill_node(found.partitions[java_hash(name) % len(found.partitions)].leader)
+
+    def kill_node(self, node: int) -> None:
+        self.cluster.kill(node)
+        time.sleep(3.0)  # how long the node is away
+        self.cluster.restart(node)
+
+    def note_memory(self) -> None:
+        """Of Python processes of executors and driver."""
+        for each in Path("/proc").iterdir():
+            if not each.name.isdigit():
+                continue
+            try:
+                command = (each / "cmdline").read_bytes()
+                if b"pyspark.daemon" in command or b"pyspark/daemon" in command:
+                    pages = int((each / "statm").read_text().split()[1])
+                    self.memory_mib = max(self.memory_mib, pages * 4096 >> 20)
+            except OSError:
+                continue
+
+
+def java_hash(text: str) -> int:
+    value = 0
+    for each in text:
+        value = (value * 31 + ord(each)) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+def verdict(name: str, values: list[int], wanted: int) -> bool:
+    counts = Counter(values)
+    lost = wanted - len(counts)
+    doubled = sum(each - 1 for each in counts.values())
+    print(f"{name}: {len(values):,} rows, {lost} lost, {doubled} doubled", flush=True)
+    return not lost and not doubled
+
+
+def play(run: Run, options: argparse.Namespace) -> int:
+    """Until the time is over; how many records were made."""
+    producer = Producer(
+        {"bootstrap.servers": run.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}
+    )
+    kinds = itertools.cycle(("worker", "driver", "leader", "coordinator"))
+    began = time.monotonic()
+    due_s, made = options.every, 0
+    while (now_s := time.monotonic() - began) < options.minutes * 60:
+        for number in range(made, int(now_s * options.rate)):
+            producer.produce(run.topics[0], b"%d" % number)
+            made = number + 1
+        producer.poll(0.05)
+        run.keep_driver()
+        if now_s >= due_s:
+            due_s += options.every
+            kind = next(kinds)
+            batches = len(list(run.directory.glob("table/batch=*")))
+            copied = len(list(run.directory.glob("copy/commits/[0-9]*")))
+            print(
+                f"{now_s:4.0f} s: {kind}; {made:,} records, batches {batches}, {copied}", flush=True
+            )
+            getattr(run, f"kill_{kind}")()
+            run.note_memory()
+    producer.flush()
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--every", type=float, default=30)
+    parser.add_argument("--rate", type=int, default=500)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, Cluster(nodes=3) as cluster:
+        directory = Path(name)
+        with StandaloneCluster(directory / "spark") as spark:
+            run = Run(cluster, spark, directory)
+            try:
+                made = play(run, options)
+                (directory / "end").touch()
+                deadline = time.monotonic() + CATCH_UP_S
+                while run.process.poll() != 0 and time.monotonic() < deadline:
+                    run.keep_driver()
+                    time.sleep(0.5)
+            finally:
+                kill_group(run.process)
+            copied = [int(each.value or b"-1") for each in read(cluster.bootstrap, run.topics[1])]
+            landed = pq.read_table(directory / "table").column("value").to_pylist()
+            well = verdict("topic", copied, made)
+            well &= verdict("table", [int(each) for each in landed], made)
+            print(
+                f"{made:,} records, {run.drivers} drivers, Python workers up to {run.memory_mib} MiB"
+            )
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["driver"]:
+        driver(*sys.argv[2:])
+    else:
+        sys.exit(main())

@@ -1,0 +1,191 @@
+"""``barnabas migrate``: a stopped cluster's metadata from ZooKeeper into a quorum's log, and back.
+
+The brokers are stopped, `copy` gives the controllers what the znodes say, and the brokers start under the
+quorum on the directories that they have. Until `finalize` the way back is open: `revert` brings the znodes to
+what the log says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.commands.metadata import image_of
+from barnabas.cli.commands.storage import load_node_file
+from barnabas.cli.confirming import USAGE, Yes, confirm
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.controller_directories import forget_quorum, format_controller
+from barnabas.cli.connection.zookeeper_reader import read_znodes
+from barnabas.cli.connection.zookeeper_writer import write_znodes
+from barnabas.cli.failure import Failure
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.migration import comparison, copying, findings
+from barnabas.zookeeper.operations import NodeData
+
+app = typer.Typer(help="From ZooKeeper to KRaft, and back.", no_args_is_help=True)
+ZooKeeperAt = typer.Option(
+    ..., "--zookeeper", metavar="HOST:PORT/CHROOT", help="Where the cluster's znodes are."
+)
+_Files = typer.Argument(metavar="FILE...", help="server.properties of nodes under KRaft.")
+_Metadata = typer.Option(
+    None, "--metadata", metavar="DIRECTORY", help="A stopped controller's directory."
+)
+
+
+@app.command()
+def check(zookeeper: str = ZooKeeperAt, as_json: AsJson = False) -> None:
+    """Say what a migration will copy and what prevents it; exit status 1 where it cannot begin."""
+    found = _look(read_znodes(zookeeper))
+    table = table_of(f"cluster {found.cluster_id}", "copied", "count", right=("count",))
+    for what, count in found.copied.items():
+        table.add_row(what, str(count))
+    show(as_json, dataclasses.asdict(found), table)
+    if not as_json:
+        for sentence in (*found.notes, *found.preventing):
+            typer.echo(sentence)
+        if found.is_claimed:
+            typer.echo(
+                "a copy was begun: continue with `migrate copy`, or go back with `migrate revert`"
+            )
+    if found.preventing:
+        raise typer.Exit(1)
+
+
+@app.command()
+def copy(
+    files: list[Path] = _Files,
+    zookeeper: str = ZooKeeperAt,
+    standalone: bool = typer.Option(
+        False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
+    ),
+) -> None:
+    """Let the quorum of these controllers begin with what the znodes say. Brokers are stopped before; those
+    on ZooKeeper that start afterwards take no writes."""
+    controllers = [config for config in map(load_node_file, files) if config.is_controller]
+    if not controllers:
+        raise Failure("none of the files is a controller's: brokers need no copy", USAGE)
+    if standalone and len(controllers) > 1:
+        raise Failure("--standalone is one controller", USAGE)
+    znodes = _unprevented(zookeeper)
+    if not findings.is_claimed(znodes):
+        wall_ms = time.time_ns() // 1_000_000
+        write_znodes(zookeeper, [copying.claim(znodes, int(controllers[0].node_id), wall_ms)])
+        try:
+            znodes = _unprevented(zookeeper)  # what changed until the claim held
+        except Failure:
+            write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+            raise
+    found, records = _look(znodes), copying.records_of(znodes)
+    for config in controllers:
+        for directory in format_controller(
+            config, found.cluster_id, records, standalone=standalone
+        ):
+            typer.echo(f"node {config.node_id}: {directory}")
+    typer.echo(
+        f"{found.copied['topics']} topics with {found.copied['partitions']} partitions,"
+        f" {len(records)} records: start the controllers, then the brokers under KRaft, and compare with"
+        f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`"
+    )
+
+
+@app.command()
+def compare(
+    zookeeper: str = ZooKeeperAt,
+    metadata: Path | None = _Metadata,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what znodes and metadata log say differently; exit status 1 where they do."""
+    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data)
+    try:
+        found = comparison.differences(znodes, image)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    table = table_of(None, "of", "znodes", "metadata log")
+    for difference in found:
+        table.add_row(*difference)
+    if found or as_json:
+        show(as_json, [each._asdict() for each in found], table)
+    else:
+        typer.echo(
+            f"znodes and metadata log say the same: {len(image.topics_by_name)} topics,"
+            f" {len(image.configs)} configured resources, {len(image.acls)} access control entries"
+        )
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def revert(
+    files: list[Path] = _Files,
+    zookeeper: str = ZooKeeperAt,
+    metadata: Path = typer.Option(
+        ...,
+        "--metadata",
+        metavar="DIRECTORY",
+        help="Of the stopped controller with the longest log.",
+    ),
+    yes: bool = Yes,
+) -> None:
+    """Go back to ZooKeeper: the znodes say what the log says, the nodes' directories are a ZooKeeper broker's
+    again, and their metadata logs are removed. All nodes are stopped before."""
+    configs = [load_node_file(file) for file in files]
+    znodes = read_znodes(zookeeper)
+    if not findings.is_claimed(znodes):
+        raise Failure(f"{zookeeper} has no migration that was begun: its brokers rule themselves")
+    image = image_of(metadata, None, None)
+    nodes = ", ".join(str(config.node_id) for config in configs)
+    confirm(f"The metadata logs of nodes {nodes} are removed once the znodes say the same.", yes)
+    try:
+        transactions = copying.way_back(znodes, image)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    write_znodes(zookeeper, transactions)
+    for config in configs:
+        for directory in forget_quorum(config):
+            typer.echo(f"node {config.node_id}: {directory}")
+    write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+    written = sum(len(each.operations) - 1 for each in transactions)
+    typer.echo(f"{written} znodes written: start the brokers on ZooKeeper")
+
+
+@app.command()
+def finalize(
+    zookeeper: str = ZooKeeperAt,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    yes: bool = Yes,
+) -> None:
+    """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
+    znodes = read_znodes(zookeeper)
+    if not findings.is_claimed(znodes):
+        raise Failure(f"{zookeeper} has no migration that was begun")
+    image = image_of(None, bootstrap, data)
+    missing = _look(znodes).copied["topics"] and not image.topics_by_name
+    if missing or not image.brokers:
+        raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
+    confirm("There is no way back to ZooKeeper then.", yes)
+    write_znodes(zookeeper, [copying.end_of_way_back(znodes)])
+    typer.echo("the migration is final: ZooKeeper is needed no more")
+
+
+def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
+    """The znodes, where nothing prevents a copy. Raises `Failure`."""
+    znodes = read_znodes(zookeeper)
+    preventing = _look(znodes).preventing
+    if preventing:
+        raise Failure("; ".join(preventing))
+    return znodes
+
+
+def _look(znodes: Mapping[str, NodeData]) -> findings.Findings:
+    """Raises `Failure`."""
+    try:
+        return findings.look(znodes)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error

@@ -1,0 +1,30 @@
+"""The decisions that commit what a quorum's directories were formatted with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from barnabas.controller.decision import Decision
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
+from barnabas.metadata.records.end_transaction_record import EndTransactionRecord
+from barnabas.wire.schema import Message
+
+REASON = "the first records of the cluster"
+
+
+def first_decisions(
+    records: Sequence[Message], metadata_version: int, batch_bytes_max: int
+) -> Iterator[Decision[Any]]:
+    """One, or, where one batch cannot hold a cluster that comes from ZooKeeper, those of one metadata
+    transaction (KIP-868), which a controller that takes over aborts and begins again."""
+    size = sum(map(len, encode_records(records, metadata_version)))
+    if size <= batch_bytes_max // 2:
+        yield Decision(None, list(records), REASON)
+        return
+    yield Decision(None, [BeginTransactionRecord(name=REASON)])
+    each = max(1, len(records) * batch_bytes_max // (2 * size))
+    for at in range(0, len(records), each):
+        yield Decision(None, list(records[at : at + each]), REASON)
+    yield Decision(None, [EndTransactionRecord()])

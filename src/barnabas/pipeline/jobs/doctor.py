@@ -1,0 +1,211 @@
+"""Whether a pipeline can run: Java, pyspark, what executors have, what they reach, what they share.
+
+Owns the checks of ``barnabas pipeline doctor``. What runs on executors is a nested function, which is pickled
+by value: it needs nothing there but Python.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import barnabas
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
+from barnabas.pipeline.options import absolute
+from barnabas.pipeline.same_version import check_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES = ("barnabas", "pyspark", "numpy", "pandas", "pyarrow", "numba")
+PROBES_EACH = 4
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One check: `said` is what was found, with the remedy where it is not well."""
+
+    check: str
+    is_well: bool
+    said: str
+
+
+def probe(
+    packages: Sequence[str], servers: Sequence[str], folder: str | None, mark: str
+) -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
+    """A function for executors that says what is there."""
+    timeout_s = CONNECT_S
+
+    def look(nothing: Iterator[int]) -> Iterator[dict[str, Any]]:
+        import importlib.metadata
+        import os
+        import platform
+        import socket
+        import sys
+        import uuid
+
+        found: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "folder": os.getcwd(),
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "packages": {},
+            "unreachable": {},
+            "machine_code": None,
+            "shares": None,
+        }
+        for each in packages:
+            try:
+                found["packages"][each] = importlib.metadata.version(each)
+            except importlib.metadata.PackageNotFoundError:
+                found["packages"][each] = None
+        try:
+            import barnabas.pipeline
+            from barnabas.record import columnar_kernels, kernel_cache
+
+            kept = kernel_cache.is_kept and columnar_kernels.COMPILED
+            found["machine_code"] = kept
+            found["packages"]["barnabas"] = barnabas.__version__
+        except Exception as error:  # noqa: BLE001  whatever keeps it from being loaded is the finding
+            found["packages"]["barnabas"] = found["packages"].get("barnabas")
+            found["load"] = str(error)
+        for each in servers:
+            host, _, port = each.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+            except (OSError, ValueError) as error:
+                found["unreachable"][each] = str(error)
+        if folder is not None:
+            name = f"{mark}-{uuid.uuid4().hex}"
+            try:
+                with open(os.path.join(folder, name), "x"):
+                    pass
+                found["shares"] = os.path.exists(os.path.join(folder, mark))
+                found["wrote"] = name
+            except OSError as error:
+                found["shares"] = False
+                found["share_error"] = str(error)
+        yield found
+
+    return look
+
+
+def before_spark() -> list[Diagnosis]:
+    """What can be said without a session."""
+    from barnabas.pipeline.jobs.job_run import missing_java
+
+    java = missing_java()
+    found = [Diagnosis("Java", java is None, java or "it is there")]
+    for each in PACKAGES:
+        try:
+            said = version(each)
+        except PackageNotFoundError:
+            well = each == "barnabas"  # runs from its sources
+            said = barnabas.__version__ if well else f"not installed on the driver: {INSTALL}"
+            found.append(Diagnosis(f"driver: {each}", well, said))
+            continue
+        is_well = True
+        if each == "pyspark":
+            try:
+                check_pyspark(said)
+            except PipelineError as error:
+                is_well, said = False, str(error)
+        found.append(Diagnosis(f"driver: {each}", is_well, said))
+    return found
+
+
+def with_spark(
+    master: str, settings: dict[str, str], bootstrap: str | None, checkpoint: str | None
+) -> list[Diagnosis]:
+    """What needs a session. Raises `PipelineError`."""
+    from barnabas.pipeline.jobs.job_run import session_with
+
+    servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
+    found = [driver_reaches(each) for each in servers]
+    spark = session_with("doctor", master, settings, "OFF")
+    try:
+        found.append(Diagnosis("Spark", True, f"{spark.version} at {master}"))
+        return found + on_executors(spark, servers, absolute(checkpoint))
+    finally:
+        spark.stop()
+
+
+def driver_reaches(server: str) -> Diagnosis:
+    host, _, port = server.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        return Diagnosis("driver: cluster", False, f"{server} is not reached: {error}")
+    return Diagnosis("driver: cluster", True, f"{server} is reached")
+
+
+def on_executors(
+    spark: SparkSession, servers: Sequence[str], checkpoint: str | None
+) -> list[Diagnosis]:
+    """What each executor says."""
+    folder = checkpoint if checkpoint is None or "://" not in checkpoint else None
+    mark = f".doctor-{uuid.uuid4().hex}"
+    if folder is not None:
+        os.makedirs(folder, exist_ok=True)
+        Path(folder, mark).touch()
+    try:
+        context = spark.sparkContext
+        executors = max(context._jsc.sc().getExecutorMemoryStatus().size() - 1, 1)
+        tasks = executors * PROBES_EACH * max(context.defaultParallelism // executors, 1)
+        look = probe(PACKAGES, servers, folder, mark)
+        try:
+            answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+        except Exception as error:
+            sentence = explained(str(error))
+            if sentence is None:
+                raise
+            return [Diagnosis("executors", False, sentence)]
+        once = {(each["host"], each["folder"]): each for each in answers}
+        return [finding for each in once.values() for finding in judged(each, checkpoint, folder)]
+    finally:
+        if folder is not None:
+            for file in Path(folder).glob(f"{mark}*"):
+                file.unlink()
+
+
+def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -> list[Diagnosis]:
+    """Findings of one executor, which is named by host and working directory."""
+    where = f"executor on {answer['host']} ({answer['folder']})"
+    found = [Diagnosis(f"{where}: Python", True, f"{answer['python']} at {answer['executable']}")]
+    for name, has in answer["packages"].items():
+        if has is None and name == "numba":
+            said = f"not installed: reads and writes take some 300 times as long; {INSTALL} there"
+        elif has is None:
+            said = f"not installed: {INSTALL} there"
+        else:
+            said = has
+        is_well = has is not None
+        if name == "barnabas" and has not in (None, barnabas.__version__):
+            is_well = False
+            said = f"{has}, and the driver has {barnabas.__version__}: install the same version"
+        found.append(Diagnosis(f"{where}: {name}", is_well, said))
+    if "load" in answer:
+        found.append(Diagnosis(f"{where}: loading barnabas", False, answer["load"]))
+    if answer["machine_code"] is not None:
+        kept = answer["machine_code"]
+        said = "kept" if kept else "compiled by each process for itself: set NUMBA_CACHE_DIR there"
+        found.append(Diagnosis(f"{where}: machine code", kept, said))
+    for server, why in answer["unreachable"].items():
+        said = f"{server} is not reached: {why}. Open the way, or see advertised.listeners"
+        found.append(Diagnosis(f"{where}: cluster", False, said))
+    if checkpoint is not None and folder is None:
+        found.append(Diagnosis(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
+    elif folder is not None:
+        well = bool(answer["shares"]) and Path(folder, str(answer.get("wrote"))).exists()
+        why = answer.get("share_error", "what one wrote the other does not see")
+        said = "shared" if well else f"{folder} is not shared with the driver: {why}"
+        found.append(Diagnosis(f"{where}: checkpoint", well, said))
+    return found

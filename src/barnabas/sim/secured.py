@@ -1,0 +1,40 @@
+"""What a secured cluster of the simulator is configured with: SASL on every listener, an authorizer,
+and three users. Nodes and all usual clients are super users; the guest has what ACLs give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.security.client_security import ClientSecurity
+from barnabas.security.sasl_client import SaslCredential
+
+PROTOCOL = "SASL_PLAINTEXT"
+GUEST = "guest"
+GUEST_PRINCIPAL = f"User:{GUEST}"
+PASSWORDS = {"node": "of-nodes", "admin": "of-clients", GUEST: "of-guests"}
+_USERS = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
+SETTINGS: Mapping[str, str] = {
+    "listener.security.protocol.map": f"PLAINTEXT:{PROTOCOL},CONTROLLER:{PROTOCOL}",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:node;User:admin",
+}
+
+
+def node_settings() -> dict[str, str]:
+    """Of each node's ``server.properties``."""
+    jaas = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        f' username="node" password="{PASSWORDS["node"]}" {_USERS};'
+    )
+    found = dict(SETTINGS)
+    for listener in ("plaintext", "controller"):
+        found[f"listener.name.{listener}.plain.sasl.jaas.config"] = jaas
+    return found
+
+
+def security_of(user: str, mechanism: str = "PLAIN") -> ClientSecurity:
+    """How a client of the simulator connects as `user`."""
+    return ClientSecurity(PROTOCOL, None, SaslCredential(mechanism, user, PASSWORDS[user]))

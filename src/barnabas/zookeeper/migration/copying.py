@@ -1,0 +1,148 @@
+"""Znodes → the records with which a quorum begins; an image → the operations that bring znodes to the same.
+
+Every partition begins without a leader on the other side, in the epoch that it had: who starts first of its
+ISR is elected in the next one, so that no broker leads in an epoch in which it has written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.snapshot import image_records, load_records
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
+from barnabas.metadata.records.register_broker_record import RegisterBrokerRecord
+from barnabas.metadata.records.register_controller_record import RegisterControllerRecord
+from barnabas.metadata.records.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
+from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
+from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.wire.schema import Message
+from barnabas.zookeeper.layout.cluster_state_znodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    MIGRATION,
+    ControllerEpochZnode,
+    ControllerZnode,
+    MigrationZnode,
+)
+from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, config_changes
+from barnabas.zookeeper.operations import (
+    CheckVersion,
+    Create,
+    Delete,
+    Multi,
+    NodeData,
+    Operation,
+    SetData,
+)
+
+NO_LEADER = -1
+OPERATIONS_MAX = 200
+"""Of one transaction: well below ZooKeeper's default limit of 1 MiB."""
+_OF_KRAFT_ALONE = (FeatureLevelRecord, RegisterBrokerRecord, RegisterControllerRecord)
+
+
+def records_of(znodes: Mapping[str, NodeData]) -> list[Message]:
+    """What a quorum begins with, behind its feature levels. Raises `MalformedZnode`."""
+    layout = ClusterLayout()
+    layout.load(znodes)
+    found = []
+    for record in layout.records():
+        if isinstance(record, _OF_KRAFT_ALONE):
+            continue
+        if isinstance(record, PartitionRecord):
+            record.leader = NO_LEADER
+        found.append(record)
+    return found
+
+
+def claim(znodes: Mapping[str, NodeData], controller: int, wall_ms: int) -> Multi:
+    """`/controller` as a KRaft controller takes it, and `/migration`: brokers on ZooKeeper that start now
+    neither rule nor are ruled."""
+    epoch_node = znodes[CONTROLLER_EPOCH]
+    epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch + 1
+    return Multi(
+        (
+            Create(CONTROLLER, ControllerZnode(controller, wall_ms, kraft_epoch=0).encode()),
+            SetData(
+                CONTROLLER_EPOCH, ControllerEpochZnode(epoch).encode(), epoch_node.stat.version
+            ),
+            Create(MIGRATION, MigrationZnode(controller, 0, -1, -1).encode()),
+        )
+    )
+
+
+def release(znodes: Mapping[str, NodeData]) -> Multi:
+    """The end of `claim`: brokers on ZooKeeper rule again."""
+    return Multi(
+        (
+            CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
+            Delete(CONTROLLER),
+            Delete(MIGRATION),
+        )
+    )
+
+
+def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
+    """The claim stays, its mark goes: `release` and `way_back` are refused from then on."""
+    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
+    return Multi((check, Delete(MIGRATION)))
+
+
+def way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Multi]:
+    """The transactions after which `znodes` say what `image` says, each conditional on the controller's
+    epoch. Raises `MalformedZnode`."""
+    before = MetadataImage(track_changes=False)
+    layout = ClusterLayout()
+    layout.load(znodes)
+    load_records(before, layout.records(), -1, -1)
+    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
+    operations: list[Operation] = layout.apply(_changes(layout, before, image), notify=False)
+    return [
+        Multi((check, *operations[at : at + OPERATIONS_MAX]))
+        for at in range(0, len(operations), OPERATIONS_MAX)
+    ]
+
+
+def _changes(
+    layout: ClusterLayout, before: MetadataImage, after: MetadataImage
+) -> Iterator[Message]:
+    """Removals, then all that there is; what is written already gives no operation."""
+    for topic_id in before.topics_by_id:
+        if topic_id not in after.topics_by_id:
+            yield RemoveTopicRecord(topic_id=topic_id)
+    for token in before.delegation_tokens:
+        if token not in after.delegation_tokens:
+            yield RemoveDelegationTokenRecord(token_id=token)
+    for acl_id in list(layout.acl_patterns):
+        yield RemoveAccessControlEntryRecord(id=acl_id)
+    wanted = _configs_of(after)
+    for entity, config in list(layout.configs.items()):
+        yield from config_changes(entity, dict(config), wanted.get(entity, {}))
+    for record in image_records(after):
+        if isinstance(record, _OF_KRAFT_ALONE):
+            continue
+        if isinstance(record, PartitionRecord):
+            record.leader, record.isr = NO_LEADER, _isr_without_elr(record)
+        yield record
+
+
+def _isr_without_elr(record: PartitionRecord) -> Sequence[int]:
+    """Znodes know no eligible leader replicas (KIP-966): where the ISR is empty it is these that may lead."""
+    return record.isr or record.eligible_leader_replicas or record.last_known_elr or ()
+
+
+def _configs_of(image: MetadataImage) -> dict[str, dict[str, str]]:
+    """Configurations, quotas and users as znodes hold them, by entity."""
+    layout = ClusterLayout()
+    layout.apply(
+        record
+        for record in image_records(image)
+        if not isinstance(record, AccessControlEntryRecord | ProducerIdsRecord)
+    )
+    return {entity: dict(config) for entity, config in layout.configs.items()}

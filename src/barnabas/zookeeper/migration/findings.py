@@ -1,0 +1,140 @@
+"""What a migration of a cluster on ZooKeeper will copy, and what prevents it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from barnabas.zookeeper.layout.cluster_state_znodes import (
+    CLUSTER_ID,
+    CONTROLLER,
+    MIGRATION,
+    ClusterIdZnode,
+    ControllerZnode,
+)
+from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.config_znodes import resource_of
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.operations import NodeData
+
+REASSIGNMENT = "/admin/reassign_partitions"
+ELECTION = "/admin/preferred_replica_election"
+DELETIONS = "/admin/delete_topics"
+SHOWN = 5
+"""Names in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found in the znodes."""
+
+    cluster_id: str
+    copied: Mapping[str, int]
+    """How much there is of each kind."""
+    preventing: tuple[str, ...]
+    """A sentence for each reason; none where the migration may begin."""
+    notes: tuple[str, ...]
+    """What changes for users, a sentence each."""
+    is_claimed: bool
+    """A copy was begun: no broker on ZooKeeper becomes controller any more."""
+
+
+def look(znodes: Mapping[str, NodeData]) -> Findings:
+    """Raises `MalformedZnode` for a znode that is not Kafka's."""
+    layout = ClusterLayout()
+    layout.load(znodes)
+    cluster = znodes.get(CLUSTER_ID)
+    claimed = is_claimed(znodes)
+    return Findings(
+        "" if cluster is None else ClusterIdZnode.decode(CLUSTER_ID, cluster.data).cluster_id,
+        _counts(layout),
+        tuple(_preventing(layout, znodes, claimed)),
+        tuple(_notes(layout)),
+        claimed,
+    )
+
+
+def is_claimed(znodes: Mapping[str, NodeData]) -> bool:
+    """Whether `/controller` is that of a KRaft controller, which stays when its session ends."""
+    node = znodes.get(CONTROLLER)
+    if node is None or node.stat.ephemeral_owner:
+        return False
+    epoch = ControllerZnode.decode(CONTROLLER, node.data).kraft_epoch
+    return MIGRATION in znodes and epoch is not None and epoch >= 0
+
+
+def _counts(layout: ClusterLayout) -> dict[str, int]:
+    users = {e for e, c in layout.configs.items() if e.startswith("users/") and c}
+    return {
+        "topics": len(layout.topics),
+        "partitions": sum(len(t.znode.partitions) for t in layout.topics.values()),
+        "configured resources": sum(
+            1 for entity, config in layout.configs.items() if config and resource_of(entity)
+        ),
+        "users and their quotas": len(users),
+        "other client quotas": sum(
+            1
+            for entity, config in layout.configs.items()
+            if config and entity not in users and resource_of(entity) is None
+        ),
+        "access control entries": sum(len(rules) for rules in layout.acls.values()),
+        "delegation tokens": len(layout.tokens),
+    }
+
+
+def _preventing(
+    layout: ClusterLayout, znodes: Mapping[str, NodeData], claimed: bool
+) -> Iterator[str]:
+    if CLUSTER_ID not in znodes:
+        yield f"{CLUSTER_ID} is missing: this is no cluster that ever ran"
+    if layout.brokers:
+        yield (
+            f"brokers {_some(layout.brokers)} are registered: stop them (a killed broker stays until its"
+            " session ends)"
+        )
+    elif CONTROLLER in znodes and not claimed:
+        yield f"{CONTROLLER} is there: a controller runs, or its session has not ended yet"
+    deleting = [path for path in znodes if path.startswith(f"{DELETIONS}/")]
+    if deleting:
+        names = [path.rpartition("/")[2] for path in deleting]
+        yield f"topics {_some(names)} are being deleted: let the brokers finish, or create them again"
+    for path, what in ((REASSIGNMENT, "a reassignment"), (ELECTION, "an election")):
+        if path in znodes:
+            yield f"{what} was asked for by {path} and is not finished: let the brokers finish it"
+    nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
+    if nameless:
+        yield (
+            f"topics {_some(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it is"
+            " elected"
+        )
+
+
+def _notes(layout: ClusterLayout) -> Iterator[str]:
+    secret = [
+        f"{entity}: {key}"
+        for entity, config in layout.configs.items()
+        for key in config
+        if key.endswith((".password", "jaas.config"))
+    ]
+    if secret:
+        yield (
+            f"{_some(secret)} may be encrypted by password.encoder.secret, which KRaft does not use: set them"
+            " again"
+        )
+    moving = [
+        f"{name}-{number}"
+        for name, topic in layout.topics.items()
+        for number, assignment in topic.znode.partitions.items()
+        if assignment.adding or assignment.removing
+    ]
+    if moving:
+        yield f"reassignments of {_some(moving)} continue under KRaft"
+
+
+def _some(names: object) -> str:
+    found = sorted(str(name) for name in names)  # type: ignore[attr-defined]
+    shown = ", ".join(found[:SHOWN])
+    return shown if len(found) <= SHOWN else f"{shown} and {len(found) - SHOWN} more"
+
+
+__all__ = ["Findings", "MalformedZnode", "is_claimed", "look"]
