@@ -34,7 +34,7 @@ venv: $(STAMP) ## Create .venv from the lock files
 demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end
 	$(BIN)/python -m barnabas.demo
 
-test: venv ## All tests (20 to 26 minutes on two cores)
+test: venv ## All tests (25 to 30 minutes on two cores)
 	$(PYTEST) -m "not long" --durations=10
 
 # Two of these at a time; the tests in two halves of about the same length.
