@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.image.image import MetadataImage
@@ -99,6 +100,47 @@ def topic(**fields: object) -> list[Message]:
     for name, value in fields.items():
         setattr(record, name, value)
     return [TopicRecord(name="t", topic_id=T), record]
+
+
+TOPICS = st.dictionaries(
+    st.sampled_from("abc"), st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=3
+)
+"""By name: the number of its id, which another topic may have in the other cluster, and its partitions."""
+
+
+def topics_of(drawn: dict[str, tuple[int, int]]) -> list[Message]:
+    records: list[Message] = []
+    for name, (number, partitions) in drawn.items():
+        topic_id = Uuid(bytes([number]) * 16)
+        records.append(TopicRecord(name=name, topic_id=topic_id))
+        records += [
+            PartitionRecord(partition_id=at, topic_id=topic_id, replicas=[1], isr=[1], leader=1)
+            for at in range(partitions)
+        ]
+    return records
+
+
+def has_one_name_for_each_id(drawn: dict[str, tuple[int, int]]) -> bool:
+    return len({number for number, _ in drawn.values()}) == len(drawn)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TOPICS, TOPICS.filter(has_one_name_for_each_id))
+def test_topics_of_the_log_replace_others_with_their_names_or_ids(
+    before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]
+) -> None:
+    znodes, image = fresh(of(topics_of(before))), image_of(topics_of(after))
+    changed = done(znodes, copying.way_back(znodes, image))
+    assert comparison.differences(changed, image) == []
+
+
+def test_a_topic_created_again_under_its_name_goes_the_way_back() -> None:
+    znodes = fresh(of(topics_of({"a": (1, 3)})))
+    image = image_of(topics_of({"a": (2, 2)}))
+    changed = done(znodes, copying.way_back(znodes, image))
+    assert comparison.differences(changed, image) == []
+    partitions = {path for path in changed if path.startswith("/brokers/topics/a/partitions/")}
+    assert {path.split("/")[5] for path in partitions} == {"0", "1"}
 
 
 def test_eligible_replicas_are_the_isr_where_that_is_empty() -> None:

@@ -204,10 +204,16 @@ class ClusterLayout:
         self._pending.write(znode)
 
     def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
-        name = self.topic_names.pop(record.topic_id, None)
-        if name is None:
-            return
+        name = self.topic_names.get(record.topic_id)
+        if name is not None:
+            self.remove_topic(name)
+
+    def remove_topic(self, name: str) -> None:
+        """Its znodes are to go with the next operations of `apply`."""
         topic = self.topics.pop(name)
+        topic_id = topic.znode.topic_id
+        if topic_id is not None and self.topic_names.get(topic_id) == name:
+            del self.topic_names[topic_id]
         self.configs.pop(f"topics/{name}", None)
         under = f"{topic.znode.path}/"
         for path in [*self._pending.written, *self._pending.wanted]:
