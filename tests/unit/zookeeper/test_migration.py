@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +23,9 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ControllerZnode,
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.config_znodes import ConfigZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
-from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation
+from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
 from tests.unit.zookeeper.test_layout import DOCUMENTS, clusters, persistent, written
 
@@ -155,6 +157,43 @@ def test_eligible_replicas_are_the_isr_where_that_is_empty() -> None:
 def test_an_earlier_leader_epoch_in_the_log_is_a_difference() -> None:
     found = comparison.differences(of(topic()), image_of(topic(leader_epoch=2)))
     assert [tuple(each) for each in found] == [("leader epoch of t-0", "3", "2")]
+
+
+SECRETS = {
+    "brokers/1": "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config",
+    "brokers/<default>": "ssl.keystore.key",
+    "brokers/2": "listener.name.x.ssl.key.password",
+    "brokers/3": "a.key.that.no.table.has",
+    "users/alice": "SCRAM-SHA-512",
+}
+
+
+@pytest.mark.parametrize("entity", SECRETS)
+def test_a_sensitive_value_is_compared_and_never_shown(entity: str) -> None:
+    values = ("salt=cw==,stored_key=aw==,server_key=ZQ==,iterations=4096",
+              "salt=cw==,stored_key=aw==,server_key=ZQ==,iterations=8192")  # fmt: skip
+    key = SECRETS[entity]
+    before, after = (
+        of(topic(), Create(f"/config/{entity}"), SetData(f"/config/{entity}", config(key, value)))
+        for value in values
+    )
+    (found,) = comparison.differences(before, image_of(copying.records_of(after)))
+    assert found == (f"configuration {entity} {key}", "(hidden)", "(hidden)")
+    (gone,) = comparison.differences(before, image_of(topic()))
+    assert gone[1:] == ("(hidden)", "")
+
+
+def config(key: str, value: str) -> bytes:
+    return ConfigZnode("", {key: value}).encode()
+
+
+def test_other_configured_values_are_shown() -> None:
+    before, after = (
+        of(topic(), SetData("/config/topics/t", config("retention.ms", value)))
+        for value in ("1", "2")
+    )
+    (found,) = comparison.differences(before, image_of(copying.records_of(after)))
+    assert found == ("configuration topics/t retention.ms", "1", "2")
 
 
 def test_a_registered_broker_prevents_a_copy() -> None:
