@@ -96,7 +96,7 @@ def test_a_segment_that_gets_shorter_is_mended(left: int) -> None:
     assert cluster.broker(leader).replicas.repairs.mended == 1
 
 
-def test_a_segment_that_is_gone_after_a_clean_end_is_mended_before_anybody_reads_it() -> None:
+def test_a_segment_missing_after_a_clean_shutdown_is_repaired_before_a_read() -> None:
     """Who has its batches yet may be taken away (seed 100665)."""
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
@@ -201,7 +201,7 @@ def test_what_a_leader_could_not_commit_is_mended_from_a_follower_that_has_it() 
     assert cluster.leader("t") == leader
 
 
-def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_controller() -> None:
+def test_a_log_that_lost_its_tail_after_a_clean_shutdown_is_reported() -> None:
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
     path = log_on(cluster, node).active.path

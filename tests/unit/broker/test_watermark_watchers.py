@@ -60,7 +60,7 @@ def told_once(cluster: Cluster) -> None:
     cluster.run(100)
 
 
-def test_one_that_fails_when_the_high_watermark_moves_leaves_the_others_and_the_append(
+def test_a_watcher_that_fails_leaves_the_other_watchers_and_the_append_alone(
     one: Cluster,
 ) -> None:
     partition = one.partition(1)
