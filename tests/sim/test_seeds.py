@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 300, 20 secured ones, 12 in ZooKeeper mode, every regression, and one seed under two
+"""Seeds of the simulator: 300, 20 secured ones, 12 in ZooKeeper mode, every regression, and one under two
 hash seeds."""
 
 from __future__ import annotations
