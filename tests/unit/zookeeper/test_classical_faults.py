@@ -119,7 +119,7 @@ def test_a_new_replica_has_its_topics_configuration_where_its_server_lags() -> N
     cluster = ClassicalCluster(servers=3)
     cluster.wait_for_controller()
     cluster.ensemble.lag_ms_max = 400.0
-    policies = set()
+    policies: set[bool] = set()
 
     def has_all() -> bool:
         logs = [
