@@ -6,7 +6,7 @@ Sizes are bytes, durations milliseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 IN_FLIGHT_REQUESTS_MAX = 64
 """Requests of one connection that may be under way; reading pauses beyond. Clients send 5 at most."""
@@ -199,6 +199,18 @@ class LogBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class ZookeeperBounds:
+    """Of a controller whose journal is znodes."""
+
+    operations_max: int = 500
+    """Of one transaction."""
+    operation_bytes_max: int = 600_000
+    """Data of one transaction: below the ensemble's jute.maxbuffer of a megabyte."""
+    ordered_max: int = 2_000
+    """Partitions in one request to a broker."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeBounds:
     """How much a node does in one go. The world passes them in (`Ports.bounds`); the simulator passes small
     ones, so that what happens among thousands of partitions happens among a few."""
@@ -211,3 +223,4 @@ class NodeBounds:
     raft: RaftBounds = RaftBounds()
     loader: LoaderBounds = LoaderBounds()
     logs: LogBounds = LogBounds()
+    zookeeper: ZookeeperBounds = field(default=ZookeeperBounds(), repr=False)

@@ -139,3 +139,48 @@ def test_a_new_replica_has_its_topics_configuration_where_its_server_lags() -> N
     assert cluster.create("t", 1, cleanup_policy="compact") == 0
     cluster.wait(has_all, "every broker has its replica")
     assert policies == {True}
+
+
+def test_a_leader_that_no_controller_saw_return_leads_in_a_later_epoch() -> None:
+    cluster = ClassicalCluster()
+    assert cluster.create("t", cluster.wait_for_controller()) == 0
+    before = cluster.state("t")
+    for broker in (1, 2, 3):
+        cluster.processes[broker].kill()
+        del cluster.nodes[broker]
+    for broker in (1, 2, 3):
+        cluster.start(broker)
+
+    epochs: list[int] = []
+
+    def is_led() -> bool:
+        broker = cluster.nodes[before["leader"]].broker
+        for replica in broker.replicas.leaders() if broker is not None else ():
+            if replica.leader is not None:
+                epochs.append(replica.leader.epoch)
+        return bool(epochs)
+
+    cluster.wait(is_led, "the partition has its leader")
+    assert epochs[0] > before["leader_epoch"]
+    after = cluster.state("t")
+    assert after["leader"] == before["leader"]
+    assert sorted(after["isr"]) == [1, 2, 3]
+
+
+def test_a_leader_that_no_controller_saw_return_makes_way_for_one_that_stayed() -> None:
+    cluster = ClassicalCluster()
+    controller = cluster.wait_for_controller()
+    leader = 1 if controller != 1 else 2
+    while True:
+        assert cluster.create("t", controller) == 0
+        if cluster.state("t")["leader"] == leader:
+            break
+        cluster.delete("t", controller)
+        cluster.wait(lambda: "t" not in cluster.children("/brokers/topics"), "t is gone")
+    before = cluster.state("t")
+    cluster.kill(leader)
+    cluster.kill(controller)
+    cluster.start(leader)
+    cluster.wait_for_controller(other_than=controller)
+    cluster.wait(lambda: cluster.state("t")["leader"] not in (-1, leader), "another leader")
+    assert cluster.state("t")["leader_epoch"] > before["leader_epoch"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from barnabas.limits import ZookeeperBounds
 from barnabas.sim import swarm
 from barnabas.sim.classical.cluster import ClassicalTopology
 from barnabas.sim.classical.faults import CLASSICAL_KINDS, OF_ZOOKEEPER
@@ -38,6 +39,17 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
         topology=draw_topology(rng_of, drawn.topology),
         workload=_without_quorum(drawn.workload),
         faults=draw_faults(rng_of),
+        bounds=replace(drawn.bounds, zookeeper=draw_bounds(rng_of)),
+    )
+
+
+def draw_bounds(rng_of: RngOf) -> ZookeeperBounds:
+    """In half of the seeds decisions are cut into several transactions, and orders into several requests."""
+    rng = rng_of("small zookeeper")
+    if rng.random() < 0.5:
+        return ZookeeperBounds()
+    return ZookeeperBounds(
+        operations_max=rng.choice([2, 3, 5, 500]), ordered_max=rng.choice([1, 2, 2_000])
     )
 
 

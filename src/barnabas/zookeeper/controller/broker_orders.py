@@ -49,8 +49,6 @@ from barnabas.wire.schema import Message
 PURPOSE = "controller orders"
 TIMEOUT_MS = 30_000.0
 CONTROL_REQUEST_RETRY_MS = 100.0
-PARTITIONS_MAX = 2_000
-"""In one request."""
 FULL = 2
 """Type of an UpdateMetadata that has every topic (KIP-866)."""
 LEADER_DURING_DELETE = -2
@@ -271,7 +269,7 @@ class BrokerOrders:
 
     def _take(self, keys: dict[Key, None]) -> list[PartitionState]:
         states = []
-        for key in list(keys)[:PARTITIONS_MAX]:
+        for key in list(keys)[: self._ports.bounds.zookeeper.ordered_max]:
             del keys[key]
             state = self._image.partition(*key)
             if state is not None:
@@ -394,7 +392,7 @@ class BrokerOrders:
         )
 
     def _stop_replica(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
-        taken = list(queue.stopped)[:PARTITIONS_MAX]
+        taken = list(queue.stopped)[: self._ports.bounds.zookeeper.ordered_max]
         for one in taken:
             del queue.stopped[one]
         by_topic: dict[str, list[StopReplicaPartitionState]] = {}

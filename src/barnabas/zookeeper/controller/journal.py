@@ -5,8 +5,8 @@ other.
 was under way goes with the next one. Every transaction is conditional on the controller epoch's
 version; a lost condition is a lost leadership, and so is an answer that did not come: the office is
 given up, and the next controller begins with what is written. One transaction holds at most
-`OPERATIONS_MAX` operations; more are cut, parents first, and what a controller leaves between two cuts
-its successor completes: a partition without a state znode.
+`operations_max` operations (`limits.ZookeeperBounds`); more are cut, parents first, and what a controller
+leaves between two cuts its successor completes: a partition without a state znode.
 
 The partition epoch of a partition's image is the version of its state znode: one write per record.
 
@@ -39,10 +39,6 @@ from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.topic_znodes import topic_path
 from barnabas.zookeeper.operations import Multi, Operation, SetData, Stat
 from barnabas.zookeeper.session_keeper import SessionKeeper
-
-OPERATIONS_MAX = 500
-BYTES_MAX = 600_000
-"""Of one transaction: below the ensemble's jute.maxbuffer of a megabyte."""
 
 
 class JournalBatch(NamedTuple):
@@ -224,7 +220,9 @@ class ZookeeperJournal:
     ) -> None:
         part: list[Operation] = [leadership.check]
         size = 0
-        while operations and len(part) < OPERATIONS_MAX and size < BYTES_MAX:
+        bounds = self._ports.bounds.zookeeper
+        most, size_max = bounds.operations_max, bounds.operation_bytes_max
+        while operations and len(part) < most and size < size_max:
             one = operations.popleft()
             size += len(getattr(one, "data", b""))
             part.append(one)

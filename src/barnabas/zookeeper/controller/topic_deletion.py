@@ -19,7 +19,7 @@ from barnabas.ports import Ports
 from barnabas.types import Uuid
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
 from barnabas.zookeeper.controller.election import Leadership
-from barnabas.zookeeper.controller.journal import OPERATIONS_MAX, ZookeeperJournal
+from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
@@ -124,7 +124,8 @@ class TopicDeletion:
         return [*paths, f"{at}/partitions", at, config, f"{DELETE_TOPICS}/{topic.name}"]
 
     def _remove(self, deletion: _Deletion, leadership: Leadership, paths: list[str]) -> None:
-        now, later = paths[: OPERATIONS_MAX - 1], paths[OPERATIONS_MAX - 1 :]
+        most = self._ports.bounds.zookeeper.operations_max - 1
+        now, later = paths[:most], paths[most:]
         operations: tuple[Operation, ...] = (leadership.check, *[Delete(path) for path in now])
         done = partial(self._on_removed, deletion, leadership, now, later)
         self._sessions.submit(Multi(operations), done)

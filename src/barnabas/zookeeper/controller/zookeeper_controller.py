@@ -14,6 +14,7 @@ Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from barnabas.ports import Ports, Wakeup
 from barnabas.types import ZERO_UUID
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
+from barnabas.zookeeper.controller.former_lives import decide, former_members
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
@@ -78,6 +80,8 @@ class ZookeeperController:
         self._leaving: dict[int, int] = {}
         """Brokers that have asked to leave, under that epoch."""
         self._look: Wakeup | None = None
+        self._after_first_write: Callable[[], None] | None = None
+        """What an office begins with once what it decided of former lives is written."""
         journal.written = controller.image
         journal.on_commit = controller.on_commit
         journal.on_written = self._on_written
@@ -109,13 +113,24 @@ class ZookeeperController:
         self._reader = None
         if self._election.leadership is not leadership:
             return
-        layout, going = found.layout, found.going
-        incomplete = found.incomplete()
+        layout, incomplete = found.layout, found.incomplete()
         image = self._journal.begin(leadership, found)
         self._registered = {broker: czxid for broker, (_, czxid) in layout.brokers.items()}
         controller = self.decider
         controller.on_snapshot(image)
         controller.on_leader_change(controller.node_id, leadership.epoch)
+        restarted = decide(controller.cluster, former_members(found))
+        if restarted:
+            controller.commit(Decision(None, restarted, "brokers registered anew meanwhile"))
+            self._after_first_write = partial(self._begin, leadership, found, incomplete)
+        else:
+            self._begin(leadership, found, incomplete)
+
+    def _begin(
+        self, leadership: Leadership, found: FoundCluster, incomplete: Mapping[str, list[int]]
+    ) -> None:
+        """Brokers may learn what is written, and what a predecessor left is completed."""
+        layout, going = found.layout, found.going
         self._orders.begin(leadership.epoch)
         self._ports.log(
             "info",
@@ -141,6 +156,7 @@ class ZookeeperController:
             self._reader.stop()
             self._reader = None
         controller = self.decider
+        self._after_first_write = None
         controller.on_leader_change(-1, controller.epoch)
         self._journal.end()
         self._orders.end()
@@ -157,6 +173,9 @@ class ZookeeperController:
         return self.decider.may_decide
 
     def _on_written(self, committed: WrittenChanges) -> None:
+        if self._after_first_write is not None:
+            begin, self._after_first_write = self._after_first_write, None
+            begin()
         self._orders.on_written(committed.changes, committed.deleted)
         for broker, partition in committed.removed:
             self._orders.stop_replicas(broker, [partition])

@@ -92,6 +92,8 @@ class TopicEntry:
     epochs: dict[int, int] = field(default_factory=dict)
     version: int = 0
     """Of the topic's znode."""
+    written: dict[int, int] = field(default_factory=dict)
+    """zxid in which each partition's state was written, as it was read."""
 
 
 class ClusterLayout:
@@ -119,7 +121,10 @@ class ClusterLayout:
         for path in sorted(znodes):
             data, stat = znodes[path]
             self._pending.written[path] = data
-            self._take(decode_znode(path, data), stat.version, stat.czxid)
+            value = decode_znode(path, data)
+            self._take(value, stat.version, stat.czxid)
+            if isinstance(value, PartitionStateZnode) and value.topic in self.topics:
+                self.topics[value.topic].written[value.partition] = stat.mzxid
 
     def has(self, *paths: str) -> None:
         """Take note of znodes that are there and hold nothing of this."""

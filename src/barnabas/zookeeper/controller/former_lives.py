@@ -1,0 +1,63 @@
+"""Members of ISRs that registered anew when no controller saw it: what a new controller decides of them.
+
+A running controller takes a broker that registers anew out of its ISRs first. Where it died with that broker,
+the state znodes still say what was true of the broker's former life. A leader of then would lead again in
+the epoch in which it led before: with a log that may lack what it had sent to followers and not synced, so
+that in one epoch an offset would have two records. A state that was written before the registration of a
+member of its ISR shows that.
+
+Apache Kafka 3.9 has no such look: its controller leaves a leader that is registered as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.controller.decision import Record
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.leader_and_isr import isr_updates
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.zookeeper.controller.metadata_reader import FoundCluster
+
+Partition = tuple[str, int]
+REASON = "brokers {} registered anew while there was no controller"
+
+
+def former_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
+    """Members of the ISR whose registration is younger than the partition's state, where there are any."""
+    registered = {broker: czxid for broker, (_, czxid) in found.layout.brokers.items()}
+    members = {}
+    for name, topic in found.layout.topics.items():
+        for index, state in topic.states.items():
+            written = topic.written.get(index, 0)
+            younger = [broker for broker in state.isr if registered.get(broker, -1) > written]
+            if younger:
+                members[name, index] = frozenset(younger)
+    return members
+
+
+def decide(cluster: ControllerContext, members: Mapping[Partition, frozenset[int]]) -> list[Record]:
+    """They leave the ISR where one stays who is alive; else all stay, and the leader goes on in a later
+    epoch."""
+    records: list[Record] = []
+    leave: dict[frozenset[int], list[int]] = {}
+    for (name, index), younger in sorted(members.items()):
+        topic = cluster.image.topics_by_name.get(name)
+        if topic is None or not topic.has(index):
+            continue
+        stay = [b for b in topic.isr[index] if b not in younger and cluster.is_active(b)]
+        if stay:
+            leave.setdefault(younger, []).append(topic.slot << 32 | index)
+        elif topic.leader[index] in younger:
+            records.append(
+                PartitionChangeRecord(
+                    partition_id=index,
+                    topic_id=topic.id,
+                    leader=topic.leader[index],
+                    reason=REASON.format(sorted(younger)),
+                )
+            )
+    for younger, keys in leave.items():
+        with cluster.leaving(younger, REASON.format(sorted(younger))):
+            records += isr_updates(cluster, keys, None)
+    return records
