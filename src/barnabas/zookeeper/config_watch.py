@@ -62,12 +62,13 @@ class ConfigWatch:
             self._sessions.ask(
                 GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=False)
             )
-            for entity in list(self._in_use()):
-                self.read(entity, self._on_config)
-            for kind in CLIENT_ENTITIES:
-                self._sessions.ask(
-                    GetChildren(f"{CONFIG}/{kind}"), partial(self._on_entities, kind)
-                )
+            self._read_all()
+
+    def _read_all(self) -> None:
+        for entity in list(self._in_use()):
+            self.read(entity, self._on_config)
+        for kind in CLIENT_ENTITIES:
+            self._sessions.ask(GetChildren(f"{CONFIG}/{kind}"), partial(self._on_entities, kind))
 
     def on_expired(self) -> None:
         return
@@ -105,6 +106,8 @@ class ConfigWatch:
 
     def _on_change(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
         if isinstance(result, ZooKeeperError):
+            if is_new:  # a broker whose date is ahead has removed it: nothing says what it named
+                self._read_all()
             return
         if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
             self._sessions.submit(Delete(path), lambda _: None)

@@ -8,6 +8,8 @@ from barnabas.sim.classical.settled import difference, stray
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.budget import Budget
 
+LOOK_MS = 50.0
+
 
 class ClassicalBudget(Budget):
     """There is no ELR: what loses unsynced bytes strikes only where everything is synced, and a disk is
@@ -17,11 +19,20 @@ class ClassicalBudget(Budget):
         super().__init__(cluster)
         self._written = cluster.written
         self._of = cluster
+        self._looked_ms = 0.0
+        self._differs = "not looked at yet"
 
     def image(self) -> MetadataImage | None:
         return self._written.image
 
     def what_differs(self) -> str:
+        """Looked at now and then: the look goes through all topics of all brokers."""
+        now_ms = self.cluster.world.now_ms
+        if now_ms >= self._looked_ms + LOOK_MS:
+            self._looked_ms, self._differs = now_ms, self._look()
+        return self._differs
+
+    def _look(self) -> str:
         if self._written.deletions:
             return f"{self._written.deletions} are still to be deleted"
         found = (difference(self._of, node) or stray(node) for node in self._of.brokers)
