@@ -136,8 +136,7 @@ def revert(
     again, and their metadata logs are removed. All nodes are stopped before."""
     configs = [load_node_file(file) for file in files]
     znodes = read_znodes(zookeeper)
-    if not findings.is_claimed(znodes):
-        raise Failure(f"{zookeeper} has no migration that was begun: its brokers rule themselves")
+    _check_way_back(znodes)
     image = image_of(metadata, None, None)
     nodes = ", ".join(str(config.node_id) for config in configs)
     confirm(f"The metadata logs of nodes {nodes} are removed once the znodes say the same.", yes)
@@ -163,8 +162,7 @@ def finalize(
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
-    if not findings.is_claimed(znodes):
-        raise Failure(f"{zookeeper} has no migration that was begun")
+    _check_way_back(znodes)
     image = image_of(None, bootstrap, data)
     missing = _look(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
@@ -181,6 +179,16 @@ def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
     if preventing:
         raise Failure("; ".join(preventing))
     return znodes
+
+
+def _check_way_back(znodes: Mapping[str, NodeData]) -> None:
+    """Raises `Failure` where no migration was begun, or it is final."""
+    try:
+        why = findings.why_no_way_back(znodes)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    if why:
+        raise Failure(why)
 
 
 def _look(znodes: Mapping[str, NodeData]) -> findings.Findings:
