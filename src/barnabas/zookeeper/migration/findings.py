@@ -97,8 +97,8 @@ def why_no_way_back(znodes: Mapping[str, NodeData]) -> str:
 
 _FINAL = "the migration is final: the cluster is under KRaft, and its znodes are used no more"
 _BROKEN_OFF = (
-    f"{MIGRATION} is there, but no KRaft controller has {CONTROLLER}: it is left of a migration that was broken"
-    f" off; delete it by `zookeeper-shell.sh ... delete {MIGRATION}`"
+    f"{MIGRATION} is there, but no KRaft controller has {CONTROLLER}: it is left of a migration that was"
+    f" broken off; delete it by `zookeeper-shell.sh ... delete {MIGRATION}`"
 )
 
 
@@ -128,8 +128,8 @@ def _preventing(
         yield f"{CLUSTER_ID} is missing: this is no cluster that ever ran"
     if CONTROLLER_EPOCH not in znodes:
         yield (
-            f"{CONTROLLER_EPOCH} is missing: no broker was ever elected controller here; let the brokers start"
-            " once, and stop them"
+            f"{CONTROLLER_EPOCH} is missing: no broker was ever elected controller here; let the brokers"
+            " start once, and stop them"
         )
     if state is MigrationState.FINAL:
         yield _FINAL
