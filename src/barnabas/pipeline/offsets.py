@@ -111,7 +111,7 @@ def limit_rows(
 TASKS_UNPACKED = 16
 PACKED_ROWS = 16_384
 PACKED_ROWS_FEW = 4_096
-"""What a task gets where there are no more ranges than `TASKS_UNPACKED`: the start of a Python task costs more
+"""What a task gets where there are no more ranges than `TASKS_UNPACKED`: starting a Python task costs more
 than that many rows (some 40 ms beside 4), and work on the rows still spreads."""
 
 
