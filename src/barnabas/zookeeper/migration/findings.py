@@ -15,6 +15,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import resource_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.migration.sensitive_values import is_encrypted
 from barnabas.zookeeper.operations import NodeData
 
 REASSIGNMENT = "/admin/reassign_partitions"
@@ -114,7 +115,7 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
         f"{entity}: {key}"
         for entity, config in layout.configs.items()
         for key in config
-        if key.endswith((".password", "jaas.config"))
+        if is_encrypted(entity, key)
     ]
     if secret:
         yield (
