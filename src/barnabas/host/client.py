@@ -35,9 +35,9 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
-from barnabas.host.config_files import security_of
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.secrets.config_files import security_of
 from barnabas.host.structured_log import StructuredLog
 from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint, TopicPartition

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from barnabas.config.definition import ConfigError
-from barnabas.host.config_files import security_of
+from barnabas.host.secrets.config_files import security_of
 from barnabas.pipeline.cluster_client import (
     EARLIEST,
     LATEST,

@@ -8,8 +8,8 @@ import pytest
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.providers import DIRECTORY, ENVIRONMENT, FILE, resolve
-from barnabas.host.config_files import HostSources, node_config, security_of
 from barnabas.host.main import load_config
+from barnabas.host.secrets.config_files import HostSources, node_config, security_of
 
 SECRET = "geheim-Ωß"
 NAMED = {

@@ -160,7 +160,7 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
 
 def _options(bootstrap: str | None) -> SinkOptions:
     """Of the cluster, its security as ``--command-config`` says."""
-    from barnabas.host.config_files import security_of
+    from barnabas.host.secrets.config_files import security_of
     from barnabas.pipeline.options import ClusterOptions, SinkOptions, endpoints
 
     where = find_bootstrap(bootstrap, None)

@@ -23,8 +23,8 @@ from barnabas.config.meta_properties import (
     read_meta_properties,
 )
 from barnabas.config.node import NodeConfig
-from barnabas.host.config_files import node_config
 from barnabas.host.disk import HostDisk, sentence_of
+from barnabas.host.secrets.config_files import node_config
 from barnabas.metadata.storage_format import directories_of, format_node
 from barnabas.security.scram_credentials import parse_credential
 from barnabas.types import uuid_text

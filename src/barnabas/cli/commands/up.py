@@ -236,7 +236,7 @@ class LocalCluster:
 
 def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: LocalSecurity) -> None:
     """Format the directories of a new cluster with its users' SCRAM credentials. Raises :class:`Failure`."""
-    from barnabas.host.config_files import node_config
+    from barnabas.host.secrets.config_files import node_config
     from barnabas.metadata.storage_format import format_node
 
     credentials = security.credentials()
@@ -340,7 +340,7 @@ def check(nodes: Sequence[NodeFiles]) -> None:
     """Refuse values that no node would start with, and name the keys that no node reads. Raises
     :class:`Failure`."""
     from barnabas.config.definition import ConfigError
-    from barnabas.host.config_files import node_config
+    from barnabas.host.secrets.config_files import node_config
 
     unknown: dict[str, None] = {}
     try:
