@@ -184,3 +184,22 @@ def test_a_leader_that_no_controller_saw_return_makes_way_for_one_that_stayed() 
     cluster.wait_for_controller(other_than=controller)
     cluster.wait(lambda: cluster.state("t")["leader"] not in (-1, leader), "another leader")
     assert cluster.state("t")["leader_epoch"] > before["leader_epoch"]
+
+
+def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
+    cluster = ClassicalCluster()
+    controller = cluster.wait_for_controller()
+    broker = 1 if controller != 1 else 2
+    decider = cluster.nodes[controller].controller
+    assert decider is not None
+    known = decider.decider.image.brokers
+    cluster.kill(broker)
+    cluster.wait(lambda: known[broker].fenced, "the broker is fenced")
+    for server in cluster.ensemble.servers:
+        cluster.network.cut(f"n{broker}", server.host)
+    cluster.start(broker)  # it listens, and cannot register
+    cluster.pass_time(3_500)
+    assert known[broker].fenced
+    for server in cluster.ensemble.servers:
+        cluster.network.heal(f"n{broker}", server.host)
+    cluster.wait(lambda: not known[broker].fenced, "it has registered")

@@ -70,7 +70,8 @@ def judges_of(cluster: ClassicalCluster, history: History, story: Story) -> list
 
 
 class LeadersGoByWhatIsWritten(Rule):
-    """A partition's leader goes by an ISR that a state znode has, or had."""
+    """A partition's leader goes by an ISR that a state znode has or had, or by a larger one: what was decided
+    and decided anew before it was written is written once."""
 
     def __init__(self, znodes: ZnodesGoForward) -> None:
         self._znodes = znodes
@@ -87,7 +88,7 @@ class LeadersGoByWhatIsWritten(Rule):
             return
         key = partition.topic_id, partition.index, leader.partition_epoch
         written = self._znodes.rows.get(key)
-        if written is None or set(written[2]) != set(leader.isr):
+        if written is None or not set(written[2]) <= set(leader.isr):
             raise Violation(
                 f"{replica.where}: goes by ISR {list(leader.isr)} of partition epoch"
                 f" {leader.partition_epoch}, for which {written} is written"

@@ -86,6 +86,15 @@ class WrittenZnodes:
         return self._image
 
 
+def outcomes(request: object, result: object) -> Iterator[tuple[object, object]]:
+    """What a transaction consists of, each with its result."""
+    if isinstance(request, Multi):
+        assert isinstance(result, (list, tuple))
+        yield from zip(request.operations, result, strict=True)
+    else:
+        yield request, result
+
+
 def operations(request: object) -> tuple[object, ...]:
     """What a transaction consists of."""
     return tuple(request.operations) if isinstance(request, Multi) else (request,)

@@ -4,7 +4,9 @@ a partition says is possible: an ISR of replicas, with the leader in it, and ano
 
 from __future__ import annotations
 
-from barnabas.sim.classical.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, operations
+from collections import Counter
+
+from barnabas.sim.classical.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, outcomes
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS, ProducerIdBlockZnode
@@ -15,7 +17,7 @@ from barnabas.zookeeper.layout.topic_znodes import (
     TopicZnode,
     topic_path,
 )
-from barnabas.zookeeper.operations import Create, SetData
+from barnabas.zookeeper.operations import Create, Created, SetData, Stat
 
 Row = tuple[int, int, tuple[int, ...]]
 """Leader, leader epoch, ISR."""
@@ -32,13 +34,14 @@ class ZnodesGoForward(ZnodeRule):
     def on_transaction(
         self, written: WrittenZnodes, entry: CommittedTransaction, result: object
     ) -> None:
-        for one in operations(entry.request):
+        for one, done in outcomes(entry.request, result):
             if not isinstance(one, (Create, SetData)):
                 continue
             path = one.path.removeprefix(CHROOT)
             where = f"zxid {entry.zxid:#x}, {path}"
             if STATE_PATH.fullmatch(path):
-                self._on_state(written, entry, where, PartitionStateZnode.decode(path, one.data))
+                state = PartitionStateZnode.decode(path, one.data)
+                self._on_state(written, where, state, version_of(done))
             elif path == PRODUCER_IDS and one.data:
                 self._on_producer_ids(where, ProducerIdBlockZnode.decode(path, one.data))
             elif path.startswith(f"{TOPICS}/") and "/" not in path.removeprefix(f"{TOPICS}/"):
@@ -47,9 +50,9 @@ class ZnodesGoForward(ZnodeRule):
     def _on_state(
         self,
         written: WrittenZnodes,
-        entry: CommittedTransaction,
         where: str,
         state: PartitionStateZnode,
+        version: int,
     ) -> None:
         found = written.get(state.path)
         topic = written.get(topic_path(state.topic))
@@ -65,9 +68,9 @@ class ZnodesGoForward(ZnodeRule):
             raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
         if before is not None and known_as == found.stat.czxid:
             _check_after(where, before, state)
-            count(entry, written, before, state)
+            count(written.totals, before, state)
         row = (state.leader, state.leader_epoch, state.isr)
-        self.rows[znode.topic_id or b"", state.partition, found.stat.version] = row
+        self.rows[znode.topic_id or b"", state.partition, version] = row
 
     def _on_producer_ids(self, where: str, block: ProducerIdBlockZnode) -> None:
         if block.first <= self._ids_end:
@@ -99,14 +102,15 @@ def _check_after(where: str, before: PartitionStateZnode, state: PartitionStateZ
         )
 
 
-def count(
-    entry: CommittedTransaction,
-    written: WrittenZnodes,
-    before: PartitionStateZnode,
-    state: PartitionStateZnode,
-) -> None:
+def version_of(result: object) -> int:
+    """Of the znode that was made or set."""
+    stat = result.stat if isinstance(result, Created) else result
+    assert isinstance(stat, Stat)
+    return stat.version
+
+
+def count(totals: Counter[str], before: PartitionStateZnode, state: PartitionStateZnode) -> None:
     """Totals of what the run went through."""
-    totals = written.totals
     totals["ISR shrinks"] += len(state.isr) < len(before.isr)
     totals["ISR expansions"] += len(state.isr) > len(before.isr)
     totals["leader changes"] += state.leader not in (before.leader, -1)

@@ -7,7 +7,7 @@ without a state znode, deletions that are asked for, brokers that died meanwhile
 
 Who lives is what ``/brokers/ids`` holds, with one addition: where the connection to a broker ends and
 its listener refuses connections, its process is gone, and it is fenced before its session expires.
-Should that be wrong the broker answers again while its znode is there, and is taken back.
+Should that be wrong the broker answers again, for its own registration, and is taken back.
 
 Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's ancestors.
 """
@@ -33,6 +33,7 @@ from barnabas.zookeeper.controller.former_lives import decide, former_members
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
+from barnabas.zookeeper.controller.same_life import ask_same_life
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
@@ -176,7 +177,7 @@ class ZookeeperController:
         if self._after_first_write is not None:
             begin, self._after_first_write = self._after_first_write, None
             begin()
-        self._orders.on_written(committed.changes, committed.deleted)
+        self._orders.on_written(committed.changes, committed.deleted, committed.assigned)
         for broker, partition in committed.removed:
             self._orders.stop_replicas(broker, [partition])
         self._moves.on_written()
@@ -297,7 +298,7 @@ class ZookeeperController:
         self._look = self._ports.wakeups.call_at(at_ms, self._look_again)
 
     def _look_again(self) -> None:
-        """Brokers that are registered and fenced: do they answer after all?"""
+        """Brokers that are registered and fenced: do those very processes answer after all?"""
         controller = self.decider
         for broker, czxid in sorted(self._registered.items()):
             known = controller.image.brokers.get(broker)
@@ -305,7 +306,13 @@ class ZookeeperController:
                 continue
             endpoint = controller.liveness.probe_endpoint(known)
             if self._leaving.get(broker) != czxid and endpoint is not None:
-                self._network.probe(endpoint, partial(self._on_answers, broker, czxid))
+                ask_same_life(
+                    self._network,
+                    endpoint,
+                    (controller.node_id, controller.epoch),
+                    czxid,
+                    partial(self._on_answers, broker, czxid),
+                )
         if self._in_office:
             self._arm_look()
 

@@ -1,0 +1,44 @@
+"""Whether a broker that looked dead is the one that is registered, or a process that has taken its place.
+
+A process that was started again listens before it has registered; the znode of its predecessor is there
+until their session ends. Only the registered one follows an order for that registration: one without
+partitions is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRequest
+from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
+from barnabas.zookeeper.controller.election import ProbeNetwork
+
+PURPOSE = "same life"
+TIMEOUT_MS = 2_000.0
+
+
+def ask_same_life(
+    network: ProbeNetwork,
+    at: Endpoint,
+    controller: tuple[int, int],
+    broker_epoch: int,
+    then: Callable[[bool], None],
+) -> None:
+    """`controller` is its id and epoch; `then` is told whether the registered process answered."""
+    controller_id, controller_epoch = controller
+    request = LeaderAndIsrRequest(
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        type=0,
+        topic_states=[],
+        live_leaders=[],
+    )
+    network.send(at, request, partial(_on_answer, then), timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
+
+
+def _on_answer(then: Callable[[bool], None], answer: object) -> None:
+    then(isinstance(answer, LeaderAndIsrResponse) and answer.error_code == ErrorCode.NONE)
