@@ -18,6 +18,7 @@ from tests.sim.mutants import (
     quorum,
     storage,
     transactions,
+    zookeeper,
 )
 from tests.sim.mutants.planting import Mutant
 
@@ -31,5 +32,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *administration.MUTANTS,
     *transactions.MUTANTS,
     *authorization.MUTANTS,
+    *zookeeper.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

@@ -77,7 +77,7 @@ def found_before(journal: Path | None) -> dict[str, Found]:
 def show(name: str, seed: int) -> int:
     """One mutant under one seed, as the simulator prints a failure, and reduced."""
     with BY_NAME[name].planted():
-        shrunk = shrink(seed)
+        shrunk = shrink(seed, BY_NAME[name].plan)
     if shrunk is None:
         print(f"seed {seed} does not find {name}")
         return 1

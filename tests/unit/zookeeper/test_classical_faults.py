@@ -7,6 +7,9 @@ from random import Random
 import pytest
 
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.types import Uuid
+from barnabas.zookeeper.layout.topic_znodes import PartitionAssignment, TopicZnode
+from barnabas.zookeeper.operations import Create
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
 STEPS = 25
@@ -203,3 +206,17 @@ def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
     for server in cluster.ensemble.servers:
         cluster.network.heal(f"n{broker}", server.host)
     cluster.wait(lambda: not known[broker].fenced, "it has registered")
+
+
+def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
+    cluster = ClassicalCluster()
+    cluster.wait_for_controller()
+    for broker in (1, 2, 3):
+        cluster.kill(broker)
+    topic = TopicZnode("half", Uuid(bytes(15) + b"\1"), {0: PartitionAssignment((1, 2, 3))})
+    cluster.znode(Create(topic.path, topic.encode()))
+    for broker in (1, 2, 3):
+        cluster.start(broker)
+    path = "/brokers/topics/half/partitions"
+    cluster.wait(lambda: cluster.children(path) == ["0"], "its partition is made")
+    cluster.wait(lambda: cluster.state("half")["leader"] in (1, 2, 3), "it is led")

@@ -39,7 +39,7 @@ class OneControllerWrites(ZnodeRule):
         if not paths:
             return
         where = f"zxid {entry.zxid:#x}, which writes {paths[0]} in controller epoch {self.epoch}"
-        if not any(isinstance(one, CheckVersion) and one.path == EPOCH_PATH for one in parts):
+        if not any(_checks_epoch(one) for one in parts):
             raise Violation(f"{where}: it is not conditional on the epoch")
         if entry.session != self.session:
             raise Violation(
@@ -56,6 +56,10 @@ class OneControllerWrites(ZnodeRule):
         if epoch <= self.epoch:
             raise Violation(f"zxid {entry.zxid:#x}: controller epoch {epoch} after {self.epoch}")
         self.epoch, self.session = epoch, entry.session
+
+
+def _checks_epoch(one: object) -> bool:
+    return isinstance(one, CheckVersion) and one.path == EPOCH_PATH and one.version >= 0
 
 
 def _below(path: str) -> str:

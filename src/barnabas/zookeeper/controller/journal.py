@@ -95,6 +95,8 @@ class ZookeeperJournal:
         self.topic_versions: dict[str, int] = {}
         self.folders: dict[str, None] = {}
         """Paths above state znodes that an interrupted creation has left."""
+        self.lacking: dict[str, None] = {}
+        """Such paths that it has not come to, of topics that are there."""
         self.deleting: dict[str, None] = {}
         self.log_end_offset = 0
         self.kraft_version = 0
@@ -153,7 +155,7 @@ class ZookeeperJournal:
         self.layout = found.layout
         topics = {**found.layout.topics, **found.going}
         self.topic_versions = {name: topic.version for name, topic in topics.items()}
-        self.folders = {}
+        self.folders, self.lacking = {}, {}
         self.deleting = dict.fromkeys(found.deletions)
         records = found.records
         offset = self.log_end_offset = self.log_end_offset + 1

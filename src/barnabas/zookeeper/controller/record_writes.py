@@ -40,6 +40,7 @@ class Known(Protocol):
     layout: ClusterLayout
     topic_versions: dict[str, int]
     folders: dict[str, None]
+    lacking: dict[str, None]
     deleting: dict[str, None]
 
 
@@ -115,6 +116,10 @@ class RecordWrites:
             return
         if topic.name not in self._topics:
             self._assignment(topic)
+        folder = f"{topic_path(topic.name)}/partitions"
+        if folder in self._known.lacking:
+            del self._known.lacking[folder]
+            self._below.append(Create(folder))
         path = partition_path(topic.name, record.partition_id)
         if path not in self._known.folders:
             self._below.append(Create(path))

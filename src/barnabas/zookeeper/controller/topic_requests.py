@@ -25,7 +25,7 @@ from barnabas.ports import Ports
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.topic_deletion import TopicDeletion
-from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigZnode
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
 from barnabas.zookeeper.layout.topic_znodes import TopicZnode, topic_path
@@ -76,6 +76,8 @@ class TopicRequests:
             if isinstance(result, ChildNames):
                 self._journal.folders[folder] = None
                 self._journal.folders.update((f"{folder}/{child}", None) for child in result.names)
+            elif isinstance(result, NoNode) and name in self._controller.image.topics_by_name:
+                self._journal.lacking[folder] = None
             self._ask(
                 GetData(f"{CONFIG}/topics/{name}"),
                 partial(self._decide_topic, name, assignment),

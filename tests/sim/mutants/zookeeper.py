@@ -1,0 +1,168 @@
+"""Bugs of ZooKeeper mode."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.broker.zookeeper.registration import ZookeeperRegistration
+from barnabas.sim.run import Plan
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.zookeeper.config_watch import ConfigWatch
+from barnabas.zookeeper.controller import zookeeper_controller
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.election import Leadership
+from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.controller.metadata_reader import FoundCluster
+from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH
+from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.operations import CheckVersion
+from tests.sim.mutants.controller import answered_before_committed, leader_epoch_not_bumped
+from tests.sim.mutants.planting import Mutant, Patch
+
+CLASSICAL = Plan(zookeeper=True)
+
+
+def writes_under_any_epoch() -> list[Patch]:
+    return [(Leadership, "check", property(lambda self: CheckVersion(CONTROLLER_EPOCH, -1)))]
+
+
+def obeys_older_controllers() -> list[Patch]:
+    honest = ControlRequests._check
+
+    def obeys(self: ControlRequests, request: Any) -> None:
+        try:
+            honest(self, request)
+        except KafkaError as error:
+            if error.code is not ErrorCode.STALE_CONTROLLER_EPOCH:
+                raise
+
+    return [(ControlRequests, "_check", obeys)]
+
+
+def orders_before_written() -> list[Patch]:
+    honest = ZookeeperJournal._submit
+
+    def at_once(
+        self: ZookeeperJournal, leadership: Any, operations: deque[Any], batches: list[Any]
+    ) -> None:
+        committed = list(batches)
+        if committed:
+            self._commit(committed)
+        honest(self, leadership, operations, [])
+
+    return [(ZookeeperJournal, "_submit", at_once)]
+
+
+def lost_order_not_sent_again() -> list[Patch]:
+    honest = BrokerOrders._on_failed
+
+    def forgets(
+        self: BrokerOrders, queue: Any, undo: Callable[[], None], answer: Any, code: ErrorCode
+    ) -> None:
+        honest(self, queue, lambda: None, answer, code)
+
+    return [(BrokerOrders, "_on_failed", forgets)]
+
+
+def former_lives_overlooked() -> list[Patch]:
+    return [(zookeeper_controller, "former_members", lambda found: {})]
+
+
+def configs_read_behind() -> list[Patch]:
+    def unsynced(
+        self: ConfigWatch, names: Sequence[str], then: Callable[[dict[str, Any]], None]
+    ) -> None:
+        found: dict[str, Mapping[str, str]] = {}
+
+        def on_one(entity: str, values: Mapping[str, str]) -> None:
+            found[entity.removeprefix("topics/")] = values
+            if len(found) == len(wanted):
+                then(found)
+
+        wanted = dict.fromkeys(names)
+        for name in wanted:
+            self.read(f"topics/{name}", on_one)
+
+    return [(ConfigWatch, "read_topics", unsynced)]
+
+
+def deletion_forgotten_at_failover() -> list[Patch]:
+    honest = FoundCluster.load
+
+    def forgets(self: FoundCluster, znodes: Any) -> str:
+        why = honest(self, znodes)
+        self.going = {}
+        return why
+
+    return [(FoundCluster, "load", forgets)]
+
+
+def half_made_topic_left() -> list[Patch]:
+    return [(FoundCluster, "incomplete", lambda self: {})]
+
+
+def producer_ids_given_twice() -> list[Patch]:
+    honest = ClusterLayout._take
+
+    def without_ids(self: ClusterLayout, *arguments: Any) -> None:
+        honest(self, *arguments)
+        self.producer_ids = None
+
+    return [(ClusterLayout, "_take", without_ids)]
+
+
+def broker_ids_watched_once() -> list[Patch]:
+    honest = ZookeeperController._look_at
+
+    def without_ids(self: ZookeeperController, path: str) -> None:
+        if path != "/brokers/ids" or not self._registered:
+            honest(self, path)
+
+    return [(ZookeeperController, "_look_at", without_ids)]
+
+
+def expired_broker_stays_away() -> list[Patch]:
+    def keeps_its_epoch(self: ZookeeperRegistration) -> None:
+        return
+
+    return [(ZookeeperRegistration, "on_expired", keeps_its_epoch)]
+
+
+def new_incarnation_keeps_its_place() -> list[Patch]:
+    return [(zookeeper_controller, "partitions_leaders_first", lambda cluster, broker: ())]
+
+
+MUTANTS = (
+    Mutant("zk-any-epoch", "a controller's writes are conditional on no controller epoch",
+           writes_under_any_epoch, CLASSICAL),
+    Mutant("zk-older-controller-obeyed", "a broker follows orders of a controller that was replaced",
+           obeys_older_controllers, CLASSICAL),
+    Mutant("zk-ordered-before-written", "brokers are told what is not written yet",
+           orders_before_written, CLASSICAL),
+    Mutant("zk-answered-before-written", "a request is answered before its records are in znodes",
+           answered_before_committed, CLASSICAL),
+    Mutant("zk-order-lost", "an order that failed is not sent again", lost_order_not_sent_again,
+           CLASSICAL),
+    Mutant("zk-leader-epoch-kept", "a new leader's state znode has the old leader epoch",
+           leader_epoch_not_bumped, CLASSICAL),
+    Mutant("zk-former-lives", "a new controller takes what registered anew unseen for what was there",
+           former_lives_overlooked, CLASSICAL),
+    Mutant("zk-configs-behind", "a new replica's configuration is read from a server that lags",
+           configs_read_behind, CLASSICAL),
+    Mutant("zk-deletion-forgotten", "a new controller does not go on with deletions",
+           deletion_forgotten_at_failover, CLASSICAL),
+    Mutant("zk-half-made-topic", "a new controller leaves a topic without states as it is",
+           half_made_topic_left, CLASSICAL),
+    Mutant("zk-producer-ids-twice", "a new controller does not know which producer ids were given out",
+           producer_ids_given_twice, CLASSICAL),
+    Mutant("zk-ids-watched-once", "the controller does not watch registrations again",
+           broker_ids_watched_once, CLASSICAL),
+    Mutant("zk-expired-stays-away", "a broker whose session has expired does not register again",
+           expired_broker_stays_away, CLASSICAL),
+    Mutant("zk-incarnation-overlooked", "a broker that registers anew stays in its ISRs",
+           new_incarnation_keeps_its_place, CLASSICAL),
+)  # fmt: skip
