@@ -56,6 +56,8 @@ class ConfigWatch:
         self._on_config = on_config
         self._seen = ""
         """The last notification that was followed."""
+        self._made = 0
+        """How many there have ever been, as far as is known."""
 
     def on_connected(self, is_new: bool) -> None:
         if is_new:
@@ -98,16 +100,22 @@ class ConfigWatch:
         if isinstance(result, ZooKeeperError):
             self._ports.log("warning", "config.changes_unreadable", error=result)
             return
+        stat = result.stat
+        made, new = (stat.cversion + stat.num_children) // 2, 0
         for name in result.names:
             path = f"{CHANGES}/{name}"
+            new += name > self._seen
             is_new = follow and name > self._seen
             self._sessions.ask(GetData(path), partial(self._on_change, path, is_new))
+        if follow and made - self._made > new:
+            self._read_all()  # a broker whose date is ahead has removed some: nothing says what they named
+        self._made = max(self._made, made)
         self._seen = max([self._seen, *result.names])
 
     def _on_change(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
         if isinstance(result, ZooKeeperError):
-            if is_new:  # a broker whose date is ahead has removed it: nothing says what it named
-                self._read_all()
+            if is_new:
+                self._read_all()  # removed since
             return
         if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
             self._sessions.submit(Delete(path), lambda _: None)

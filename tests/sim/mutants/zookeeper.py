@@ -11,7 +11,6 @@ from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.sim.run import Plan
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.zookeeper.config_watch import ConfigWatch
-from barnabas.zookeeper.controller import zookeeper_controller
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
@@ -66,10 +65,6 @@ def lost_order_not_sent_again() -> list[Patch]:
         honest(self, queue, lambda: None, answer, code)
 
     return [(BrokerOrders, "_on_failed", forgets)]
-
-
-def former_lives_overlooked() -> list[Patch]:
-    return [(zookeeper_controller, "former_members", lambda found: {})]
 
 
 def configs_read_behind() -> list[Patch]:
@@ -132,10 +127,6 @@ def expired_broker_stays_away() -> list[Patch]:
     return [(ZookeeperRegistration, "on_expired", keeps_its_epoch)]
 
 
-def new_incarnation_keeps_its_place() -> list[Patch]:
-    return [(zookeeper_controller, "partitions_leaders_first", lambda cluster, broker: ())]
-
-
 MUTANTS = (
     Mutant("zk-any-epoch", "a controller's writes are conditional on no controller epoch",
            writes_under_any_epoch, CLASSICAL),
@@ -149,8 +140,6 @@ MUTANTS = (
            CLASSICAL),
     Mutant("zk-leader-epoch-kept", "a new leader's state znode has the old leader epoch",
            leader_epoch_not_bumped, CLASSICAL),
-    Mutant("zk-former-lives", "a new controller takes what registered anew unseen for what was there",
-           former_lives_overlooked, CLASSICAL),
     Mutant("zk-configs-behind", "a new replica's configuration is read from a server that lags",
            configs_read_behind, CLASSICAL),
     Mutant("zk-deletion-forgotten", "a new controller does not go on with deletions",
@@ -163,6 +152,4 @@ MUTANTS = (
            broker_ids_watched_once, CLASSICAL),
     Mutant("zk-expired-stays-away", "a broker whose session has expired does not register again",
            expired_broker_stays_away, CLASSICAL),
-    Mutant("zk-incarnation-overlooked", "a broker that registers anew stays in its ISRs",
-           new_incarnation_keeps_its_place, CLASSICAL),
 )  # fmt: skip

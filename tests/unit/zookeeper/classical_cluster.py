@@ -22,6 +22,11 @@ from barnabas.wire.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.wire.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -177,6 +182,15 @@ class ClassicalCluster:
         )
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
         return int(self.ask(broker, request).topics[0].error_code)
+
+    def alter_topic(self, topic: str, broker: int, **configs: str) -> int:
+        values = [
+            AlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
+            for key, value in configs.items()
+        ]
+        resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=values)
+        answer = self.ask(broker, IncrementalAlterConfigsRequest(resources=[resource]))
+        return int(answer.responses[0].error_code)
 
     def delete(self, topic: str, broker: int) -> int:
         request = DeleteTopicsRequest(

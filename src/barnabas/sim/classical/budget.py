@@ -35,6 +35,8 @@ class ClassicalBudget(Budget):
     def _look(self) -> str:
         if self._written.deletions:
             return f"{self._written.deletions} are still to be deleted"
+        if self._written.half_made:
+            return f"partitions without a state: {self._written.half_made}"
         found = (difference(self._of, node) or stray(node) for node in self._of.brokers)
         return next(filter(None, found), "")
 

@@ -81,6 +81,8 @@ class EveryoneSaysTheSame(Checker):
         assert isinstance(cluster, ClassicalCluster)
         if cluster.written.deletions:
             raise Violation(f"topics {cluster.written.deletions} are still to be deleted")
+        if cluster.written.half_made:
+            raise Violation(f"partitions without a state: {cluster.written.half_made}")
         for node in cluster.brokers:
             found = difference(cluster, node) or stray(node)
             if found:

@@ -39,7 +39,7 @@ class WrittenZnodes:
         self.rules: list[ZnodeRule] = []
         self._image = MetadataImage()
         self._as_of = -1
-        self._found = FoundCluster()
+        self._incomplete: dict[str, list[int]] = {}
         ensemble.on_committed = self._on_committed
 
     def _on_committed(self, entry: CommittedTransaction, result: object) -> None:
@@ -71,6 +71,12 @@ class WrittenZnodes:
         return self.children(DELETE_TOPICS)
 
     @property
+    def half_made(self) -> dict[str, list[int]]:
+        """By topic, partitions that have replicas and no state."""
+        _ = self.image
+        return self._incomplete
+
+    @property
     def image(self) -> MetadataImage:
         """What a controller that read everything now would begin with."""
         if self._as_of != self.tree.zxid:
@@ -81,6 +87,7 @@ class WrittenZnodes:
                 znodes.update(node for node in self.below(root) if node[1].data)
             found.deletions = self.deletions
             found.load(znodes)
+            self._incomplete = found.incomplete()
             self._image = MetadataImage(track_changes=False)
             self._image.replay_batch(found.records, self.tree.zxid, 0)
         return self._image
