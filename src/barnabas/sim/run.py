@@ -205,6 +205,8 @@ class Run:
                 partial(self._none, liveness_checks.late_start),
                 "followers to know where logs begin",
             )
+        if self.plan.zookeeper:  # leaders may have moved since
+            self._until(self._agreed, "znodes and every broker's image to say the same at last")
         for checker in self.checkers:
             checker.finish(self.cluster)
 

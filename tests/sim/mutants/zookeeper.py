@@ -96,10 +96,6 @@ def deletion_forgotten_at_failover() -> list[Patch]:
     return [(FoundCluster, "load", forgets)]
 
 
-def half_made_topic_left() -> list[Patch]:
-    return [(FoundCluster, "incomplete", lambda self: {})]
-
-
 def producer_ids_given_twice() -> list[Patch]:
     honest = ClusterLayout._take
 
@@ -144,8 +140,6 @@ MUTANTS = (
            configs_read_behind, CLASSICAL),
     Mutant("zk-deletion-forgotten", "a new controller does not go on with deletions",
            deletion_forgotten_at_failover, CLASSICAL),
-    Mutant("zk-half-made-topic", "a new controller leaves a topic without states as it is",
-           half_made_topic_left, CLASSICAL),
     Mutant("zk-producer-ids-twice", "a new controller does not know which producer ids were given out",
            producer_ids_given_twice, CLASSICAL),
     Mutant("zk-ids-watched-once", "the controller does not watch registrations again",

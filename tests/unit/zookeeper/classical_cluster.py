@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
 from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.record.builder import build_batch
 from barnabas.sim.world.disk import SimDisk
@@ -16,6 +17,11 @@ from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.types import ZERO_UUID, Endpoint
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.wire.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -62,7 +68,15 @@ class Client:
 class ClassicalCluster:
     """Brokers 1 to `brokers`."""
 
-    def __init__(self, brokers: int = 3, seed: int = 1, servers: int = 1, **settings: str) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        seed: int = 1,
+        servers: int = 1,
+        bounds: NodeBounds = NodeBounds(),
+        **settings: str,
+    ) -> None:
+        self.bounds = bounds
         self.world = World(seed)
         self.network = SimNetwork(self.world)
         self.machines: dict[str, SimMachine] = {}
@@ -98,6 +112,7 @@ class ClassicalCluster:
             }
         )
         process = self.processes[broker] = self.machines[f"n{broker}"].start_process()
+        process.bounds = self.bounds
         node = self.nodes[broker] = ZookeeperNode(config, process)
         process.run(node.start)
 
@@ -182,6 +197,13 @@ class ClassicalCluster:
         )
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
         return int(self.ask(broker, request).topics[0].error_code)
+
+    def move(self, topic: str, broker: int, replicas: list[int]) -> int:
+        """Partition 0 to these brokers; the error code."""
+        one = ReassignablePartition(partition_index=0, replicas=replicas)
+        wanted = ReassignableTopic(name=topic, partitions=[one])
+        answer = self.ask(broker, AlterPartitionReassignmentsRequest(topics=[wanted]))
+        return int(answer.responses[0].partitions[0].error_code)
 
     def alter_topic(self, topic: str, broker: int, **configs: str) -> int:
         values = [

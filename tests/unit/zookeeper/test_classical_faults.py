@@ -6,9 +6,15 @@ from random import Random
 
 import pytest
 
+from barnabas.limits import NodeBounds, ZookeeperBounds
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import Uuid
-from barnabas.zookeeper.layout.topic_znodes import PartitionAssignment, TopicZnode
+from barnabas.zookeeper.layout.topic_znodes import (
+    PartitionAssignment,
+    PartitionStateZnode,
+    TopicZnode,
+    state_path,
+)
 from barnabas.zookeeper.operations import Create
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
@@ -220,3 +226,24 @@ def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
     path = "/brokers/topics/half/partitions"
     cluster.wait(lambda: cluster.children(path) == ["0"], "its partition is made")
     cluster.wait(lambda: cluster.state("half")["leader"] in (1, 2, 3), "it is led")
+
+
+@pytest.mark.slow
+def test_a_replica_leaves_the_isr_before_the_assignment_where_a_transaction_is_cut() -> None:
+    small = NodeBounds(zookeeper=ZookeeperBounds(operations_max=2))
+    cluster = ClassicalCluster(bounds=small)
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller) == 0
+    tree = cluster.ensemble.tree
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+
+    def look(entry: object, result: object) -> None:
+        topic = TopicZnode.decode("/brokers/topics/t", tree.get("/brokers/topics/t").data)
+        path = state_path("t", 0)
+        state = PartitionStateZnode.decode(path, tree.get(path).data)
+        found.append((state.isr, topic.partitions[0].replicas))
+
+    cluster.ensemble.on_committed = look
+    cluster.move("t", controller, [1, 2])
+    cluster.wait(lambda: found[-1:] != [] and set(found[-1][1]) == {1, 2}, "the replica is gone")
+    assert [pair for pair in found if not set(pair[0]) <= set(pair[1])] == []

@@ -45,13 +45,17 @@ class Known(Protocol):
 
 
 class RecordWrites:
-    """Of some decisions, in order: parents before children, each topic written once."""
+    """Of some decisions, each topic written once. Where a transaction is cut, a partition is assigned
+    before it has a state, and a replica leaves the ISR before the assignment: assignments that only change
+    come after states."""
 
     def __init__(self, known: Known, controller_epoch: int) -> None:
         self._known = known
         self._image = known.written
         self._epoch = controller_epoch
         self._topics: dict[str, Operation] = {}
+        self._grown: dict[str, None] = {}
+        """Topics with new partitions."""
         self._below: list[Operation] = []
         self._others: list[Operation] = []
         self._writes: dict[tuple[Uuid, int], int] = {}
@@ -88,7 +92,9 @@ class RecordWrites:
 
     def finish(self) -> deque[Operation]:
         """Configurations come before their topics."""
-        return deque([*self._others, *self._topics.values(), *self._below, *self._last])
+        grown = [one for name, one in self._topics.items() if name in self._grown]
+        moved = [one for name, one in self._topics.items() if name not in self._grown]
+        return deque([*self._others, *grown, *self._below, *moved, *self._last])
 
     def _assignment(self, topic: Topic) -> None:
         znode = _topic_znode(topic)
@@ -103,6 +109,7 @@ class RecordWrites:
         if topic is None:
             return  # deleted by a later decision: neither is written
         known = record.name in self._known.topic_versions
+        self._grown[topic.name] = None
         self._assignment(topic)
         folder = f"{topic_path(record.name)}/partitions"
         if not known:
@@ -114,6 +121,7 @@ class RecordWrites:
         topic = self._image.topics_by_id.get(Uuid(record.topic_id))
         if topic is None:
             return
+        self._grown[topic.name] = None
         if topic.name not in self._topics:
             self._assignment(topic)
         folder = f"{topic_path(topic.name)}/partitions"
