@@ -13,7 +13,7 @@ Source: Kafka's ``ControllerChannelManager`` and ``AbstractControllerBrokerReque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,7 @@ from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
 from barnabas.wire.messages.kafka39.stop_replica_request import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -58,6 +59,8 @@ EPOCH_DURING_DELETE = -2
 
 Key = tuple[Uuid, int]
 Stopped = tuple[str, int]
+OnReplicas = Callable[[int, Collection[Key], Collection[Key]], None]
+"""(broker, its replicas in failed log directories, those that it has)."""
 
 
 class OrderSender(Protocol):
@@ -134,7 +137,14 @@ class BrokerOrders:
         self._listener = listener
         self._queues: dict[int, _BrokerQueue] = {}
         self.controller_epoch = -1
+        self.offline_replicas: Mapping[Key, Collection[int]] = {}
+        """What the controller knows of replicas in failed log directories."""
+        self.on_replicas: OnReplicas = lambda broker, offline, online: None
+        """What a broker has answered of its replicas."""
+        self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
+        self.on_reached: Callable[[int], None] = lambda broker: None
+        """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
         self.on_stale: Callable[[int], None] = lambda epoch: None
         """A broker obeys a newer controller."""
@@ -229,6 +239,23 @@ class BrokerOrders:
         """A topic that a former controller has begun to delete."""
         for queue in self._queues.values():
             queue.removed[topic_id] = _Removed(name, topic_id, partitions)
+        self._pump()
+
+    def ask_replicas(self, broker: int) -> None:
+        """Say again what the broker has replicas of: it answers which ones are offline."""
+        queue = self._queues.get(broker)
+        if queue is None:
+            return
+        for topic in self._image.topics_by_id.values():
+            for index, replicas in enumerate(topic.replicas):
+                if broker in replicas:
+                    queue.leader_and_isr.setdefault((topic.id, index), False)
+        self._pump_one(queue)
+
+    def tell(self, keys: Iterable[Key]) -> None:
+        """Have every broker learn of these partitions (again)."""
+        for queue in self._queues.values():
+            queue.metadata.update(dict.fromkeys(keys))
         self._pump()
 
     def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> bool:
@@ -386,6 +413,7 @@ class BrokerOrders:
 
     def _metadata_state(self, state: PartitionState) -> UpdateMetadataPartitionState:
         brokers = self._image.brokers
+        failed = self.offline_replicas.get((state.topic_id, state.partition), ())
         return UpdateMetadataPartitionState(
             partition_index=state.partition,
             controller_epoch=self.controller_epoch,
@@ -394,7 +422,9 @@ class BrokerOrders:
             isr=list(state.isr),
             zk_version=state.partition_epoch,
             replicas=list(state.replicas),
-            offline_replicas=[b for b in state.replicas if b not in brokers or brokers[b].fenced],
+            offline_replicas=[
+                b for b in state.replicas if b not in brokers or brokers[b].fenced or b in failed
+            ],
         )
 
     def _removed_topic(self, removed: _Removed) -> UpdateMetadataTopicState:
@@ -446,14 +476,32 @@ class BrokerOrders:
         if isinstance(answer, ChannelError) or code:
             self._on_failed(queue, undo, answer, code)
             return
+        self.on_reached(queue.broker)
         if isinstance(answer, StopReplicaResponse):
-            done = [
-                (one.topic_name, one.partition_index)
-                for one in answer.partition_errors
-                if not one.error_code
-            ]
+            done: list[Stopped] = []
+            failed: list[Stopped] = []
+            for one in answer.partition_errors:
+                which = failed if one.error_code else done
+                which.append((one.topic_name, one.partition_index))
             self.on_stopped(queue.broker, done)
+            self.on_not_stopped(queue.broker, failed)
+        elif isinstance(answer, LeaderAndIsrResponse):
+            self.on_replicas(queue.broker, *self._told_of_replicas(answer))
         self._pump_one(queue)
+
+    def _told_of_replicas(self, answer: LeaderAndIsrResponse) -> tuple[list[Key], list[Key]]:
+        """Those in failed log directories, and those that are well. Older versions name topics."""
+        offline: list[Key] = []
+        online: list[Key] = []
+        found = [(Uuid(t.topic_id), one) for t in answer.topics for one in t.partition_errors]
+        by_name = self._image.topics_by_name
+        for one in answer.partition_errors:
+            if one.topic_name in by_name:
+                found.append((by_name[one.topic_name].id, one))
+        for topic_id, one in found:
+            if one.error_code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
+                (offline if one.error_code else online).append((topic_id, one.partition_index))
+        return offline, online
 
     def _on_failed(
         self, queue: _BrokerQueue, undo: Callable[[], None], answer: Any, code: ErrorCode
