@@ -122,6 +122,31 @@ def add_to(
         table.add(module, orders)
 
 
+def hand_on_acls(
+    table: ApiTable,
+    broker: Broker,
+    acls: AclRequests,
+    gate: ReadyGate,
+    is_kraft: Callable[[], bool],
+) -> None:
+    """Where a KRaft controller rules it decides on entries, too; they come back by the znodes."""
+    for module in acls.modules():
+        handed_on = gate.before(_kraft_or_here(module, broker, is_kraft))
+        table.replace(module.API.key, handed_on.handle)
+
+
+def _kraft_or_here(
+    module: HandlerModule, broker: Broker, is_kraft: Callable[[], bool]
+) -> HandlerModule:
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        if not is_kraft():
+            return module.handle(request, ctx, role)
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return forward(broker.controller, module.API, request, ctx, timeout_ms)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
 def guard_with(table: ApiTable, authorizer: Authorizer | None) -> None:
     """Judge what a broker answers itself; what the controller answers is judged where it is answered."""
     guard(table, RULES, authorizer, judged_elsewhere=(module.API.key for module in FORWARDED))
