@@ -35,7 +35,7 @@ class MigratingCluster(ClassicalCluster):
         self.controllers: dict[int, Node] = {}
         self.controller_processes: dict[int, SimProcess] = {}
         self.under_kraft: dict[int, Node] = {}
-        super().__init__(brokers, seed, **settings)
+        super().__init__(brokers, seed, 1, **settings)
 
     def enable(self, broker: int) -> None:
         """Restart a broker with the migration enabled."""

@@ -14,7 +14,7 @@ Source: Kafka 3.9's ``KRaftMigrationZkWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -57,6 +57,8 @@ class Writes:
     """Topics that go: name, id, how many partitions they had."""
     stopped: list[tuple[int, Partition]] = field(default_factory=list)
     """Brokers that lose their replica of a partition."""
+    assigned: dict[tuple[Uuid, int], Sequence[int]] = field(default_factory=dict)
+    """By topic id and index, the brokers that have a replica of the partition for the first time."""
 
 
 class _Versions(NamedTuple):
@@ -156,9 +158,12 @@ class DualWriter:
             entry = None if topic.name in self._new else self.layout.topics.get(topic.name)
             if entry is not None and _is_written(entry, record):
                 continue
+            known: Sequence[int] = ()
             if entry is not None and number in entry.znode.partitions:
-                gone = set(entry.znode.partitions[number].replicas) - set(record.replicas)
-                writes.stopped += ((broker, (topic.name, number)) for broker in sorted(gone))
+                known = entry.znode.partitions[number].replicas
+            gone = sorted(set(known) - set(record.replicas))
+            writes.stopped += ((broker, (topic.name, number)) for broker in gone)
+            writes.assigned[topic_id, number] = [b for b in record.replicas if b not in known]
             yield record
 
     def _behind(

@@ -261,7 +261,7 @@ class OnlineMigration:
     def _command(self, changes: ImageChanges, writes: Writes) -> None:
         for name, topic_id, partitions in writes.removed:
             self._orders.on_removed(name, topic_id, partitions)
-        self._orders.on_written(changes, ())
+        self._orders.on_written(changes, (), writes.assigned)
         for broker, partition in writes.stopped:
             self._orders.stop_replicas(broker, [partition])
 
