@@ -142,7 +142,7 @@ class AclStore:
         if self._open:
             return
         for pattern in [one for one in self.rules if one not in self._found]:
-            self.read(pattern)  # its znode is gone, or was made anew meanwhile
+            self.read(pattern)  # its znode was deleted, or created after the listing
         on_loaded, self._on_loaded = self._on_loaded, None
         if on_loaded is not None:
             on_loaded()

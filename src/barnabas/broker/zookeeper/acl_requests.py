@@ -1,8 +1,8 @@
 """CreateAcls and DeleteAcls where ZooKeeper coordinates the cluster: the broker that is asked writes.
 
 Entries are written pattern by pattern, each conditional on its znode's version; the answer follows when all
-are written, and this broker judges by them from then on. An entry that several filters name is told by the
-first.
+are written, and this broker judges by them from then on. The result of the first
+filter that matches an entry names it, and no other's.
 
 Source: Kafka 3.9's ``AclApis`` and ``AclAuthorizer`` (createAcls, deleteAcls).
 """
@@ -101,8 +101,8 @@ class AclRequests:
             for one in [*store.rules, *(p for f in filters for p in _named_patterns(f))]
             if any(matches_resource(cast(AclFilter, f), _joined(one, _ANY_RULE)) for f in filters)
         )
-        told: dict[Acl, int] = {}
-        """The filter that tells of an entry."""
+        matched: dict[Acl, int] = {}
+        """By entry, the first filter that matches it."""
         parked = Parked()
 
         def change(pattern: AclPattern, present: Rules) -> Rules:
@@ -113,18 +113,18 @@ class AclRequests:
                 if number is None:
                     kept.append(rule)
                 else:
-                    told.setdefault(acl, number)
+                    matched.setdefault(acl, number)
             return tuple(kept)
 
         def finished(failures: Mapping[AclPattern, str]) -> None:
             results = [DeleteAclsFilterResult(error_message=None) for _ in filters]
-            for acl in sorted(told):
+            for acl in sorted(matched):
                 why = failures.get(_split(acl)[0])
                 code = ErrorCode.NONE if why is None else ErrorCode.UNKNOWN_SERVER_ERROR
                 matching = DeleteAclsMatchingAcl(
                     error_code=code, error_message=why, **acl._asdict()
                 )
-                one = results[told[acl]]
+                one = results[matched[acl]]
                 one.matching_acls = [*one.matching_acls, matching]
                 if why is None:
                     self._log("info", "acl.deleted", entry=str(acl), by=ctx.principal)
