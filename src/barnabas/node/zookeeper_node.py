@@ -249,16 +249,11 @@ class ZookeeperNode:
         broker.names_controller = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
-        self.election.on_change = self._on_controller
+        follow = partial(_follow_ruler, broker, self.election)
+        self.election.on_change = follow
         if self._enrolment is not None:
-            self._enrolment.on_leader = self._on_controller
+            self._enrolment.on_leader = follow
         return broker
-
-    def _on_controller(self) -> None:
-        """Another controller rules. A KRaft controller is no broker, so clients are given any one."""
-        assert self.broker is not None
-        self.broker.names_controller = not self.election.is_kraft
-        self.broker.on_controller_change()
 
     def _make_controller(self, cluster_id: str) -> None:
         config, ports = self.config, self.ports
@@ -501,3 +496,9 @@ class ZookeeperNode:
 
     def __repr__(self) -> str:
         return f"ZookeeperNode({self.config!r})"
+
+
+def _follow_ruler(broker: Broker, election: ControllerElection) -> None:
+    """Another controller rules. A KRaft controller is no broker, so clients are given any one."""
+    broker.names_controller = not election.is_kraft
+    broker.on_controller_change()
