@@ -74,10 +74,11 @@ sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
 sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found (minutes), print the table
 	$(BIN)/python -m tests.sim.mutants $(ARGS)
 
-bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
+bench: venv ## Figures beside Kafka's and beside Spark's connector (after `make peers`), written to bench/results
 	$(BIN)/python -m bench.log
 	$(BIN)/python -m bench.cluster $(ARGS)
 	$(BIN)/python -m bench.consumers
+	$(BIN)/python -m bench.spark --rows 1000000 --rounds 2 --minutes 25
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
 	mkdir -p build

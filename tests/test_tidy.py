@@ -1,9 +1,8 @@
 """Our own lint: sizes, docstrings, names, words, what may import what, generated documents.
 
-Exceptions from sizes and private words stand in ``tidy_ratchet.json`` and ``words_ratchet.json``; they may
+Exceptions from sizes and private words are in ``tidy_ratchet.json`` and ``words_ratchet.json``; they may
 shrink, not grow, and one that is not needed any more must go. ``python tests/test_tidy.py`` writes both
-files where they would shrink; ``python tests/test_tidy.py --merged`` counts all words and long names of tests
-afresh after a merge.
+files where they would shrink.
 """
 
 from __future__ import annotations
@@ -180,23 +179,10 @@ def measured() -> dict[str, int]:
                     sizes[f"{name}::{qualified} lines"] = length
         if name.startswith("src/") and (private := len(list(private_accesses(tree, None)))):
             sizes[f"{name} private accesses"] = private
-    for folder, count in long_test_names().items():
-        sizes[f"{folder} long test names"] = count
     for folder, count in folders().items():
         if count > FOLDER_MODULES_MAX and folder.rpartition("/")[2] not in LISTINGS:
             sizes[f"{folder} modules"] = count
     return sizes
-
-
-def long_test_names() -> dict[str, int]:
-    """How many tests of each folder have a name that is too long."""
-    found: dict[str, int] = defaultdict(int)
-    for name in python_files():
-        for node in ast.walk(parsed(name)[0]) if name.startswith("tests/") else ():
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if len(node.name.removeprefix("test_")) > TEST_NAME_MAX:
-                    found["/".join(name.split("/")[:-1][:3])] += 1
-    return found
 
 
 def folders() -> dict[str, int]:
@@ -275,6 +261,18 @@ def test_every_module_says_what_it_is(folder: str) -> None:
         and len((ast.get_docstring(parsed(name)[0]) or "").split()) < 2
     ]
     assert not silent
+
+
+def test_names_of_tests_are_no_longer_than_a_claim() -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}"
+        for name in python_files()
+        if name.startswith("tests/")
+        for node in ast.walk(parsed(name)[0])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and len(node.name.removeprefix("test_")) > TEST_NAME_MAX
+    ]
+    assert not long, "\n".join(long)
 
 
 def test_public_classes_have_a_name_of_their_own() -> None:
@@ -510,22 +508,16 @@ def write_ratchet() -> int:
     """Let exceptions shrink or go; new ones are written by hand, with a reason in the commit."""
     sizes = measured()
     kept = {what: min(size, sizes[what]) for what, size in ratchet().items() if what in sizes}
-    if "--merged" in sys.argv:
-        kept |= {what: size for what, size in sizes.items() if what.endswith(" long test names")}
     RATCHET_FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
-    former = json.loads(WORDS_FILE.read_text()) if "--merged" not in sys.argv else None
-    fewer = {
-        package: {
-            word: count if former is None else min(count, former.get(package, {}).get(word, 0))
-            for word, count in sorted(counts.items())
+    fewer = {}
+    for package, allowed in json.loads(WORDS_FILE.read_text()).items():
+        present = words().get(package, {})
+        left = {
+            word: min(count, present[word]) for word, count in allowed.items() if word in present
         }
-        for package, counts in sorted(words().items())
-    }
-    kept_words = {
-        package: {word: count for word, count in counts.items() if count}
-        for package, counts in fewer.items()
-    }
-    WORDS_FILE.write_text(json.dumps(kept_words, indent=2) + "\n")
+        if left:
+            fewer[package] = left
+    WORDS_FILE.write_text(json.dumps(fewer, indent=2) + "\n")
     return 0
 
 

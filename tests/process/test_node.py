@@ -111,7 +111,7 @@ def test_a_node_runs_until_it_is_told_to_end(tmp_path: Path, number: signal.Sign
         node.wait()
 
 
-def test_a_node_whose_streams_are_closed_writes_what_it_says_into_no_file_of_its_own(
+def test_a_node_started_with_closed_standard_streams_opens_the_null_device(
     tmp_path: Path,
 ) -> None:
     file = write_properties(tmp_path)

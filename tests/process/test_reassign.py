@@ -107,7 +107,7 @@ def plan_file(directory: Path, topic: str, replicas: list[int]) -> str:
     return str(file)
 
 
-def test_a_reassignment_to_a_dead_broker_says_so_and_plans_start_from_its_target(
+def test_a_reassignment_to_a_dead_broker_is_reported_and_plans_use_its_target(
     cluster: Cluster, run: Command, tmp_path: Path
 ) -> None:
     run("topics", "create", "empty", "-p", "1", "-r", "1")

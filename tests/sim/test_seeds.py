@@ -1,4 +1,5 @@
-"""Seeds of the simulator: 300, 20 secured ones, every regression, and one seed under two hash seeds."""
+"""Seeds of the simulator: 300, 20 secured ones, 12 in ZooKeeper mode, every regression, and one under two
+hash seeds."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from barnabas.sim.world.world import World
 
 SEEDS = 300
 SECURED = 20
+CLASSICAL = 12
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line.strip() and line[0] != "#"})
 """Those up to `SEEDS` are played with all the others."""
@@ -43,6 +45,13 @@ def test_seeds_pass_and_everything_happens_in_them() -> None:
 def test_seeds_pass_with_authentication_and_changing_acls() -> None:
     printed = simulate("--secured", "--from", "110001", "--seeds", str(SECURED))
     for happened in ("guests denied", "guests let pass", "changes of access"):
+        assert re.search(rf"{happened} +[1-9]", printed)
+
+
+@pytest.mark.timeout(300)
+def test_seeds_pass_where_zookeeper_coordinates() -> None:
+    printed = simulate("--zookeeper", "--from", "120001", "--seeds", str(CLASSICAL))
+    for happened in ("leader changes", "ensemble servers killed", "sessions ended", "netsplits"):
         assert re.search(rf"{happened} +[1-9]", printed)
 
 

@@ -50,11 +50,10 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.replica_directories import ReplicaDirectories
 from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.replica_table import (
     ReplicaTable,
-    tell_directories,
-    tell_lost_directories,
 )
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.broker.transaction.transactions import Transactions
@@ -133,10 +132,10 @@ class Broker:
             ports,
             self.node_id,
             config.replication.lag_time_ms_max,
-            self,
             index,
             configs,
             self.logs,
+            ReplicaDirectories(self.node_id, image, self.logs, self.on_directory_chosen),
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
             LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
@@ -472,11 +471,11 @@ def _name_directories(broker: Broker) -> None:
     if known is None or known.incarnation != broker.incarnation:
         return
     if known.directories:
-        tell_lost_directories(broker.replicas)  # they leave ISR and leadership only now
+        broker.replicas.directories.report_lost()  # they leave ISR and leadership only now
     elif broker.image.metadata_version >= DIRECTORIES_SINCE:
         broker.lifecycle.register_again()
         broker.moves.ask_again()
-        tell_directories(broker.replicas)
+        broker.replicas.directories.report_all(broker.replicas.by_id)
 
 
 def _end_former_coordinators(broker: Broker) -> None:

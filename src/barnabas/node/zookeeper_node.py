@@ -90,9 +90,9 @@ class ZookeeperNode:
         self.broker: Broker | None = None
         self.controller: ZookeeperController | None = None
         self.election: ControllerElection
-        self._journal: ZookeeperJournal
+        self.journal: ZookeeperJournal
         self._config_watch: ConfigWatch
-        self._orders: ControlRequests
+        self.orders: ControlRequests
         self._acls: AclStore | None = None
         """Without an authorizer none are read."""
         self._entities: dict[str, Mapping[str, str]] = {}
@@ -173,8 +173,8 @@ class ZookeeperNode:
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
         if self._acls is not None:
-            self._orders.replay(self._acls.records())
-            self._acls.on_change = self._orders.replay
+            self.orders.replay(self._acls.records())
+            self._acls.on_change = self.orders.replay
         self._serve(self.broker)
         for follower in (self._config_watch, self.election, self.controller):
             assert follower is not None
@@ -223,7 +223,7 @@ class ZookeeperNode:
         self._config_watch = ConfigWatch(
             self.ports, self.sessions, self._configs_in_use, self._on_config
         )
-        self._orders = ControlRequests(
+        self.orders = ControlRequests(
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
@@ -237,13 +237,13 @@ class ZookeeperNode:
 
     def _make_controller(self, cluster_id: str) -> None:
         config, ports = self.config, self.ports
-        self._journal = ZookeeperJournal(
+        self.journal = ZookeeperJournal(
             ports, self.sessions, lambda: self.election.controller_endpoint
         )
         decider = QuorumController(
             ports,
             config,
-            self._journal,
+            self.journal,
             cluster_id=cluster_id,
             endpoints={},
             sender=self.channels,
@@ -252,12 +252,12 @@ class ZookeeperNode:
         orders = BrokerOrders(
             ports,
             self.channels,
-            self._journal.committed,
+            self.journal.committed,
             int(config.node_id),
             self._control_listener,
         )
         self.controller = ZookeeperController(
-            ports, self.sessions, self.election, self._journal, orders, decider, self.channels
+            ports, self.sessions, self.election, self.journal, orders, decider, self.channels
         )
 
     def _serve(self, broker: Broker) -> None:
@@ -265,7 +265,7 @@ class ZookeeperNode:
         own = OwnLoggers(int(self.config.node_id), self._loggers)
         acls = AclRequests(self._acls, self.ports.log)
         for table in self.listeners.tables(self.config.broker_listeners):
-            add_to(table, broker, self.controller, self._orders, acls, self._gate, self._read_again)
+            add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -335,7 +335,7 @@ class ZookeeperNode:
         if resource is None:
             self._on_client_entity(entity, values)
         elif resource[0] != TOPIC or resource[1] in broker.image.topics_by_name:
-            self._orders.replay(config_records(broker.image, *resource, values))
+            self.orders.replay(config_records(broker.image, *resource, values))
         self._tell_controller(entity)
 
     def _read_again(self, entities: Sequence[str], done: Callable[[], None]) -> None:
@@ -362,11 +362,11 @@ class ZookeeperNode:
             self.ports.log("error", "zookeeper.znode_unreadable", error=error)
             return
         self._entities[entity] = values
-        self._orders.replay(records)
+        self.orders.replay(records)
 
     def _tell_controller(self, entity: str) -> None:
         """A configuration that others wrote; read again where this controller has written meanwhile."""
-        journal, controller = self._journal, self.controller
+        journal, controller = self.journal, self.controller
         assert controller is not None
         decider = controller.decider
         if not decider.may_decide:

@@ -7,10 +7,12 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from barnabas.sim.faults import KINDS
+from barnabas.sim.classical.faults import CLASSICAL_KINDS
+from barnabas.sim.faults import KINDS, Kind
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.runner.run_journal import CHUNK, JournalError, RunJournal, play_chunk
@@ -52,17 +54,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--secured", action="store_true", help="connections authenticate, ACLs and quotas change"
     )
+    parser.add_argument(
+        "--zookeeper", action="store_true", help="ZooKeeper coordinates the cluster, not a quorum"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
     plan = Plan(
         options.nodes,
         faults_ms,
-        kinds_of(parser, options.faults),
+        kinds_of(parser, options.faults, CLASSICAL_KINDS if options.zookeeper else KINDS),
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
         options.secured,
+        options.zookeeper,
     )
+    if options.secured and options.zookeeper:
+        parser.error("--secured and --zookeeper are not played together")
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")
     if options.shrink:
@@ -91,13 +99,15 @@ def show_shrunk(seed: int, plan: Plan, lines: int) -> int:
     return 1
 
 
-def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str] | None:
+def kinds_of(
+    parser: argparse.ArgumentParser, text: str | None, known: Mapping[str, Kind]
+) -> frozenset[str] | None:
     """What ``--faults`` names; exits with a message where it names an unknown kind."""
     if text is None:
         return None
     kinds = frozenset(kind.strip() for kind in text.split(",")) - {"", "none"}
-    if unknown := sorted(kinds - KINDS.keys()):
-        parser.error(f"no such fault: {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    if unknown := sorted(kinds - known.keys()):
+        parser.error(f"no such fault: {', '.join(unknown)}; there are {', '.join(known)}")
     return kinds
 
 

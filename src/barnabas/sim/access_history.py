@@ -63,9 +63,9 @@ class AccessHistory(Checker):
         """By node and operation: (virtual ms, whether it is allowed from then on)."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        if node.node is None or node.node.broker is None:
+        if node.broker is None:
             return
-        image = node.node.broker.image
+        image = node.broker.image
         for operation in HOSTS:
             changes = self._changes.setdefault((node.id, operation), [])
             allowed = image.offset >= 0 and is_allowed(image, operation)

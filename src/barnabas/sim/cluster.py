@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from barnabas.broker.broker import Broker
 from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.connection import NO_BOUNDS
@@ -17,8 +18,10 @@ from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.limits import NodeBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
+from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.ports import Disk
 from barnabas.raft.bootstrap_snapshot import write_first_snapshot
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -121,8 +124,24 @@ class SimNode:
         return CONTROLLER_PORT + self.moved
 
     @property
+    def running(self) -> Node | ZookeeperNode | None:
+        """What its process runs."""
+        return self.node
+
+    @property
+    def broker(self) -> Broker | None:
+        """Its broker, where it has one and is up."""
+        return None if self.node is None else self.node.broker
+
+    @property
+    def image(self) -> MetadataImage:
+        """What it knows of the cluster, while it is up."""
+        assert self.node is not None
+        return self.node.metadata.image
+
+    @property
     def is_up(self) -> bool:
-        return self.process is not None and self.process.alive and self.node is not None
+        return self.process is not None and self.process.alive and self.running is not None
 
     def config(self) -> NodeConfig:
         return NodeConfig.from_properties(self.cluster.properties(self.id))
@@ -146,18 +165,21 @@ class SimNode:
         self.is_leaving = False
         config = self.config()
         world.note(f"start node {self.id} as {process.name}")
-        node = Node(config, process)
         try:
-            if self.needs_format:
-                self._format(process, config)
-            node.start()
-            self.node = node
+            self._boot(process, config)
         except OSError as error:
             # An injected disk fault at start: the process ends, as a real one would.
             world.note(f"node {self.id} cannot start: {error}")
             self.kill()
         except Killed:
             pass
+
+    def _boot(self, process: SimProcess, config: NodeConfig) -> None:
+        node = Node(config, process)
+        if self.needs_format:
+            self._format(process, config)
+        node.start()
+        self.node = node
 
     def _format(self, process: SimProcess, config: NodeConfig) -> None:
         """As ``barnabas storage format`` does; operators run that, not every start, so that a node meets what
@@ -194,10 +216,9 @@ class SimNode:
 
     def shut_down(self, done: Callable[[], None] = lambda: None) -> None:
         """A controlled shutdown; `done` when the process is gone, of whatever."""
-        if not self.is_up:
+        running, process = self.running, self.process
+        if not self.is_up or running is None or process is None:
             return
-        assert self.node is not None and self.process is not None
-        process = self.process
         self.cluster.world.note(f"shut down node {self.id}")
         self.cluster.world.totals["shutdowns"] += 1
         self.is_leaving = True
@@ -210,7 +231,7 @@ class SimNode:
                 self._tell_gone()
 
         try:
-            self.node.begin_shutdown(finish)
+            running.begin_shutdown(finish)
         except Killed:
             pass
 
@@ -264,7 +285,10 @@ class SimCluster:
             if topology.lives_differ:
                 machine.lives_differ = True
                 machine.disk.lives = world.rng(f"lives n{node_id}")
-            self.nodes[node_id] = SimNode(self, node_id, machine)
+            self.nodes[node_id] = self._make_node(node_id, machine)
+
+    def _make_node(self, node_id: int, machine: SimMachine) -> SimNode:
+        return SimNode(self, node_id, machine)
 
     def add_machine(self, host: str) -> SimMachine:
         disk = SimDisk(self.world.rng(f"disk {host}"))

@@ -35,7 +35,7 @@ CUT_MS = 5_000
 
 def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
     for node in run.cluster.up():
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is not None:
             for partition in broker.replicas.by_id.values():
                 yield node, partition
@@ -66,8 +66,8 @@ def untold(run: Run) -> str:
 
 def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> bool:
     """Whether the metadata have the replica in another log directory than it is in."""
-    assert node.node is not None and node.node.broker is not None
-    home = node.node.broker.logs.directory_of(partition.name)
+    assert node.broker is not None
+    home = node.broker.logs.directory_of(partition.name)
     topic = image.topics_by_id.get(partition.topic_id)
     if home is None or topic is None or not topic.has(partition.index):
         return False
@@ -78,8 +78,8 @@ def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> boo
 def silent_coordinator(run: Run) -> str:
     for node, partition in _partitions(run):
         if partition.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) and partition.is_leader:
-            assert node.node is not None and node.node.broker is not None
-            broker = node.node.broker
+            assert node.broker is not None
+            broker = node.broker
             shards: Mapping[int, CoordinatorShard[Any]] = (
                 broker.groups.shards
                 if partition.topic == OFFSETS_TOPIC
@@ -95,7 +95,7 @@ def silent_coordinator(run: Run) -> str:
 def open_transaction(run: Run) -> str:
     """Whatever its producer does, a transaction ends when its time is over, and its markers are written."""
     for node in run.cluster.up():
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is not None:
             for shard in broker.transactions.coordinators.shards.values():
                 for name, known in shard.machine.ids.items():

@@ -56,8 +56,8 @@ def _all(cluster: SimCluster) -> list[tuple[Key, Held]]:
     return [
         ((node.id, *key), held)
         for node in cluster.up()
-        if node.node is not None and node.node.broker is not None
-        for key, partition in node.node.broker.replicas.by_id.items()
+        if node.broker is not None
+        for key, partition in node.broker.replicas.by_id.items()
         if (held := _held(partition)) is not None
     ]
 

@@ -13,15 +13,21 @@ import gc
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from barnabas.limits import NodeBounds
 from barnabas.sim import liveness_checks, swarm
 from barnabas.sim.checkers import all_checkers, checkers_after_loss
+from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
+from barnabas.sim.classical import swarm as classical_swarm
+from barnabas.sim.classical.budget import ClassicalBudget
+from barnabas.sim.classical.cluster import ClassicalCluster, ClassicalTopology
+from barnabas.sim.classical.faults import CLASSICAL_KINDS
+from barnabas.sim.classical.judges import ClassicalJudges, judges_of
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
@@ -29,6 +35,7 @@ from barnabas.sim.history import History, Violation
 from barnabas.sim.ledger import LEDGER
 from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
+from barnabas.sim.swarm import Swarm
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.workload.guests import GUARDED
 from barnabas.sim.workload.transactions import CommittedReader, stable_offset
@@ -91,6 +98,8 @@ class Plan:
     skip_clients: frozenset[str] = frozenset()
     secured: bool = False
     """Whether connections authenticate, and ACLs and quotas of guests change."""
+    zookeeper: bool = False
+    """Whether ZooKeeper coordinates the cluster, instead of a quorum."""
 
 
 class Run:
@@ -99,8 +108,8 @@ class Run:
     def __init__(self, seed: int, plan: Plan = Plan()) -> None:
         self.world = World(seed)
         self.plan = plan
-        self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes, secured=plan.secured)
-        self.cluster = SimCluster(self.world, drawn.topology, drawn.bounds)
+        self.swarm = drawn = _draw(self.world, plan)
+        self.cluster = _cluster(self.world, drawn)
         self.history = History()
         self.history.commits.forgets_deletions = TOMBSTONES in drawn.topology.settings
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
@@ -111,19 +120,18 @@ class Run:
             plan.skip_clients,
             loses_data=not LOSE_DATA.isdisjoint(weights),
         )
-        self.faults = FaultSchedule(
-            self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
-        )
+        self.faults = _schedule(self.cluster, weights, drawn, plan)
         self.missing = ""
         """What the run waits for, in words."""
         self._looks = 0
         self.story = Story(self.world)
-        self.checkers = all_checkers(self.history, self.story)
+        self.checkers = _checkers(self.cluster, self.history, self.story)
         if plan.secured:
             self.checkers.append(self.workload.access)
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
-        self._look = Judges(self.cluster, self.checkers).look
+        judges = ClassicalJudges if plan.zookeeper else Judges
+        self._look = judges(self.cluster, self.checkers).look
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
 
@@ -179,7 +187,7 @@ class Run:
         self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
         if self.swarm.restarts:
             self._restart_cleanly()
-        if liveness_checks.untold(self):
+        if not self.plan.zookeeper and liveness_checks.untold(self):
             self._until(
                 partial(self._none, liveness_checks.untold), "what the controllers are not told"
             )
@@ -270,14 +278,14 @@ class Run:
 
     def _agreed(self) -> bool:
         """Whether all know the newest metadata, and lead by it to their logs' ends."""
-        image = self.faults.budget.image()
-        nodes = [node.node for node in self.cluster.up() if node.node is not None]
-        if image is None or any(n.quorum.high_watermark < image.offset for n in nodes):
+        budget, nodes = self.faults.budget, self.cluster.up()
+        self.missing = budget.what_differs()
+        if self.missing:
             return False
         led: dict[str, bool] = {}
         for node in nodes:
             # Not by offsets of images: a snapshot's is behind control records as well (seed 100652).
-            if node.broker is not None and self.faults.budget.is_newest(node):
+            if node.broker is not None and budget.knows_newest(node):
                 for partition, _, high_watermark, end in led_partitions(node.broker):
                     led[str(partition)] = high_watermark == end
         wanted = [f"{t}-{p}" for t, count in self.workload.topics.items() for p in range(count)]
@@ -346,10 +354,9 @@ class Run:
         """The high watermark of each partition on its leader."""
         ends: dict[int, int] = {}
         for node in self.cluster.up():
-            assert node.node is not None
-            if node.node.broker is None:
+            if node.broker is None:
                 continue
-            for partition, _, high_watermark, _ in led_partitions(node.node.broker):
+            for partition, _, high_watermark, _ in led_partitions(node.broker):
                 if partition.topic == topic:
                     found = ends.get(partition.partition, 0)
                     ends[partition.partition] = max(found, high_watermark)
@@ -360,6 +367,41 @@ def _late_in_ledger(reader: CommittedReader, run: Run) -> str:
     ends = run.ends(LEDGER, len(reader.found))
     led = all(partition in ends for partition in reader.found)
     return reader.late(ends) if led else f"{LEDGER}: a leadership is under way"
+
+
+def _draw(world: World, plan: Plan) -> Swarm:
+    if plan.zookeeper:
+        return classical_swarm.draw(world.rng, plan.nodes)
+    return swarm.draw(world.rng, plan.nodes, secured=plan.secured)
+
+
+def _cluster(world: World, drawn: Swarm) -> SimCluster:
+    if isinstance(drawn.topology, ClassicalTopology):
+        return ClassicalCluster(world, drawn.topology, drawn.bounds)
+    return SimCluster(world, drawn.topology, drawn.bounds)
+
+
+def _schedule(
+    cluster: SimCluster, weights: Mapping[str, float], drawn: Swarm, plan: Plan
+) -> FaultSchedule:
+    rng_of, skipped = cluster.world.rng, plan.skip_faults
+    if not isinstance(cluster, ClassicalCluster):
+        return FaultSchedule(cluster, weights, rng_of, drawn.interval_ms, skipped)
+    return FaultSchedule(
+        cluster,
+        weights,
+        rng_of,
+        drawn.interval_ms,
+        skipped,
+        kinds=CLASSICAL_KINDS,
+        budget=ClassicalBudget(cluster),
+    )
+
+
+def _checkers(cluster: SimCluster, history: History, story: Story) -> list[Checker]:
+    if isinstance(cluster, ClassicalCluster):
+        return judges_of(cluster, history, story)
+    return all_checkers(history, story)
 
 
 def play_seed(seed: int, plan: Plan = Plan(), *, leave_garbage: bool = False) -> Result:

@@ -23,7 +23,14 @@ from barnabas.zookeeper.layout.config_znodes import (
     ConfigZnode,
 )
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
-from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
+from barnabas.zookeeper.operations import (
+    ChildNames,
+    Delete,
+    GetChildren,
+    GetData,
+    NodeData,
+    SyncPath,
+)
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
@@ -127,7 +134,9 @@ class ConfigWatch:
     def read_topics(
         self, names: Sequence[str], then: Callable[[dict[str, Mapping[str, str]]], None]
     ) -> None:
-        """Of several topics, together."""
+        """Of several topics, together: what was written before now, also where this session's server lags
+        behind. Topics and their configurations are written in one transaction, and orders that name a topic
+        may come before that server has applied it."""
         found: dict[str, Mapping[str, str]] = {}
 
         def on_one(entity: str, values: Mapping[str, str]) -> None:
@@ -135,9 +144,12 @@ class ConfigWatch:
             if len(found) == len(wanted):
                 then(found)
 
+        def on_synced(_: object) -> None:
+            for name in wanted:
+                self.read(f"topics/{name}", on_one)
+
         wanted = dict.fromkeys(names)
-        for name in wanted:
-            self.read(f"topics/{name}", on_one)
+        self._sessions.ask(SyncPath(CONFIG), on_synced)
 
     def __repr__(self) -> str:
         return f"ConfigWatch(after {self._seen or 'none'})"

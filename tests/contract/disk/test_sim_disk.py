@@ -176,7 +176,7 @@ def test_one_seed_gives_one_outcome() -> None:
     assert play() == play()
 
 
-def test_after_a_power_loss_a_file_is_not_in_memory_until_somebody_has_waited_for_it() -> None:
+def test_a_file_is_in_memory_after_a_power_loss_once_a_read_has_waited_for_it() -> None:
     disk, process = device()
     file = process.open("/d/f", create=True)
     file.append([b"abc"])

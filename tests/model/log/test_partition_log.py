@@ -158,7 +158,7 @@ def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model.kill()
 
 
-def test_a_segment_completed_while_a_sync_was_under_way_is_synced_by_the_next_one() -> None:
+def test_a_segment_completed_during_a_sync_is_synced_by_the_next_one() -> None:
     model = LogModel(0)
     for step in [
         ("sync_and_append",),

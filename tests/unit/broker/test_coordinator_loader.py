@@ -29,7 +29,7 @@ def shard(log: EmptyLog) -> Any:
     return SimpleNamespace(log=log, partition=0, failed=False, begin_again=lambda machine: None)
 
 
-def test_a_coordinator_that_cannot_be_loaded_for_an_unknown_reason_is_tried_again_later() -> None:
+def test_a_coordinator_whose_load_raises_is_loaded_again_later() -> None:
     world, loaded = DirectoriesWorld(), list[Any]()
     loader: CoordinatorLoader[Any] = CoordinatorLoader(
         world.process, 1000, object, lambda shard: True, loaded.append

@@ -36,7 +36,7 @@ def test_a_new_partition_is_fetched_at_once_beside_the_kept_request(world: World
     assert world.hand.sent[1].request.session_id == 0
 
 
-def test_what_the_express_request_names_is_not_asked_over_another_connection_meanwhile(
+def test_partitions_of_an_express_request_are_in_no_other_request_meanwhile(
     world: World,
 ) -> None:
     """It might come to the leader after the other one, and older news would be taken for newer."""
@@ -75,7 +75,7 @@ def test_waves_beyond_the_limit_wait_for_an_express_fetchers_short_request(world
     assert [partitions_of(one.request) for one in later] == [{2 + EXPRESS_MAX}, {3 + EXPRESS_MAX}]
 
 
-def test_an_express_fetcher_beside_an_idle_regular_one_waits_as_long_as_that_would(
+def test_an_express_fetcher_beside_an_idle_one_waits_as_long_as_that_would(
     world: World,
 ) -> None:
     add(world, 2)

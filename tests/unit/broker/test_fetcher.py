@@ -317,7 +317,7 @@ def test_a_log_without_epochs_is_not_followed_before_it_could_be_cut(
     assert world.asked()[0].fetch_offset == world.log().log_end_offset == 1
 
 
-def test_a_log_without_epochs_alone_with_its_leader_is_tried_again_until_it_could_be_cut(
+def test_a_log_without_epochs_is_fetched_again_until_it_can_be_truncated(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second try was the last one: nobody woke the fetcher for a third."""
@@ -388,7 +388,7 @@ def test_bytes_that_do_not_fit_are_asked_for_again(world: World) -> None:
     assert world.asked()[0].fetch_offset == 0
 
 
-def test_what_is_sound_before_bytes_that_do_not_fit_is_synced_as_if_it_had_come_alone(
+def test_valid_batches_before_bytes_that_do_not_fit_are_synced_as_if_alone(
     world: World,
 ) -> None:
     """The next request says that it is here: with ``flush.messages`` not before it is on the device."""
@@ -444,7 +444,7 @@ def test_an_answer_to_a_former_question_is_ignored(world: World) -> None:
     assert world.log().log_end_offset == 0
 
 
-def test_a_fetcher_that_loses_its_last_partition_while_it_takes_an_answer_is_closed(
+def test_a_fetcher_that_loses_its_last_partition_in_a_response_is_closed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its directory failed, say."""

@@ -107,7 +107,7 @@ def test_what_a_killed_process_had_not_synced_counts_once_the_next_one_has(seed:
     assert values_on(cluster, cluster.leader("t")) == [b"first", b"second"]
 
 
-def test_a_disk_that_fails_with_the_first_sync_after_a_crash_takes_the_replica_offline() -> None:
+def test_a_disk_that_fails_in_the_first_sync_after_a_crash_is_offline() -> None:
     """It was synced before the broker knew of the replica, which had a log that was gone (seed 604479)."""
     cluster = Cluster()
     cluster.create_topic("t", flush_messages="2")

@@ -239,7 +239,7 @@ def test_a_fault_in_the_middle_is_told_and_ends_the_session(
 
 
 @pytest.mark.parametrize("session", [(0, 0), (0, -1)])
-def test_a_partition_that_loses_its_offset_before_its_bytes_are_read_says_so_alone(
+def test_a_partition_that_loses_its_offset_before_the_read_is_the_only_error(
     session: tuple[int, int],
 ) -> None:
     """They were not in memory when it was looked at, and DeleteRecords came before the disk was asked."""

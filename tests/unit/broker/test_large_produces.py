@@ -18,7 +18,7 @@ APPENDED_INLINE_MAX = HandlerBounds().appended_inline_max
 MANY = 250
 
 
-def test_who_leads_now_is_told_where_all_that_waited_is_lost_before_the_last_part() -> None:
+def test_a_produce_that_lost_its_waiting_partitions_names_their_new_leader() -> None:
     cluster = Cluster(2)
     ids = [cluster.create_topic("replicated", 1, 2), cluster.create_topic("many", MANY, 1)]
     node = cluster.leader("replicated")

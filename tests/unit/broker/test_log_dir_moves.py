@@ -208,7 +208,7 @@ def not_yet(_: object) -> None:
     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the test holds it up")
 
 
-def test_a_source_that_dies_takes_its_replica_along_though_the_controller_had_agreed() -> None:
+def test_a_source_that_fails_after_the_agreement_takes_its_replica_offline() -> None:
     cluster = Cluster(nodes=2, directories=2)
     cluster.create_topic("t", replication=2)
     cluster.produce([b"x"])
@@ -287,7 +287,7 @@ def test_metadata_that_have_a_replica_elsewhere_are_told_where_it_is() -> None:
     cluster.until(lambda: assigned(cluster) == here.directory_id)
 
 
-def test_what_a_controller_agreed_to_is_asked_again_where_the_metadata_begin_anew() -> None:
+def test_an_agreed_assignment_is_sent_again_where_the_metadata_begin_afresh() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t")
     broker, target = cluster.broker(), other(cluster)

@@ -38,7 +38,7 @@ def rot(cluster: Cluster, node: int) -> str:
     """Flip a bit of a record in an old segment, and forget that this process wrote it."""
     log = log_on(cluster, node)
     segment = log.segments[1]
-    segment.trusted_from = segment.size
+    segment.checked.trusted_from = segment.size
     cluster.sim.nodes[node].machine.disk.rot(segment.path, 100)
     return segment.path
 
@@ -96,7 +96,7 @@ def test_a_segment_that_gets_shorter_is_mended(left: int) -> None:
     assert cluster.broker(leader).replicas.repairs.mended == 1
 
 
-def test_a_segment_that_is_gone_after_a_clean_end_is_mended_before_anybody_reads_it() -> None:
+def test_a_segment_missing_after_a_clean_shutdown_is_repaired_before_a_read() -> None:
     """Who has its batches yet may be taken away (seed 100665)."""
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
@@ -168,7 +168,7 @@ def test_a_damage_is_mended_once_somebody_who_has_it_is_back() -> None:
     for node in others[:1]:
         cluster.sim.nodes[node].kill()
     # The other one has the same damage: both wait for the third.
-    log_on(cluster, others[1]).segments[1].trusted_from = 1 << 30
+    log_on(cluster, others[1]).segments[1].checked.trusted_from = 1 << 30
     cluster.sim.nodes[others[1]].machine.disk.rot(at, 100)
     offset = log_on(cluster, leader).segments[1].base_offset
     assert cluster.fetch(offset, node=leader).error_code
@@ -201,7 +201,7 @@ def test_what_a_leader_could_not_commit_is_mended_from_a_follower_that_has_it() 
     assert cluster.leader("t") == leader
 
 
-def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_controller() -> None:
+def test_a_log_that_lost_its_tail_after_a_clean_shutdown_is_reported() -> None:
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
     path = log_on(cluster, node).active.path
@@ -256,7 +256,7 @@ def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> 
     start = segment.base_offset + deleted
     cluster.partition(leader).delete_records(start)
     cluster.until(lambda: all(log_on(cluster, n).log_start_offset == start for n in cluster.ids))
-    segment.trusted_from = segment.size
+    segment.checked.trusted_from = segment.size
     second = segment.position_of_batch_with(segment.base_offset + 3)
     assert second is not None
     disk = cluster.sim.nodes[leader].machine.disk
@@ -282,7 +282,7 @@ def test_a_damage_that_nobody_can_mend_holds_up_no_other_one() -> None:
     repairs = cluster.broker(leader).replicas.repairs
     assert len(repairs.describe()) == 1 and not repairs.mended
     second = log.segments[2]
-    second.trusted_from = second.size
+    second.checked.trusted_from = second.size
     cluster.sim.nodes[leader].machine.disk.rot(second.path, 100)
     assert cluster.fetch(second.base_offset, node=leader).error_code
     cluster.until(lambda: repairs.mended == 1, 5000)

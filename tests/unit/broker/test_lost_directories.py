@@ -95,9 +95,7 @@ def led_in(cluster: Cluster, node: int, path: str) -> list[int]:
     return led
 
 
-def test_what_was_led_from_a_directory_is_led_elsewhere_once_the_level_knows_of_directories() -> (
-    None
-):
+def test_a_lost_directory_loses_its_leaderships_once_the_level_has_directories() -> None:
     """It had failed before, when nobody could be told; the replicas stayed where nobody knew, and it led."""
     cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
     cluster.create_topic("t", partitions=8, replication=2)
@@ -122,7 +120,7 @@ def test_what_was_led_from_a_directory_is_led_elsewhere_once_the_level_knows_of_
     assert all(is_told(cluster, 2, state(cluster, i)) for i in range(8))
 
 
-def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_leads_nothing() -> None:
+def test_a_directory_that_fails_after_the_level_rose_leads_nothing() -> None:
     cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
     cluster.create_topic("t", partitions=8, replication=2)
     assert not cluster.broker().image.brokers[1].directories
@@ -149,7 +147,7 @@ def a_partition_of_unknown_directory() -> Iterator[tuple[Cluster, int]]:
         yield cluster, next(i for i in both if home(cluster, 2, i) == "/data2")
 
 
-def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_be_read() -> None:
+def test_a_replica_of_unknown_directory_is_not_created_beside_an_offline_one() -> None:
     """The broker had written to it before the controller heard where it was (seed 101173)."""
     with a_partition_of_unknown_directory() as (cluster, index):
         assert state(cluster, index).directory_of(2) == DIRECTORY_UNASSIGNED
@@ -174,7 +172,7 @@ def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_lost_replica_that_is_in_none_of_the_former_directories_was_never_made(
+def test_a_replica_that_is_in_none_of_its_former_directories_was_never_created(
     is_replaced: bool,
 ) -> None:
     """Its broker died before it had made it (seed 201). Where a directory is new it may have been in the one
@@ -203,7 +201,7 @@ def test_a_lost_replica_that_is_in_none_of_the_former_directories_was_never_made
         cluster.until(lambda: state(cluster, index).leader == 2)
 
 
-def test_a_replica_that_nobody_relies_on_begins_anew_where_nobody_knows_its_directory() -> None:
+def test_a_replica_outside_the_isr_is_created_where_its_directory_is_unknown() -> None:
     """A directory is away, and the replica may be there; but it was not in sync (seed 200412)."""
     cluster = Cluster(3, directories=2)
     with pytest.MonkeyPatch.context() as patch:

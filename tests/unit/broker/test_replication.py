@@ -116,7 +116,7 @@ def test_a_broker_that_registers_anew_is_in_sync_again_where_nothing_is_written(
 
 
 @pytest.mark.parametrize("seed", [1, 4])
-def test_what_a_broker_fetched_without_a_registration_is_not_taken_for_its_next_incarnations(
+def test_a_fetch_without_a_registration_does_not_count_for_the_next_epoch(
     seed: int,
 ) -> None:
     """Its fetches said no broker epoch then: with its log lost it was in sync before it fetched again."""
@@ -327,7 +327,7 @@ def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
     assert code(refused.error_code) == "OFFSET_OUT_OF_RANGE"
 
 
-def test_of_a_partition_that_is_named_twice_records_are_deleted_up_to_the_last_offset_named(
+def test_a_partition_named_twice_is_deleted_up_to_the_last_offset_named(
     three: Cluster,
 ) -> None:
     for value in (b"a", b"b", b"c"):

@@ -245,7 +245,7 @@ def test_a_decision_outlives_its_coordinator(commit: bool, version: int) -> None
         assert one.read(index) == ([b"v"] if commit else [])
 
 
-def test_an_open_transaction_of_a_dead_producer_is_aborted_by_the_next_coordinator() -> None:
+def test_a_dead_producers_transaction_is_aborted_by_the_next_coordinator() -> None:
     one = Transactions()
     cluster = one.cluster
     assert one.init(timeout_ms=3_000) == "NONE"

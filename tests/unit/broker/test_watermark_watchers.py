@@ -60,7 +60,7 @@ def told_once(cluster: Cluster) -> None:
     cluster.run(100)
 
 
-def test_one_that_fails_when_the_high_watermark_moves_leaves_the_others_and_the_append(
+def test_a_watcher_that_fails_leaves_the_other_watchers_and_the_append_alone(
     one: Cluster,
 ) -> None:
     partition = one.partition(1)
@@ -98,7 +98,7 @@ def test_one_that_fails_when_a_leadership_ends_leaves_the_others(one: Cluster) -
     other, check = Waiter(), Check(True)
     partition.wait_for(9, Waiter(fails=True), 0)
     partition.wait_for(9, other, 0)
-    partition.when_low_watermark_moves(check)
+    partition.low_watermark_waiters.add(check)
     partition.go_offline()
     assert (other.codes, check.asked) == ([ErrorCode.KAFKA_STORAGE_ERROR], 1)
     told_once(one)
@@ -108,8 +108,8 @@ def test_one_that_fails_when_the_low_watermark_moves_leaves_the_others(one: Clus
     partition = one.partition(1)
     append(partition)
     check = Check(False)
-    partition.when_low_watermark_moves(fail)
-    partition.when_low_watermark_moves(check)
+    partition.low_watermark_waiters.add(fail)
+    partition.low_watermark_waiters.add(check)
     for start in (0, 1):
         assert partition.delete_records(start) == start
     assert check.asked == 2

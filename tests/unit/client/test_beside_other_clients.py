@@ -122,7 +122,7 @@ def test_static_members_come_first_and_in_the_order_of_their_names() -> None:
 
 
 @pytest.mark.parametrize("sent_before", [False, True])
-def test_what_is_out_of_sequence_when_it_is_first_sent_goes_under_another_identity(
+def test_a_batch_out_of_sequence_at_its_first_send_goes_under_a_new_identity(
     sent_before: bool,
 ) -> None:
     """KIP-360. It failed, though it cannot be in the log; of what was sent before that is not known."""

@@ -304,7 +304,7 @@ def test_an_envelope_carries_request_principal_and_answer() -> None:
     assert faults == []
 
 
-def test_who_raises_when_he_is_told_that_a_connection_ended_leaves_nobody_waiting() -> None:
+def test_a_callback_that_raises_at_the_end_of_a_connection_keeps_none_waiting() -> None:
     world, server, channels = setup(lambda request, ctx, role: Parked())
     got: list[Any] = []
 

@@ -254,7 +254,7 @@ def test_a_consumer_whose_callback_raises_says_so_and_reads_no_more(when: str) -
     assert held(second) == [[0, 1, 2, 3]]
 
 
-def test_who_raises_when_a_closing_consumer_gives_up_its_partitions_keeps_nobody_waiting() -> None:
+def test_a_callback_that_raises_at_the_close_of_a_consumer_keeps_none_waiting() -> None:
     group = Group()
     client = group.cluster.client()
 
@@ -272,7 +272,7 @@ def test_who_raises_when_a_closing_consumer_gives_up_its_partitions_keeps_nobody
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_who_subscribes_anew_is_one_member_and_has_the_partitions_of_those_topics(
+def test_a_consumer_that_subscribes_again_is_one_member_with_the_new_topics(
     joined: bool,
 ) -> None:
     group = Group()

@@ -288,7 +288,7 @@ def test_who_sends_again_as_soon_as_his_time_is_up_is_heard() -> None:
     assert other.done and producer.buffered_bytes == 0
 
 
-def test_a_producer_that_gets_no_id_fails_what_it_has_and_nothing_that_comes_of_it() -> None:
+def test_a_producer_without_an_id_fails_its_records_but_none_sent_in_return() -> None:
     cluster = FakeCluster(partitions=1)
     cluster.kill(1)
     cluster.kill(2)
@@ -378,7 +378,7 @@ def test_a_flush_ends_though_others_go_on_sending() -> None:
     assert len(acknowledged) == 1000 and before[0] < 10
 
 
-def test_what_comes_while_a_producer_closes_is_refused_and_what_it_took_is_written() -> None:
+def test_a_closing_producer_refuses_new_records_and_writes_what_it_accepted() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
     outcomes = write(cluster, producer, 3)
@@ -531,7 +531,7 @@ def test_what_was_sought_is_found_however_long_that_takes() -> None:
     assert len(read_all(cluster, consumer, 10)) == 10
 
 
-def test_a_partition_that_is_long_without_a_leader_stops_no_other_and_comes_back() -> None:
+def test_a_partition_long_without_a_leader_stops_no_other_and_recovers() -> None:
     cluster = FakeCluster(nodes=1, partitions=2)
     producer = Producer(cluster.client())
     write(cluster, producer, 5, 0)
@@ -547,7 +547,7 @@ def test_a_partition_that_is_long_without_a_leader_stops_no_other_and_comes_back
     assert len(read_all(cluster, consumer, 5)) == 5
 
 
-def test_who_leads_next_is_asked_where_its_partitions_begin_though_the_former_is_silent() -> None:
+def test_a_new_leader_is_asked_for_offsets_while_the_former_one_is_silent() -> None:
     cluster = FakeCluster(nodes=2, partitions=1)
     silent = cluster.servers[1].table
     silent.replace(ApiKey.LIST_OFFSETS, lambda request, ctx, node: Parked())

@@ -72,7 +72,7 @@ def test_nobody_answers_in_time() -> None:
         done[0].result()
 
 
-def test_whom_everybody_may_ask_is_the_one_that_answered_last_and_the_silent_one_the_last() -> None:
+def test_leaders_are_asked_of_different_brokers_and_of_a_silent_one_last() -> None:
     """The one that leaders are asked of changes all the same: it may be cut off from the others."""
     cluster = FakeCluster(nodes=2)
     cluster.world.listen(SILENT, Silence)

@@ -58,7 +58,7 @@ def test_the_active_controller_writes_its_own_registration_once() -> None:
     assert world.quorum.log_end_offset == before
 
 
-def test_the_active_controller_is_registered_once_the_level_knows_of_registrations() -> None:
+def test_the_active_controller_registers_once_the_level_has_registrations() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=CONTROLLER_REGISTRATION_SINCE - 1))
     assert not world.image.controllers
     raised = FeatureUpdateKey(

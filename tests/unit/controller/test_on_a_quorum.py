@@ -77,7 +77,7 @@ def name(number: int) -> str:
     return f"{number:05d}" + "x" * 150
 
 
-def test_a_controller_that_loses_the_leadership_while_it_appends_keeps_nothing_of_it() -> None:
+def test_a_controller_that_loses_leadership_in_an_append_keeps_nothing_of_it() -> None:
     """After a pause: the step that appends a full batch finds that nobody follows any more."""
     quorum = Controllers(3, batch_bytes_max=1_000)
     quorum.start()

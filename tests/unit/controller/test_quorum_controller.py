@@ -313,7 +313,7 @@ def test_a_big_broker_that_wants_to_be_fenced_is_when_it_is_in_no_isr_any_more()
         assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
 
 
-def test_a_lost_directory_of_a_big_broker_is_forgotten_when_nothing_is_led_from_it() -> None:
+def test_a_big_brokers_lost_directory_is_dropped_when_it_leads_nothing() -> None:
     world = World()
     assert not world.register(1, directories=(uuid(2001), uuid(2011))).error_code
     assert not world.heartbeat(1).is_fenced

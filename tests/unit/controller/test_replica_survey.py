@@ -150,7 +150,7 @@ def test_a_partition_that_is_named_twice_is_asked_for_once_and_answered() -> Non
     assert box and world.partition("t").leader == 2
 
 
-def test_a_survey_ends_where_some_answer_at_once_and_nobody_can_be_asked_for_others() -> None:
+def test_a_survey_ends_where_no_replica_of_a_partition_can_be_asked() -> None:
     sender = ScriptSender()
     world = leaderless(sender, {"min.insync.replicas": "1"})
     world.create("u", [[1]])
@@ -195,7 +195,7 @@ class LateSender(ScriptSender):
             self.send(*each)
 
 
-def test_a_balanced_recovery_waits_for_the_furthest_where_it_died_after_its_answer() -> None:
+def test_a_balanced_recovery_waits_for_the_longest_log_that_died_since() -> None:
     """Another one would be elected without what was committed (seed 161)."""
     sender = LateSender()
     world = leaderless(
@@ -243,7 +243,7 @@ def test_each_balanced_recovery_waits_anew() -> None:
     assert world.partition("t").leader == 1
 
 
-def test_who_is_asked_while_a_recovery_rests_is_asked_again_where_that_elected_nobody() -> None:
+def test_a_recovery_asks_replicas_again_that_a_survey_has_asked_meanwhile() -> None:
     sender = ScriptSender()
     world = leaderless(sender, UNCLEAN)
     world.advance(1600)
@@ -258,7 +258,7 @@ def test_who_is_asked_while_a_recovery_rests_is_asked_again_where_that_elected_n
     assert world.partition("t").leader == 2
 
 
-def test_what_a_process_told_that_has_died_since_is_not_believed_of_the_next_one() -> None:
+def test_an_answer_of_a_process_that_died_does_not_count_for_the_next_one() -> None:
     sender = LateSender()
     world = leaderless(sender, BALANCED)
     world.revive(3)  # after an unclean shutdown: nobody is eligible

@@ -126,7 +126,7 @@ def test_each_piece_is_a_batch_and_all_are_answered_together(make: Any) -> None:
         assert {homes[1] for homes in topic.directories} == {uuid(77)}
 
 
-def test_a_controller_that_resigns_on_the_way_says_so_and_what_was_written_holds() -> None:
+def test_a_controller_that_resigns_between_slices_says_so_and_keeps_records() -> None:
     world = world_of(SIZE)
     box = begun(world, isr_changes(world))
     world.ports.wakeups.soon.pop(0)()
@@ -213,9 +213,7 @@ def test_who_moves_a_partition_twice_in_one_request_moves_it_to_the_last_target(
     assert (topic.replicas[0], topic.isr[0], dict(topic.rare)) == ((1, 2), (1, 2), {})
 
 
-def test_of_two_changes_of_one_isr_in_one_request_the_second_is_of_a_state_that_is_no_more() -> (
-    None
-):
+def test_the_second_change_of_one_isr_in_a_request_is_refused_as_outdated() -> None:
     world = world_of(1)
     topic = world.image.topics_by_name["t0"]
     partitions = [
@@ -235,7 +233,7 @@ def test_of_two_changes_of_one_isr_in_one_request_the_second_is_of_a_state_that_
     assert (topic.isr[0], topic.partition_epoch[0]) == ((1, 2), 1)
 
 
-def test_who_registers_in_pieces_has_no_directory_that_is_another_brokers_by_then() -> None:
+def test_a_sliced_registration_takes_no_directory_another_broker_has_by_then() -> None:
     world = world_of(300, 300)
     world.controller.on_connection_closed(501)
     box = begun(world, world.registration(1, 5, directories=(uuid(777),)))

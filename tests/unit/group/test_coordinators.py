@@ -284,7 +284,7 @@ def test_a_fault_in_one_coordinator_leaves_the_others_their_deadlines(
     assert not machines[1].table.group("g").members
 
 
-def test_a_coordinator_that_fails_each_time_holds_up_nobody_and_is_not_asked_without_end(
+def test_a_coordinator_that_always_fails_is_asked_rarely_and_stops_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(partitions=2)
@@ -614,7 +614,7 @@ def test_who_raises_when_he_is_answered_leaves_nobody_waiting() -> None:
     assert world.groups.shards[0].describe()["waiting"] == 0
 
 
-def test_who_raises_when_he_is_answered_at_once_leaves_what_is_decided_to_be_written() -> None:
+def test_a_callback_that_raises_in_an_immediate_answer_loses_no_decision() -> None:
     """The next turn of the loop writes it, whatever else comes."""
     world = World()
     parked = Parked()

@@ -250,7 +250,9 @@ def test_a_batch_that_rotted_is_mended_and_then_loaded(cold: bool) -> None:
     heir = next(n for n in replicas if n != old)
     log = log_on(cluster, heir)
     cluster.until(lambda: log.high_watermark >= 29)
-    log.active.trusted_from = log.active.size  # as after a restart: an earlier life wrote it
+    log.active.checked.trusted_from = (
+        log.active.size
+    )  # as after a restart: an earlier life wrote it
     disk = cluster.sim.nodes[heir].machine.disk
     disk.rot(log.active.path, 100)
     disk.cold_read_rate = float(cold)

@@ -141,7 +141,7 @@ print(most, collector.looks.thorough)
 """
 
 
-def test_garbage_set_apart_does_not_grow_without_bound_on_a_node_that_is_never_idle() -> None:
+def test_frozen_garbage_is_bounded_on_a_node_that_is_never_idle() -> None:
     """Ever again connections come, grow old, and end as cycles. In a process of its own: what the tests
     before have left would be looked at each time."""
     done = subprocess.run(

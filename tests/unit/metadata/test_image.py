@@ -214,7 +214,7 @@ def test_a_snapshot_shows_the_committed_moment_while_the_image_moves_on(
     assert not image.captures
 
 
-def test_a_snapshot_that_stands_in_the_midst_of_a_topic_does_not_see_what_becomes_of_it() -> None:
+def test_a_snapshot_in_the_midst_of_a_topic_does_not_see_later_changes() -> None:
     image = make()
     expected = list(image_records(image))
     chunks = snapshot_values(image, 1)

@@ -167,7 +167,7 @@ def test_other_resources_go_on_and_answers_keep_their_order() -> None:
         ("", ("raft", SET, "INFO"), ErrorCode.INVALID_REQUEST, "must be an integer"),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused_with_all_others_of_its_resource(
+def test_an_invalid_change_is_refused_with_all_others_of_its_resource(
     name: str, change: tuple[str, int, str | None], code: ErrorCode, says: str
 ) -> None:
     listener = Listener()

@@ -82,7 +82,7 @@ def test_a_transaction_that_was_open_ends_first() -> None:
     assert image.next_producer_id == 5000 + PRODUCER_IDS_SKIPPED
 
 
-def test_nothing_is_written_where_nothing_was_given_out_or_the_metadata_cannot_be_read() -> None:
+def test_nothing_is_written_where_no_id_was_given_out_or_a_record_is_unread() -> None:
     node = stopped([NoOpRecord()])
     assert not recovered(node).features
     quorum = Quorum(voters=1, first_voters=1)

@@ -127,7 +127,7 @@ def test_a_rolled_back_checkpoint_with_its_ledger_elsewhere_is_refused(
     assert values(cluster) == words("old", 0, 90 + 30 * back) + words("new", 90, 180)
 
 
-def test_a_batch_begun_under_a_rolled_back_checkpoint_is_not_taken_for_the_new_one(
+def test_a_batch_of_a_rolled_back_checkpoint_is_not_taken_for_the_new_one(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     here, copy, staging = tmp_path / "checkpoint", tmp_path / "copy", str(tmp_path / "ledger")

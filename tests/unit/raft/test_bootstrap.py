@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.raft.quorum_world import Quorum
 
 
-def test_what_a_killed_process_left_in_the_cache_outlives_a_power_loss_once_it_was_opened() -> None:
+def test_bytes_a_killed_process_left_in_the_cache_are_durable_once_opened() -> None:
     """Simulator seed 10129: killed before the sync, opened, and the power failed."""
     left = 0
     for seed in range(1, 21):

@@ -79,7 +79,7 @@ class Values:
 
 
 @pytest.mark.parametrize("at", range(16))
-def test_offsets_lengths_and_epochs_that_rotted_behind_a_running_node_are_damage(at: int) -> None:
+def test_offsets_lengths_and_epochs_that_rot_under_a_running_node_are_damage(at: int) -> None:
     """No CRC covers them (seeds 200393, 602749)."""
     first, data = (bytearray(data_batch([b"sound"], offset, 1, WALL_MS)) for offset in (0, 1))
     data[at] ^= 1

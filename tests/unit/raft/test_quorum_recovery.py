@@ -164,7 +164,7 @@ def leader_changes(opened: BootstrappedReplica) -> list[LeaderChangeMessage]:
     return [message for message in found if isinstance(message, LeaderChangeMessage)]
 
 
-def test_leaders_of_a_dynamic_quorum_announce_themselves_as_apache_kafka_reads_it() -> None:
+def test_leaders_of_a_dynamic_quorum_announce_themselves_as_kafka_reads_it() -> None:
     quorum = Quorum(first_voters=3)
     survivor = _lose_majority(quorum)
     opened = open_replica(survivor.machine.disk.open_for_process(), survivor.settings, "/data")

@@ -296,7 +296,7 @@ def test_a_second_vote_goes_to_nobody_who_does_not_say_its_directory() -> None:
     assert [answer.granted for [answer] in answers] == [True, False, True]
 
 
-def test_an_interrupted_fetch_and_a_snapshot_of_ones_own_of_the_same_id_are_two_files() -> None:
+def test_an_interrupted_fetch_and_an_own_snapshot_of_one_id_are_two_files() -> None:
     disk = SimDisk(World(1).rng("disk")).open_for_process()
     disk.make_dirs("/data")
     fetched, same = FetchedSnapshot(disk, "/data"), OffsetAndEpoch(7, 2)

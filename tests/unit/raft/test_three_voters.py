@@ -118,7 +118,7 @@ def test_a_silent_host_keeps_no_leader_busy() -> None:
     assert ticks < 300
 
 
-def test_who_has_nothing_gets_the_snapshot_though_the_log_goes_back_to_its_beginning() -> None:
+def test_an_empty_replica_gets_the_snapshot_of_a_leader_with_the_whole_log() -> None:
     quorum = Quorum(voters=3, observers=1, bytes_between_snapshots=1_500)
     for node in (1, 2, 3):
         quorum.nodes[node].start()

@@ -170,7 +170,7 @@ def metered(image: MetadataImage, world: World) -> RequestServer:
     return server
 
 
-def test_a_throttled_connection_is_answered_then_not_read_until_the_wait_is_over() -> None:
+def test_a_throttled_connection_is_answered_and_not_read_until_the_wait_ends() -> None:
     image, world = MetadataImage(), World()
     request = ProduceRequest(acks=1, timeout_ms=1, transactional_id="x" * 2000)
     set_quota(image, {"user": "ANONYMOUS"}, PRODUCED, 1000)

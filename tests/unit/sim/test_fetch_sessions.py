@@ -49,7 +49,7 @@ def begun() -> ReaderSession:
     return session
 
 
-def test_what_did_not_move_is_not_named_again_and_what_is_wanted_no_more_is_forgotten() -> None:
+def test_unmoved_partitions_are_not_named_again_and_unwanted_ones_are_dropped() -> None:
     session = begun()
     request = session.request({FIRST: want(0), SECOND: want(5)})
     assert named(request) == ([1], []) and (request.session_id, request.session_epoch) == (7, 1)

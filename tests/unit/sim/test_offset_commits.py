@@ -66,7 +66,7 @@ def test_what_was_deleted_does_not_come_back() -> None:
     assert "has no offset" in commits.check("g", {})
 
 
-def test_what_stood_in_a_topic_that_is_deleted_may_go_until_nobody_knows_that_topic() -> None:
+def test_offsets_of_a_deleted_topic_may_go_until_no_broker_knows_the_topic() -> None:
     commits = Commits()
     commits.acknowledge(commits.begin("g", {PLACE: 5}))
     commits.may_go += 1

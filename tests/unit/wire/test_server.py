@@ -192,7 +192,7 @@ def test_work_that_fails_before_anybody_waits_for_it_is_answered_all_the_same() 
     assert not worker.connection.in_flight
 
 
-def test_a_connection_that_closes_while_its_request_is_worked_on_is_told_nothing() -> None:
+def test_a_connection_that_closes_while_its_request_is_served_gets_no_answer() -> None:
     worker = Worker()
     worker.ask(2)
     worker.connection.on_closed(None)

@@ -16,7 +16,11 @@ from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.types import ZERO_UUID, Endpoint
-from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.produce_request import (
     PartitionProduceData,
@@ -53,12 +57,13 @@ class Client:
 class ClassicalCluster:
     """Brokers 1 to `brokers`."""
 
-    def __init__(self, brokers: int = 3, seed: int = 1, **settings: str) -> None:
+    def __init__(self, brokers: int = 3, seed: int = 1, servers: int = 1, **settings: str) -> None:
         self.world = World(seed)
         self.network = SimNetwork(self.world)
         self.machines: dict[str, SimMachine] = {}
+        hosts = [f"z{number}" for number in range(1, servers + 1)]
         self.ensemble = Ensemble(
-            self.world, self.network, ["z1"], machines=self.machines, timeout_ms=(1_000, 60_000)
+            self.world, self.network, hosts, machines=self.machines, timeout_ms=(1_000, 60_000)
         )
         self.settings = settings
         self.processes: dict[int, SimProcess] = {}
@@ -157,9 +162,19 @@ class ClassicalCluster:
         self.wait(lambda: bool(got), f"an answer to {request!r}")
         return got[0]
 
-    def create(self, topic: str, broker: int, partitions: int = 1, replicas: int = 3) -> int:
+    def create(
+        self, topic: str, broker: int, partitions: int = 1, replicas: int = 3, **configs: str
+    ) -> int:
         """Asked of one broker; the error code."""
-        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas)
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[
+                CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
         return int(self.ask(broker, request).topics[0].error_code)
 

@@ -113,3 +113,29 @@ def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
         assert node.broker is not None
         assert set(node.broker.image.topics_by_name) == names
     cluster.world.let_go()
+
+
+def test_a_new_replica_has_its_topics_configuration_where_its_server_lags() -> None:
+    cluster = ClassicalCluster(servers=3)
+    cluster.wait_for_controller()
+    cluster.ensemble.lag_ms_max = 400.0
+    policies: set[bool] = set()
+
+    def has_all() -> bool:
+        logs = [
+            log
+            for node in cluster.nodes.values()
+            if node.broker is not None
+            for name, log in node.broker.logs.logs.items()
+            if name.topic == "t"
+        ]
+        policies.update(log.config.compact for log in logs)
+        return len(logs) == 3
+
+    def look() -> None:
+        has_all()
+
+    cluster.world.after_event.append(look)
+    assert cluster.create("t", 1, cleanup_policy="compact") == 0
+    cluster.wait(has_all, "every broker has its replica")
+    assert policies == {True}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.image.image import MetadataImage
@@ -19,10 +21,12 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ClusterIdZnode,
     ControllerEpochZnode,
     ControllerZnode,
+    MigrationZnode,
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.config_znodes import ConfigZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
-from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation
+from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
 from tests.unit.zookeeper.test_layout import DOCUMENTS, clusters, persistent, written
 
@@ -101,6 +105,47 @@ def topic(**fields: object) -> list[Message]:
     return [TopicRecord(name="t", topic_id=T), record]
 
 
+TOPICS = st.dictionaries(
+    st.sampled_from("abc"), st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=3
+)
+"""By name: the number of its id, which another topic may have in the other cluster, and its partitions."""
+
+
+def topics_of(drawn: dict[str, tuple[int, int]]) -> list[Message]:
+    records: list[Message] = []
+    for name, (number, partitions) in drawn.items():
+        topic_id = Uuid(bytes([number]) * 16)
+        records.append(TopicRecord(name=name, topic_id=topic_id))
+        records += [
+            PartitionRecord(partition_id=at, topic_id=topic_id, replicas=[1], isr=[1], leader=1)
+            for at in range(partitions)
+        ]
+    return records
+
+
+def has_one_name_for_each_id(drawn: dict[str, tuple[int, int]]) -> bool:
+    return len({number for number, _ in drawn.values()}) == len(drawn)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TOPICS, TOPICS.filter(has_one_name_for_each_id))
+def test_topics_of_the_log_replace_others_with_their_names_or_ids(
+    before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]
+) -> None:
+    znodes, image = fresh(of(topics_of(before))), image_of(topics_of(after))
+    changed = done(znodes, copying.way_back(znodes, image))
+    assert comparison.differences(changed, image) == []
+
+
+def test_a_topic_created_again_under_its_name_goes_the_way_back() -> None:
+    znodes = fresh(of(topics_of({"a": (1, 3)})))
+    image = image_of(topics_of({"a": (2, 2)}))
+    changed = done(znodes, copying.way_back(znodes, image))
+    assert comparison.differences(changed, image) == []
+    partitions = {path for path in changed if path.startswith("/brokers/topics/a/partitions/")}
+    assert {path.split("/")[5] for path in partitions} == {"0", "1"}
+
+
 def test_eligible_replicas_are_the_isr_where_that_is_empty() -> None:
     """A whole cluster that was shut down under KRaft has empty ISRs (KIP-966), which znodes cannot say."""
     records = [*bootstrap_records(), *topic(isr=[], leader=-1, eligible_leader_replicas=[2, 1])]
@@ -113,6 +158,43 @@ def test_eligible_replicas_are_the_isr_where_that_is_empty() -> None:
 def test_an_earlier_leader_epoch_in_the_log_is_a_difference() -> None:
     found = comparison.differences(of(topic()), image_of(topic(leader_epoch=2)))
     assert [tuple(each) for each in found] == [("leader epoch of t-0", "3", "2")]
+
+
+SECRETS = {
+    "brokers/1": "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config",
+    "brokers/<default>": "ssl.keystore.key",
+    "brokers/2": "listener.name.x.ssl.key.password",
+    "brokers/3": "a.key.that.no.table.has",
+    "users/alice": "SCRAM-SHA-512",
+}
+
+
+@pytest.mark.parametrize("entity", SECRETS)
+def test_a_sensitive_value_is_compared_and_never_shown(entity: str) -> None:
+    values = ("salt=cw==,stored_key=aw==,server_key=ZQ==,iterations=4096",
+              "salt=cw==,stored_key=aw==,server_key=ZQ==,iterations=8192")  # fmt: skip
+    key = SECRETS[entity]
+    before, after = (
+        of(topic(), Create(f"/config/{entity}"), SetData(f"/config/{entity}", config(key, value)))
+        for value in values
+    )
+    (found,) = comparison.differences(before, image_of(copying.records_of(after)))
+    assert found == (f"configuration {entity} {key}", "(hidden)", "(hidden)")
+    (gone,) = comparison.differences(before, image_of(topic()))
+    assert gone[1:] == ("(hidden)", "")
+
+
+def config(key: str, value: str) -> bytes:
+    return ConfigZnode("", {key: value}).encode()
+
+
+def test_other_configured_values_are_shown() -> None:
+    before, after = (
+        of(topic(), SetData("/config/topics/t", config("retention.ms", value)))
+        for value in ("1", "2")
+    )
+    (found,) = comparison.differences(before, image_of(copying.records_of(after)))
+    assert found == ("configuration topics/t retention.ms", "1", "2")
 
 
 def test_a_registered_broker_prevents_a_copy() -> None:
@@ -131,6 +213,33 @@ def test_what_is_not_finished_prevents_a_copy() -> None:
         Create(CONTROLLER, ControllerZnode(1, 0).encode()),
     )
     assert len(findings.look(znodes).preventing) == 4
+
+
+def test_a_cluster_that_never_had_a_controller_is_not_copied() -> None:
+    znodes = fresh(of(topic(), *CLUSTER))
+    del znodes[CONTROLLER_EPOCH]
+    (sentence,) = findings.look(znodes).preventing
+    assert sentence.startswith("/controller_epoch is missing: no broker was ever elected")
+
+
+def test_a_mark_without_a_claim_prevents_a_copy() -> None:
+    znodes = fresh(of(topic(), *CLUSTER, Create(MIGRATION, MigrationZnode(1, 0, 5, 1).encode())))
+    (sentence,) = findings.look(znodes).preventing
+    assert sentence == findings.why_no_way_back(znodes)
+    assert sentence.startswith("/migration is there, but no KRaft controller has /controller")
+
+
+def test_a_final_migration_says_that_it_is() -> None:
+    znodes = fresh(of(topic(), *CLUSTER))
+    assert findings.why_no_way_back(znodes).startswith("no migration was begun")
+    claimed = fresh(done(znodes, [copying.claim(znodes, 5, 1)]))
+    assert findings.why_no_way_back(claimed) == ""
+    final = fresh(done(claimed, [copying.end_of_way_back(claimed)]))
+    (sentence,) = findings.look(final).preventing
+    assert sentence == findings.why_no_way_back(final)
+    assert sentence.startswith("the migration is final")
+    del claimed[CONTROLLER_EPOCH]
+    assert findings.why_no_way_back(claimed).startswith("/controller_epoch is missing")
 
 
 def test_a_claim_lets_no_broker_rule_and_a_release_does() -> None:

@@ -123,7 +123,7 @@ class Fetcher:
         if _is_unflushed(partition):  # it led a moment ago
             self._unflushed[key] = None
         if is_ready:
-            self._add_to_plan(key, partition, state)
+            self._plan.add(key, _wanted(partition, state))
         else:
             self._delay(key, state, self.context.settings.fetch_backoff_ms)
 
@@ -152,7 +152,7 @@ class Fetcher:
     def take_over(self, key: Key, followed: Followed) -> None:
         """Continue a partition that another fetcher handed over."""
         self.followed[key] = followed
-        self._add_to_plan(key, *followed)
+        self._plan.add(key, _wanted(*followed))
 
     def on_flushed(self, key: Key) -> None:
         """A sync of this partition is over."""
@@ -160,16 +160,6 @@ class Fetcher:
         if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
             del self._unflushed[key]
             self.pump()
-
-    def _add_to_plan(self, key: Key, partition: Partition, state: FollowerState) -> None:
-        log = partition.log
-        start = 0 if log is None else log.log_start_offset
-        self._plan.add(
-            key,
-            WantedPartition(
-                state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start
-            ),
-        )
 
     def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
         state.delay(self.context.ports.clock.now_ms() + ms)
@@ -183,6 +173,11 @@ class Fetcher:
         followed = self.followed.get(key)
         name = followed.partition.name if followed else key
         self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
+
+    def on_start_moved(self, key: Key) -> None:
+        """Retention deleted a log's first records: the next request reports the new start to its leader."""
+        if key in self._plan.wanted:
+            self._plan.add(key, _wanted(*self.followed[key]))
 
     def retry_now(self) -> None:
         """The leader may be well again: forget the delays."""
@@ -369,11 +364,11 @@ class Fetcher:
                 self.context.throttle.fetched(partition, len(records))
             if log.log_end_offset != state.fetch_offset:
                 state.moved_to(log.log_end_offset, log.last_epoch)
-                self._add_to_plan(key, partition, state)
+                self._plan.add(key, _wanted(partition, state))
         start = log.log_start_offset
         partition.follow_watermarks(data.high_watermark, data.log_start_offset)
         if log.log_start_offset != start:
-            self._add_to_plan(key, partition, state)
+            self._plan.add(key, _wanted(partition, state))
 
     def _truncate(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
@@ -404,7 +399,7 @@ class Fetcher:
         else:
             partition.truncate(offset)
         state.moved_to(log.log_end_offset, log.last_epoch)
-        self._add_to_plan(key, partition, state)
+        self._plan.add(key, _wanted(partition, state))
 
     def _on_partition_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
         partition, state = followed
@@ -442,21 +437,21 @@ class Fetcher:
     def _end_delays(self) -> None:
         """Want again what has waited long enough, and come back for the rest."""
         now_ms = self.context.ports.clock.now_ms()
-        earliest: float | None = None
         for key in list(self._delayed):
             followed = self.followed.get(key)
-            if followed is None or followed.state.is_ready(now_ms):
+            if followed is None:
                 del self._delayed[key]
-                if followed is not None:
-                    _add_to_plan_again(self, key, followed)
-                    followed = self.followed.get(key)  # it may have to wait once more
-            if key not in self._delayed or followed is None:
-                continue
-            if followed.state.phase is Phase.FETCHING:
-                until = followed.state.delayed_until_ms
-                earliest = until if earliest is None else min(earliest, until)
-        if earliest is not None:
-            self._schedule(earliest)
+            elif followed.state.is_ready(now_ms):
+                del self._delayed[key]
+                if followed.state.last_fetched_epoch >= 0:
+                    self._plan.add(key, _wanted(*followed))
+                else:
+                    with suppress(KafkaError):  # its directory failed just now
+                        self.add(followed.partition)  # it may have to wait once more
+        states = [self.followed[key].state for key in self._delayed if key in self.followed]
+        waiting = [s.delayed_until_ms for s in states if s.phase is Phase.FETCHING]
+        if waiting:
+            self._schedule(min(waiting))
 
     def _delay_throttled(self) -> None:
         """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
@@ -492,20 +487,10 @@ def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
             yield (topic_id, data.partition_index), data
 
 
-def on_start_moved(fetcher: Fetcher, key: Key) -> None:
-    """Retention deleted the first records of a log: the next request reports the new start to its leader."""
-    if key in fetcher._plan.wanted:
-        fetcher._add_to_plan(key, *fetcher.followed[key])
-
-
-def _add_to_plan_again(fetcher: Fetcher, key: Key, followed: Followed) -> None:
-    """A delay is over."""
-    partition, state = followed
-    if state.last_fetched_epoch >= 0:
-        fetcher._add_to_plan(key, partition, state)
-    else:
-        with suppress(KafkaError):  # its directory failed just now
-            fetcher.add(partition)
+def _wanted(partition: Partition, state: FollowerState) -> WantedPartition:
+    log = partition.log
+    start = 0 if log is None else log.log_start_offset
+    return WantedPartition(state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start)
 
 
 def _keep_committed(partition: Partition, log: PartitionLog) -> bool:

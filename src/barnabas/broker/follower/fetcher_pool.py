@@ -15,7 +15,7 @@ Source: Kafka's ``ReplicaFetcherManager``.
 from __future__ import annotations
 
 from barnabas.broker.follower.fetch_plan import Key
-from barnabas.broker.follower.fetcher import Fetcher, FetcherContext, on_start_moved
+from barnabas.broker.follower.fetcher import Fetcher, FetcherContext
 from barnabas.broker.partitions.partition import Partition
 from barnabas.wire.errors import KafkaError
 
@@ -130,7 +130,7 @@ class FetcherPool:
         """Retention took the first records of the partition."""
         fetcher = self._home.get((partition.topic_id, partition.index))
         if fetcher is not None:
-            on_start_moved(fetcher, (partition.topic_id, partition.index))
+            fetcher.on_start_moved((partition.topic_id, partition.index))
 
     def pump(self) -> None:
         """Send what the changes since the last call ask for; drop fetchers that follow nothing."""

@@ -78,7 +78,7 @@ class _Wait:
         self.remaining += 1
         if not check():
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            partition.when_low_watermark_moves(check)
+            partition.low_watermark_waiters.add(check)
 
     def on_deadline(self) -> None:
         self.parked.complete(self._response)

@@ -60,7 +60,7 @@ class Partition(Replica):
     __slots__ = (
         "_high_watermark_listeners",
         "_host",
-        "_low_watermark_waiters",
+        "low_watermark_waiters",
         "_unflushed",
         "_waiting",
         "append_watchers",
@@ -86,7 +86,8 @@ class Partition(Replica):
         self._unflushed: OffsetWaiters | None = None
         """Produce requests with acks=1 that wait for a sync; made for the first one."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
-        self._low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
+        self.low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
+        """Checks of DeleteRecords, made whenever the low watermark or the leadership moves."""
 
     @property
     def is_leader(self) -> bool:
@@ -121,7 +122,7 @@ class Partition(Replica):
         )
         self._rebind_watchers()
         self.advance_high_watermark()
-        self._low_watermark_waiters.look()
+        self.low_watermark_waiters.look()
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
@@ -157,7 +158,7 @@ class Partition(Replica):
         self._waiting.settle_all(code)
         if self._unflushed is not None:
             self._unflushed.settle_all(code)
-        self._low_watermark_waiters.look()
+        self.low_watermark_waiters.look()
 
     def _rebind_watchers(self) -> None:
         """The role changed: sessions find the new leader's view of them, and have to be answered."""
@@ -167,6 +168,14 @@ class Partition(Replica):
             self._tell(watcher)
         for watcher in self.high_watermark_watchers:
             self._tell(watcher)
+
+    def leave_readers_by_name(self) -> None:
+        """Another topic has its name by now: readers by name mean that one."""
+        for watchers in (self.append_watchers, self.high_watermark_watchers):
+            for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
+                del watchers[watcher]
+                watcher.partition = watcher.follower = None
+                self._tell(watcher)
 
     def _tell(self, watcher: SessionPartition[Partition]) -> None:
         watcher.session.mark(watcher)
@@ -274,7 +283,7 @@ class Partition(Replica):
     def _on_high_watermark(self, mark: int) -> None:
         self._host.marks_moved = True
         if self._waiting.has_reached(mark):
-            self._waiting.settle_to(mark, self._reached_code())
+            self._waiting.settle_to(mark, self._reached_code)
         for watcher in self.high_watermark_watchers:
             session = watcher.session
             session.dirty[watcher] = None
@@ -292,6 +301,7 @@ class Partition(Replica):
         if listeners:
             tell_each((partial(listener, mark) for listener in listeners), self._host.on_fault)
 
+    @property
     def _reached_code(self) -> ErrorCode:
         leader, log = self.leader, self.log
         if leader is None or log is None:
@@ -370,7 +380,7 @@ class Partition(Replica):
         if moved:
             self.advance_high_watermark()
         if start_before != follower.log_start_offset:
-            self._low_watermark_waiters.look()
+            self.low_watermark_waiters.look()
 
     def maybe_shrink_isr(self) -> bool:
         """Ask to drop the members that lag; whether something was asked."""
@@ -394,7 +404,7 @@ class Partition(Replica):
         """The ISR, or who may be in it, changed: the watermarks may move, and others may want to join
         who were caught up all the time."""
         self.advance_high_watermark()
-        self._low_watermark_waiters.look()
+        self.low_watermark_waiters.look()
         self.maybe_expand_isr()
 
     def maybe_expand_isr(self) -> None:
@@ -445,8 +455,14 @@ class Partition(Replica):
         if log.advance_log_start(target):
             for watcher in (*self.append_watchers, *self.high_watermark_watchers):
                 self._tell(watcher)
-        self._low_watermark_waiters.look()
+        self.low_watermark_waiters.look()
         return target
+
+    def on_start_moved(self) -> None:
+        """Retention deleted the first records: readers learn the new start with their next responses."""
+        for watcher in (*self.append_watchers, *self.high_watermark_watchers):
+            watcher.session.mark(watcher)
+        self.low_watermark_waiters.look()
 
     @property
     def low_watermark(self) -> int:
@@ -459,11 +475,6 @@ class Partition(Replica):
             if self._host.is_eligible(self, follower.broker, -1):
                 starts.append(follower.log_start_offset)
         return min(starts)
-
-    def when_low_watermark_moves(self, check: Callable[[], bool]) -> None:
-        """Have `check` called whenever the low watermark or the leadership moves, until it returns
-        True."""
-        self._low_watermark_waiters.add(check)
 
     def validate(self) -> None:
         """Invariants 6 and 7 for one replica. Raises AssertionError."""
@@ -495,19 +506,3 @@ class Partition(Replica):
     def __repr__(self) -> str:
         role = "leads" if self.leader else "follows" if self.log else "offline"
         return f"Partition({self.name} {role} in epoch {self.leader_epoch}, {self.log!r})"
-
-
-def on_start_moved(partition: Partition) -> None:
-    """Retention took the first records: told with the next answers."""
-    for watcher in (*partition.append_watchers, *partition.high_watermark_watchers):
-        watcher.session.mark(watcher)
-    partition._low_watermark_waiters.look()
-
-
-def leave_readers_by_name(partition: Partition) -> None:
-    """Another topic has its name by now: who reads it by name means that one."""
-    for watchers in (partition.append_watchers, partition.high_watermark_watchers):
-        for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
-            del watchers[watcher]
-            watcher.partition = watcher.follower = None
-            partition._tell(watcher)

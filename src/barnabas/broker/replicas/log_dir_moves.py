@@ -97,7 +97,7 @@ class LogDirMoves:
         self._wakeup: Wakeup | None = None
         self._free_at_ms = 0.0
         """No copying before: what was copied is paid for until then."""
-        self._preferred = replicas.preferred
+        self._preferred = replicas.directories.preferred
         self._logs.futures.on_gone = self.look
 
     # -- beginning and ending --------------------------------------------------------------------

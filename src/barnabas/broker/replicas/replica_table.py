@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
-from barnabas.broker.partitions.partition import Partition, leave_readers_by_name, on_start_moved
+from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.partitions.watermark_waiters import tell_each
 from barnabas.broker.replicas.log_repairs import LogRepairs
 from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
+from barnabas.broker.replicas.replica_directories import ReplicaDirectories
 from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
@@ -37,27 +37,12 @@ from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession
 from barnabas.types import (
-    DIRECTORIES_UNKNOWN,
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
     TopicPartition,
-    Uuid,
 )
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
-
-
-class ReplicaTableHost(Protocol):
-    """What the table asks the rest of the broker for."""
-
-    def broker_texts(self) -> dict[str, str]:
-        """The broker's configuration as text, dynamic over static."""
-
-    def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
-        """A replica was put where the metadata do not know it."""
 
 
 class ReplicaTable:
@@ -68,10 +53,10 @@ class ReplicaTable:
         ports: Ports,
         node_id: int,
         lag_ms_max: float,
-        surroundings: ReplicaTableHost,
         index: ReplicaIndex,
         configs: TopicConfigs,
         logs: LogDirectories,
+        directories: ReplicaDirectories,
         fetchers: FetcherPool,
         isr_changes: AlterPartitionSender,
         repairs: LogRepairs,
@@ -88,24 +73,16 @@ class ReplicaTable:
         self.by_id, self.by_name, self.find = index.by_id, index.by_name, index.find
         self.configs = configs
         self.logs = logs
+        self.directories = directories
         self.fetchers = fetchers
         self.isr_changes = isr_changes
         self.repairs = repairs
         self.wake = wake
-        self.preferred: dict[TopicPartition, Uuid] = {}
-        """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
-        self.lost: dict[Partition, Uuid] = {}
-        """Replicas whose directory failed, which it was."""
-        self._none_is_new = False
-        """Whether each log directory held something when this process began."""
-        self._not_found: set[Key] | None = None
-        """Replicas of before this process whose logs it did not find; None until they are known."""
         self.propagates_high_watermarks = propagates_high_watermarks
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
-        self._surroundings = surroundings
         self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.waiting = MetadataApplyQueue(
@@ -183,16 +160,10 @@ class ReplicaTable:
 
     def _apply_everything(self) -> None:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
-        if self._not_found is None:
-            self._none_is_new = all(d.logs for d in self.logs.directories)
-            found = self.logs.logs
-            topics = self.image.topics_by_id
-            self._not_found = {
-                key for key in mine if TopicPartition(topics[key[0]].name, key[1]) not in found
-            }
+        self.directories.on_first_image(mine)
         for (topic_id, _), partition in self.by_id.items():
             if topic_id not in self.image.topics_by_id:
-                leave_readers_by_name(partition)
+                partition.leave_readers_by_name()
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.duplicates, *self.logs.futures.logs}
@@ -214,7 +185,7 @@ class ReplicaTable:
                         told[topic_id, index] = None
                     former = self.by_name.get((topic.name, index))
                     if former is not None and former.topic_id != topic_id:
-                        leave_readers_by_name(former)
+                        former.leave_readers_by_name()
         for key in changes.partitions:
             topic = self.image.topics_by_id.get(key[0])
             mine = (
@@ -249,7 +220,11 @@ class ReplicaTable:
         """Be what the metadata say of this broker's replica."""
         state = topic.partition(index)
         partition = self.by_id.get((topic.id, index))
-        if partition is not None and partition.log is None and _may_start_empty(self, state):
+        if (
+            partition is not None
+            and partition.log is None
+            and self.directories.may_start_empty(state)
+        ):
             self._remove(partition)
             partition = None
         if partition is None:
@@ -258,7 +233,7 @@ class ReplicaTable:
             # The replica was removed and added again before its turn, or a recovered quorum lost its
             # directory: the metadata no longer say where its log is. A move reports that itself.
             if partition.name not in self.logs.futures.logs:
-                self._check_directory(partition, state)
+                self.directories.report(partition, state)
         if state.leader == self.node_id:
             # Of the same image, and first: how few members may commit is not older than who they are.
             _set_min_isr(partition, self.configs.of(topic.name).min_isr)
@@ -290,7 +265,7 @@ class ReplicaTable:
             self._remove(former)
         log: PartitionLog | None = None
         try:
-            log = self._open_log(name, topic.id, state)
+            log = self.directories.open_log(name, topic.id, state)
         except KafkaError as error:
             self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
         partition = Partition(self, topic.name, topic.id, state.partition, log)
@@ -302,71 +277,15 @@ class ReplicaTable:
         if log is not None and log.flush_is_due:
             # What a crash left was written by a process that may not have synced it.
             self.logs.after_append(log, log.recovery_point)
-        if log is None and _may_be_away(self, topic.id, state):
-            self._surroundings.on_directory_chosen(partition, DIRECTORY_LOST)
+        if log is None and self.directories.may_be_offline(topic.id, state):
+            self.directories.report_offline(partition)
         if (
             log is not None and partition.log is log
         ):  # and its directory did not fail with that sync
-            self._check_directory(partition, state)
+            self.directories.report(partition, state)
             for path in log.fragments():  # others have it yet, and may not for long
                 self.repairs.report(name, CorruptLogError(path, 0, "its batches are gone"))
         return partition
-
-    def _open_log(
-        self, name: TopicPartition, topic_id: Uuid, state: PartitionState
-    ) -> PartitionLog:
-        resolve_duplicate(self.logs, name, topic_id)
-        known = self.logs.logs.get(name)
-        if known is not None:
-            if known.topic_id == topic_id:
-                return known
-            # Found at the start; its topic had this name before, or its topic id is unknown.
-            self.logs.delete(name, is_stray=known.log_end_offset > 0)
-        directory = state.directory_of(self.node_id)
-        if directory == DIRECTORY_LOST:
-            if not _may_start_empty(self, state):
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{name} was in a log directory that could not be read, and is not here: start with"
-                    " that directory, or reassign the replica",
-                )
-            directory = DIRECTORY_UNASSIGNED
-        copy = self.logs.futures.logs.get(name)
-        if copy is not None and copy.topic_id != topic_id:
-            self.logs.futures.drop(name)
-            copy = None
-        home = self.logs.futures.directory_of(name)
-        if home is not None and home.directory_id == directory:
-            # The move was agreed upon, and what it moved is gone: the copy had all there was.
-            return self.logs.futures.replace_missing(name)
-        if self.logs.any_offline and self.logs.by_id(directory) is None:
-            # The log may be in an offline directory (one that was unreadable at the start has no known id):
-            # an empty log elsewhere would hide that its records are missing.
-            may_be = directory not in DIRECTORIES_UNKNOWN or _may_be_away(self, topic_id, state)
-            if may_be or copy is not None:
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
-                )
-        return _make_log(self, name, topic_id, directory)
-
-    def _place(self, name: TopicPartition, assigned: Uuid) -> Uuid:
-        """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
-        the directory with the fewest logs among those that are not cordoned."""
-        assigned = self.preferred.pop(name, assigned)
-        if self.logs.by_id(assigned) is not None:
-            return assigned
-        me = self.image.brokers.get(self.node_id)
-        cordoned = () if me is None else me.cordoned
-        usable = [
-            d for d in self.logs.directories if d.is_online and d.directory_id not in cordoned
-        ]
-        best = min(usable, key=lambda d: len(d.logs), default=None)
-        return assigned if best is None else best.directory_id
-
-    def _check_directory(self, partition: Partition, state: PartitionState) -> None:
-        home = self.logs.directory_of(partition.name)
-        if home is not None and home.directory_id != state.directory_of(self.node_id):
-            self._surroundings.on_directory_chosen(partition, home.directory_id)
 
     def _remove(self, partition: Partition) -> None:
         """This broker has no such replica any more: its log goes, too."""
@@ -374,7 +293,7 @@ class ReplicaTable:
         led = partition.is_leader
         partition.delete()
         self.index.remove(partition)
-        self.lost.pop(partition, None)
+        self.directories.lost.pop(partition, None)
         if led:
             self._tell(partition, None)
         self.logs.delete(partition.name)
@@ -389,7 +308,7 @@ class ReplicaTable:
             partition = self.by_name.get((topic, index))
             if partition is None:
                 continue
-            self.lost[partition] = directory.directory_id
+            self.directories.lost[partition] = directory.directory_id
             self.fetchers.stop(partition)
             led = partition.is_leader
             partition.go_offline()
@@ -448,66 +367,10 @@ class ReplicaTable:
         return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
 
 
-def tell_directories(table: ReplicaTable) -> None:
-    """Have the controller know in which directory each replica is."""
-    for (topic_id, index), partition in table.by_id.items():
-        topic = table.image.topics_by_id.get(topic_id)
-        if topic is not None and topic.has(index) and table.node_id in topic.replicas[index]:
-            table._check_directory(partition, topic.partition(index))
-
-
-def tell_lost_directories(table: ReplicaTable) -> None:
-    """Report offline replicas' directories, which an older metadata version could not hold (KIP-858)."""
-    for partition, directory in table.lost.items():
-        topic = table.image.topics_by_id.get(partition.topic_id)
-        if topic is not None and topic.has(partition.index):
-            if topic.partition(partition.index).directory_of(table.node_id) == DIRECTORY_MIGRATING:
-                table._surroundings.on_directory_chosen(partition, directory)
-
-
 def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
     topic = table.image.topics_by_name.get(name.topic)
     index = name.partition
     return topic is not None and topic.has(index) and table.node_id in topic.replicas[index]
-
-
-def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> bool:
-    """Whether a replica without a known directory in the metadata may be in a directory that cannot be read:
-    this broker died before it reported which. The controller learns of it (like DIRECTORY_LOST, KIP-858),
-    or the controller would count on a replica that is not here. A replica that the cluster does not rely on
-    is created again."""
-    if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
-        return False
-    is_unknown = state.directory_of(table.node_id) in DIRECTORIES_UNKNOWN
-    is_of_before = (topic_id, state.partition) in (table._not_found or ())
-    return is_unknown and is_of_before and _is_relied_on(table, state)
-
-
-def _may_start_empty(table: ReplicaTable, state: PartitionState) -> bool:
-    """Whether a lost replica may start empty: every directory is online and none has it. Safe if the cluster
-    does not rely on the lost replica, or if no log directory is new, so the replica never had data."""
-    if state.directory_of(table.node_id) != DIRECTORY_LOST or table.logs.any_offline:
-        return False
-    return table._none_is_new or not _is_relied_on(table, state)
-
-
-def _is_relied_on(table: ReplicaTable, state: PartitionState) -> bool:
-    """Whether this broker's replica leads, or could be elected for what it has."""
-    return table.node_id in (state.leader, *state.isr, *state.elr, *state.last_known_elr)
-
-
-def _make_log(
-    table: ReplicaTable, name: TopicPartition, topic_id: Uuid, directory: Uuid
-) -> PartitionLog:
-    """A new log. If the metadata name no directory and the chosen one fails now, create it in another: the
-    controller knows no directory of this replica, so it could not learn that the replica is offline."""
-    while True:
-        try:
-            return table.logs.create(name, topic_id, table._place(name, directory))
-        except KafkaError:
-            named = directory not in DIRECTORIES_UNKNOWN
-            if named or not any(d.is_online for d in table.logs.directories):
-                raise
 
 
 def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
@@ -522,7 +385,7 @@ def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
     """By retention: followers learn it of their leader, and the leader of its followers."""
     partition = table.by_name.get(name)
     if partition is not None:
-        on_start_moved(partition)
+        partition.on_start_moved()
         table.fetchers.on_start_moved(partition)
 
 

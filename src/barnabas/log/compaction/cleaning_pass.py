@@ -31,7 +31,7 @@ from barnabas.log.file_names import CLEANED
 from barnabas.log.partition import aborted_proof, segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import transaction_index
-from barnabas.log.segments.segment import Segment, append_indexed, indexing_of
+from barnabas.log.segments.segment import Segment
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -393,11 +393,11 @@ def _clean_segment(
 
 def _append(target: Segment, keys: OffsetMap, data: bytes, headers: list[BatchHeader]) -> None:
     """`headers` are those of all batches in `data` where `keys` does not do them at once."""
-    indexed = keys.index_run(data, indexing_of(target))
+    indexed = keys.index_run(data, target.indexing())
     if indexed is None:
         target.append_run(data, headers)
     else:
-        append_indexed(target, data, indexed)
+        target.append_indexed(data, indexed)
 
 
 def _segment(plan: CleaningPlan, files: FileCache, source: SourceSegment) -> Segment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from crc32c import crc32c
 
 from barnabas.log.config import FOREVER_MS
-from barnabas.log.segments.segment import Indexed, Segment, indexing_of, note_indexed
+from barnabas.log.segments.segment import Indexed, Segment
 from barnabas.log.state.epoch_runs import EpochRuns
 from barnabas.record.batch import (
     CRC_FROM,
@@ -61,7 +61,7 @@ def _check_window(
     reach: int,
 ) -> tuple[int, int]:
     """As `check_plain`, within what was read at `start`: how many bytes were passed, and the offset."""
-    _, interval, since, stamp, stamp_offset = indexing_of(segment)
+    _, interval, since, stamp, stamp_offset = segment.indexing()
     entries: list[list[int]] = []
     unpack, total, at = HEADER.unpack_from, len(window), 0
     most = min(most, segment.base_offset + 0x7FFFFFFF + 1)
@@ -100,7 +100,7 @@ def _check_window(
             reach = least
     if at and segment.first_timestamp is None:
         segment.first_timestamp = unpack(window, 0)[8]
-    note_indexed(segment, Indexed(entries, since, stamp, stamp_offset))
+    segment.note_indexed(Indexed(entries, since, stamp, stamp_offset))
     return at, least
 
 

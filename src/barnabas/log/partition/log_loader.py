@@ -235,7 +235,7 @@ def _recover(log: PartitionLog, seen: LogScan, before_cut: BeforeCut | None) -> 
     cut = _recover_from(log, at, seen, before_cut)
     if seen.epochs.descend and seen.has_gaps:
         for segment in log.segments[at:]:
-            segment.doubt()
+            segment.checked.clear(segment.size)
     return cut
 
 
@@ -342,7 +342,7 @@ def _recover_segment(
         if fault:  # the next loss of power must not bring it back behind what will be written here
             segment.file().sync()
     segment.write_indexes(complete=True)
-    segment.trust_from(start)
+    segment.checked.trust_from(start)
     return Cut(cut, fault)
 
 

@@ -347,6 +347,6 @@ def swap_in(log: PartitionLog, place: SegmentLocation, size: int) -> bool:
         segment_swap.remove_leftovers(log.disk, log.directory, base, REPAIRED)
         return False
     segment_swap.replace_segments(log, [log.segments[at]], size, REPAIRED)
-    log.segments[at].trust_from(0)
+    log.segments[at].checked.trust_from(0)
     truncation.on_mended(log, base)
     return True

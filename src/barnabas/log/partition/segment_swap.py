@@ -81,8 +81,8 @@ def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffi
             log.disk.remove(snapshot)
     _take_names(log.disk, log.directory, base)
     new = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
-    if not any(segment.trusted_from for segment in old):
-        new.trust_from(0)
+    if not any(segment.checked.trusted_from for segment in old):
+        new.checked.trust_from(0)
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()

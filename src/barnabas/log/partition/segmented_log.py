@@ -18,7 +18,8 @@ from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import aborted_ranges, timestamp_lookup
 from barnabas.log.partition.timestamp_lookup import Stamped
-from barnabas.log.segments.segment import SHORTER, Segment, check_run
+from barnabas.log.segments.checked_range import SHORTER, check_run
+from barnabas.log.segments.segment import Segment
 from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
 from barnabas.ports import Disk
 from barnabas.record.batch import (
@@ -134,8 +135,8 @@ class SegmentedLog:
         data = _read_run(read, segment.path, start, limit, max_bytes, at_least_one)
         if not data:
             return None if data is None else EMPTY
-        if start < segment.trusted_from:
-            segment.check_read(start, data, bound, self.epoch_from)
+        if start < segment.checked.trusted_from:
+            segment.checked.check_read(segment, start, data, bound, self.epoch_from)
         return new_tuple(ReadResult, (data, start, segment.base_offset))
 
     def is_behind(self, offset: int, end: int) -> bool:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.limits import UNPACKED_BYTES_MAX
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
+from barnabas.log.segments.checked_range import check_run
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
-from barnabas.log.segments.segment import Segment, check_run
+from barnabas.log.segments.segment import Segment
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
 from barnabas.record.compression import UnpacksTooFarError
 from barnabas.record.decode import records_of

@@ -28,6 +28,7 @@ from barnabas.log.file_names import (
     TXN_INDEX,
     file_name,
 )
+from barnabas.log.segments.checked_range import SHORTER, CheckedRange
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.ports import Disk, File
 from barnabas.record.batch import (
@@ -40,7 +41,6 @@ from barnabas.record.batch import (
     BatchView,
     CorruptBatchError,
     check_shape,
-    iterate,
     read_header,
 )
 from barnabas.types import Buffer, new_tuple
@@ -51,7 +51,6 @@ RELATIVE_MAX = 0x7FFFFFFF
 """The indexes have 32 bits for an offset from the base."""
 PROBES_MAX = 8
 """Headers that are read one by one for a look-up before they are read in pieces."""
-SHORTER = "the file is shorter than what was written to it"
 RECENT_MAX = 128
 """Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
 
@@ -88,8 +87,6 @@ class Segment:
     """Batches from `base_offset` on. `size` is known from the start, the rest when asked."""
 
     __slots__ = (
-        "_checked_from",
-        "_checked_to",
         "_files",
         "_is_preallocated",
         "_large_batches",
@@ -101,6 +98,7 @@ class Segment:
         "aborted_seal",
         "suffix",
         "base_offset",
+        "checked",
         "first_timestamp",
         "has_no_aborted",
         "index",
@@ -109,7 +107,6 @@ class Segment:
         "path",
         "size",
         "time_index",
-        "trusted_from",
     )
 
     def __init__(
@@ -144,10 +141,7 @@ class Segment:
         self._recent_ends = array("q")
         """Offset behind each of the last batches."""
         self._recent_positions = array("q")
-        self.trusted_from = size
-        """From here on this process wrote the batches, or has checked them."""
-        self._checked_from = self._checked_to = 0
-        """Readers have checked the batches between."""
+        self.checked = CheckedRange(size)
 
     @property
     def transaction_index_path(self) -> str:
@@ -236,6 +230,32 @@ class Segment:
             del ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
         ends.append(last_offset + 1)
         self._recent_positions.append(position)
+
+    def indexing(self) -> Indexing:
+        """For a caller that makes the index entries of many batches at once, see `append_indexed`."""
+        return Indexing(
+            self.size, self.index_interval, self._since_index, self.max_timestamp,
+            self.offset_of_max_timestamp,
+        )  # fmt: skip
+
+    def append_indexed(self, data: Buffer, indexed: Indexed) -> None:
+        """As `append_run`, where what `note` would do for each batch is done already."""
+        position = self._write([data])
+        self.note_indexed(indexed)
+        self.size = position + len(data)
+
+    def note_indexed(self, indexed: Indexed) -> None:
+        """As `note` for each of many batches, which are in the file."""
+        base = self.base_offset
+        for last_offset, at, latest, offset in indexed.entries:
+            if self.would_overflow(last_offset):
+                raise CorruptLogError(self.path, at, "the offset is too far from the base")
+            self.index.append(last_offset - base, at)
+            self.time_index.append(latest, offset - base)
+        self._since_index = indexed.since_index
+        self._max_timestamp = indexed.max_timestamp
+        self.offset_of_max_timestamp = indexed.offset_of_max_timestamp
+        self._forget_recent(0)  # they would not be the last ones
 
     def would_overflow(self, last_offset: int) -> bool:
         """Whether the offset is too far from the base for the indexes' 32 bits."""
@@ -390,48 +410,6 @@ class Segment:
             raise CorruptLogError(self.path, last[1], "the index does not fit the batches")
         return end
 
-    # -- checking --------------------------------------------------------------------------------
-
-    def check_read(
-        self, position: int, data: Buffer, bound: int, epoch_from: Callable[[int], int]
-    ) -> None:
-        """Check the whole batches of what was read at `position` before `trusted_from`, unless readers have;
-        the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
-        begins there. Raises :class:`CorruptLogError`."""
-        end = position + len(data)
-        if self._checked_from <= position and end <= self._checked_to:
-            return
-        if end > self.trusted_from:
-            data = memoryview(data)[: self.trusted_from - position]
-        end, next_offset, epoch = check_run(self.path, self.base_offset, position, data)
-        if end <= self.size - HEADER_SIZE:
-            header = self.file().read_at(end, HEADER_SIZE)
-            if len(header) < HEADER_SIZE:
-                raise CorruptLogError(self.path, end, SHORTER)
-            following = read_header(header)
-            bound = following.base_offset
-            if following.leader_epoch < epoch:
-                raise CorruptLogError(self.path, end, "the leader epochs descend")
-        elif epoch_from(bound) < epoch:
-            raise CorruptLogError(self.path, end, "the leader epochs descend")
-        if bound < next_offset:  # no CRC covers offsets
-            raise CorruptLogError(self.path, end, "the offsets do not ascend")
-        if self._checked_from <= position <= self._checked_to:
-            self._checked_to = max(self._checked_to, end)
-        else:
-            self._checked_from, self._checked_to = position, end
-        if self._checked_to >= self.trusted_from:
-            self.trusted_from = self._checked_from
-
-    def trust_from(self, position: int) -> None:
-        """Batches from `position` on were checked just now."""
-        self.trusted_from = min(self.trusted_from, position)
-
-    def doubt(self) -> None:
-        """Readers have to check what is there now."""
-        self.trusted_from = self.size
-        self._checked_from = self._checked_to = 0
-
     # -- cutting ---------------------------------------------------------------------------------
 
     def cut(self, position: int, next_offset: int) -> None:
@@ -444,8 +422,7 @@ class Segment:
         self.time_index.truncate(relative)
         self._forget_recent(position)
         self._max_timestamp = None
-        self.trusted_from = min(self.trusted_from, position)
-        self._checked_to = min(self._checked_to, position)
+        self.checked.cut(position)
         if self.size == 0:
             self.first_timestamp, self._max_timestamp = None, -1
         with suppress(CorruptLogError):  # a batch before it rotted: told when it is read
@@ -554,35 +531,6 @@ def has_timestamp(segment: Segment, largest: int) -> bool:
     return batch is not None and batch.header.max_timestamp == largest
 
 
-def indexing_of(segment: Segment) -> Indexing:
-    """For who makes the index entries of many batches at once, see `append_indexed`."""
-    return Indexing(
-        segment.size, segment.index_interval, segment._since_index, segment.max_timestamp,
-        segment.offset_of_max_timestamp,
-    )  # fmt: skip
-
-
-def append_indexed(segment: Segment, data: Buffer, indexed: Indexed) -> None:
-    """As :meth:`Segment.append_run`, where what `note` would do for each batch is done already."""
-    position = segment._write([data])
-    note_indexed(segment, indexed)
-    segment.size = position + len(data)
-
-
-def note_indexed(segment: Segment, indexed: Indexed) -> None:
-    """As `note` for each of many batches, which stand in the file."""
-    base = segment.base_offset
-    for last_offset, at, latest, offset in indexed.entries:
-        if segment.would_overflow(last_offset):
-            raise CorruptLogError(segment.path, at, "the offset is too far from the base")
-        segment.index.append(last_offset - base, at)
-        segment.time_index.append(latest, offset - base)
-    segment._since_index = indexed.since_index
-    segment._max_timestamp = indexed.max_timestamp
-    segment.offset_of_max_timestamp = indexed.offset_of_max_timestamp
-    segment._forget_recent(0)  # they would not be the last ones
-
-
 def relocate(segment: Segment, directory: str) -> None:
     """Its files, which were closed before, stand in `directory` now."""
     segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment.suffix}"
@@ -611,23 +559,6 @@ def remove(disk: Disk, segment: Segment) -> None:
     segment.close()
     for path in files_of(disk, segment):
         disk.remove(path)
-
-
-def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:
-    """Check the whole batches in `data`, read at `position` of a file; the position and the offset behind
-    them, and the last one's leader epoch. Raises :class:`CorruptLogError`."""
-    end, next_offset, epoch = position, base_offset, -1
-    try:
-        for batch in iterate(data, crc=True):
-            if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
-                raise CorruptBatchError(batch.position, "the offsets do not ascend")
-            if batch.header.leader_epoch < epoch:  # nor leader epochs
-                raise CorruptBatchError(batch.position, "the leader epochs descend")
-            next_offset, epoch = batch.header.next_offset, batch.header.leader_epoch
-            end = position + batch.position + batch.header.size
-    except CorruptBatchError as error:
-        raise CorruptLogError(path, position + error.position, error.why) from error
-    return end, next_offset, epoch
 
 
 def _whole(

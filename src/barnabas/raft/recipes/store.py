@@ -46,6 +46,40 @@ class _Waiting(NamedTuple):
     on_done: OnDone
 
 
+class PendingProposals:
+    """Proposals of this replica as leader, in the order of their offsets, until they are committed."""
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        """`call` calls back and logs an exception."""
+        self._call = call
+        self._waiting: list[_Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, offset: int, epoch: int, on_done: OnDone) -> None:
+        self._waiting.append(_Waiting(offset, epoch, on_done))
+
+    def complete(self, offset: int, epoch: int, result: object) -> None:
+        """What was committed at `offset` in `epoch` has `result`; earlier proposals were replaced."""
+        while self._waiting and self._waiting[0].offset <= offset:
+            waiting = self._waiting.pop(0)
+            mine = waiting.offset == offset and waiting.epoch == epoch
+            lost = ProposalError("another leader took its place", definite=True)
+            self._call(waiting.on_done, result if mine else lost)
+
+    def fail_all(self, why: str) -> None:
+        """They may be committed yet, under another leader."""
+        waiting, self._waiting = self._waiting, []
+        for item in waiting:
+            self._call(item.on_done, ProposalError(why, definite=False))
+
+    def validate(self) -> None:
+        """Raises AssertionError."""
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
+
+
 class Store:
     """One replica's view of the tree. Give it to `RaftNode.open`, then `attach` the replica."""
 
@@ -56,7 +90,7 @@ class Store:
         self._peers: Mapping[int, Endpoint] = {}
         self._caller = Caller(ports)
         self._listener: Listener | None = None
-        self._waiting: list[_Waiting] = []
+        self._pending = PendingProposals(self.call)
         self._watches: list[tuple[str, OnChange]] = []
         self._leader_callbacks: list[Callable[[int], None]] = []
         self._closed = False
@@ -77,7 +111,11 @@ class Store:
         if self._listener is not None:
             self._listener.close()
         call_all(
-            (self._caller.close, self.clock.close, partial(_give_up, self, "the store was closed"))
+            (
+                self._caller.close,
+                self.clock.close,
+                partial(self._pending.fail_all, "the store was closed"),
+            )
         )
 
     @property
@@ -150,7 +188,7 @@ class Store:
             except NotLeaderError as error:
                 on_done(ProposalError(str(error), definite=True))
             else:
-                self._waiting.append(_Waiting(offset, self.replica.epoch, on_done))
+                self._pending.add(offset, self.replica.epoch, on_done)
         else:
             self._forward({"propose": encoded.decode()}, on_done, ANSWER_WITHIN_MS)
 
@@ -274,7 +312,7 @@ class Store:
             for offset, value in enumerate(batch.values, batch.base_offset):
                 applied = self._applied(value, offset)
                 self._tell(applied.changes)
-                self._answer(offset, batch.epoch, applied)
+                self._pending.complete(offset, batch.epoch, applied.result)
 
     def _applied(self, value: Buffer, offset: int) -> Applied:
         try:
@@ -282,13 +320,6 @@ class Store:
         except (TypeError, ValueError) as error:  # it is committed: on every replica alike
             return Applied(RefusedError("malformed", str(error)))
         return self.tree.apply(command, offset)
-
-    def _answer(self, offset: int, epoch: int, applied: Applied) -> None:
-        while self._waiting and self._waiting[0].offset <= offset:
-            waiting = self._waiting.pop(0)
-            mine = waiting.offset == offset and waiting.epoch == epoch
-            lost = ProposalError("another leader took its place", definite=True)
-            self.call(waiting.on_done, applied.result if mine else lost)
 
     def _when_applied(self, offset: int, on_done: OnDone) -> None:
         if self.replica.applied_offset > offset:
@@ -310,7 +341,7 @@ class Store:
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         if leader_id != self.replica.node_id:
-            _give_up(self, "the leadership was lost")
+            self._pending.fail_all("the leadership was lost")
         if leader_id >= 0:
             self._caller.keep_only(self._peers.get(leader_id))
         self.clock.on_leader(leader_id == self.replica.node_id and not self._closed)
@@ -327,23 +358,16 @@ class Store:
     def validate(self) -> None:
         """Raises AssertionError where the tree or what waits is not as it should be."""
         self.tree.validate()
-        offsets = [waiting.offset for waiting in self._waiting]
-        assert offsets == sorted(offsets), f"answers are out of order: {offsets}"
+        self._pending.validate()
 
     def describe(self) -> dict[str, Any]:
         """State for tools and tests."""
         return {
             "keys": len(self.tree.entries),
             "sessions": len(self.tree.sessions),
-            "waiting": len(self._waiting),
+            "waiting": len(self._pending),
             "watches": len(self._watches),
         }
-
-
-def _give_up(store: Store, why: str) -> None:
-    waiting, store._waiting = store._waiting, []
-    for item in waiting:
-        store.call(item.on_done, ProposalError(why, definite=False))
 
 
 def text_of(value: bytes) -> str:

@@ -38,8 +38,7 @@ class CommittedOffsetsStay(Checker):
     def _note_epochs(self, cluster: SimCluster) -> None:
         """A coordinator that was deposed may not know it yet; what it holds is not asked for."""
         for node in cluster.up():
-            assert node.node is not None
-            image = node.node.metadata.image
+            image = node.image
             topic = image.topics_by_name.get(OFFSETS_TOPIC)
             if topic is None:
                 continue
@@ -54,7 +53,7 @@ class CommittedOffsetsStay(Checker):
             self._epochs += shown[len(known) :] or known[len(shown) :]
 
     def _look(self, node: SimNode) -> None:
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is None:
             return
         topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)

@@ -21,8 +21,8 @@ class CoordinatorsKnowTheirLogs(Checker):
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():
             for shard in serving(node):
-                assert node.node is not None and node.node.broker is not None
-                logs = node.node.broker.logs.logs
+                assert node.broker is not None
+                logs = node.broker.logs.logs
                 log = logs.get(TopicPartition(OFFSETS_TOPIC, shard.partition))
                 if log is not None:
                     self._compare(node, shard, log)

@@ -11,7 +11,7 @@ from barnabas.sim.cluster import SimNode
 
 def serving(node: SimNode) -> Iterator[CoordinatorShard[GroupMachine]]:
     """Those that have loaded their partition and take operations."""
-    broker = node.node.broker if node.node is not None else None
+    broker = node.broker
     if broker is not None:
         for shard in broker.groups.shards.values():
             if shard.active:

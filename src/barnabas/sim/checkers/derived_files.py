@@ -19,7 +19,7 @@ LastBatches = dict[int, tuple[int, int, int]]
 class DerivedFilesFit(Checker):
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():
-            broker = node.node.broker if node.node is not None else None
+            broker = node.broker
             for name, log in sorted(broker.logs.logs.items()) if broker is not None else ():
                 paths = [file for s in log.segments for file in _files(s)]
                 if not any(map(node.machine.disk.is_rotten, paths)):

@@ -105,9 +105,12 @@ class Judges:
             seen.note_quorum(quorum)
             for check in self._at_quorum:
                 check(self._cluster, node)
+        self._tell(seen, node, inside.metadata.image)
+
+    def _tell(self, seen: Seen, node: SimNode, image: MetadataImage) -> None:
+        """Call those who look at a node's broker."""
         for check in self._at_each:
             check(self._cluster, node)
-        image = inside.metadata.image
         if image is not seen.image or image.offset != seen.image_offset:
             seen.image, seen.image_offset = image, image.offset
             for check in self._at_image:

@@ -34,7 +34,7 @@ class OnlyIdleOffsetsExpire(Checker):
         self._heard: dict[int, Broker] = {}
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is not None and self._heard.get(node.id) is not broker:
             self._heard[node.id] = broker
             self._listen(broker, _judged(cluster.world, self._history, self._on_group_expired))

@@ -90,8 +90,7 @@ class OneOwnerPerGeneration(Checker):
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         seen = self._seen.setdefault((node.id, node.machine.starts), set())
         for shard in serving(node):
-            assert node.node is not None
-            topic = node.node.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
+            topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
             if topic is None:
                 return
             consumer_groups: dict[str, ConsumerGroup] = {}

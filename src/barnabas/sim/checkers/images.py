@@ -60,7 +60,7 @@ class EqualOffsetEqualImage(Checker):
 
 def _images(node: SimNode) -> Iterator[tuple[str, MetadataImage]]:
     assert node.node is not None
-    yield f"broker {node.id}", node.node.metadata.image
+    yield f"broker {node.id}", node.image
     if node.node.controller is not None:
         yield f"controller {node.id}", node.node.controller.image
 

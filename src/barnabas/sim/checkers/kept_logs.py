@@ -25,9 +25,9 @@ class KilledReplicasKeepTheirLogs(Rule):
         harm = sum(totals[harm] for harm in HARMS)
         before, self._harm[node.id] = self._harm.get(node.id), harm
         # What rotted may come to light in any later life.
-        if before != harm or totals["bits_rotted"] or node.node is None or not node.node.broker:
+        if before != harm or totals["bits_rotted"] or node.broker is None:
             return
-        logs = node.node.broker.logs.logs
+        logs = node.broker.logs.logs
         for (topic_id, _), replica in replicas.items():
             former, log = replica.log, logs.get(replica.partition.name)
             if former is None or log is None or log.topic_id != topic_id:

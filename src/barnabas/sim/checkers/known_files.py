@@ -16,8 +16,8 @@ from barnabas.sim.history import Violation
 class EveryFileIsKnown(Checker):
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():
-            if node.node is not None and node.node.broker is not None:
-                _check(node, node.node.broker)
+            if node.broker is not None:
+                _check(node, node.broker)
 
 
 def _check(node: SimNode, broker: Broker) -> None:

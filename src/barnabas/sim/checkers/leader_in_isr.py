@@ -54,8 +54,7 @@ class LeaderInIsr(Checker):
         """Topic → what it had when it was looked at last, where nothing was out of the ordinary."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        assert node.node is not None
-        image = node.node.metadata.image
+        image = node.image
         fenced = {id for id, broker in image.brokers.items() if broker.fenced}
         for topic_id, topic in image.topics_by_id.items():
             leaders, epochs = topic.leader, topic.partition_epoch

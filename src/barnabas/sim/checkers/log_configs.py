@@ -11,7 +11,7 @@ from barnabas.sim.history import Violation
 class LogsFollowTheirConfigs(Checker):
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():
-            broker = node.node.broker if node.node is not None else None
+            broker = node.broker
             if broker is None:
                 continue
             for partition in broker.replicas.by_id.values():

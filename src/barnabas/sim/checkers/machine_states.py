@@ -7,6 +7,7 @@ cannot be is found here before it shows outside.
 
 from __future__ import annotations
 
+from barnabas.broker.broker import Broker
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 
@@ -21,18 +22,20 @@ class MachinesAreValid(Checker):
         inside.quorum.machine.validate()
         if inside.controller is not None:
             inside.controller.validate()
-        broker = inside.broker
-        if broker is None:
-            return
-        broker.image.validate()
-        broker.replicas.validate()
-        for groups in broker.groups.shards.values():
-            if groups.active:
-                groups.machine.validate()
-        for transactions in broker.transactions.coordinators.shards.values():
-            if transactions.active:
-                transactions.machine.validate()
+        if inside.broker is not None:
+            validate_broker(inside.broker)
 
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():
             self.check(cluster, node)
+
+
+def validate_broker(broker: Broker) -> None:
+    broker.image.validate()
+    broker.replicas.validate()
+    for groups in broker.groups.shards.values():
+        if groups.active:
+            groups.machine.validate()
+    for transactions in broker.transactions.coordinators.shards.values():
+        if transactions.active:
+            transactions.machine.validate()

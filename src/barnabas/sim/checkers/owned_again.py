@@ -22,8 +22,7 @@ def unowned(cluster: SimCluster, groups: Iterable[str]) -> str:
     wanted = dict.fromkeys(groups, "it has no coordinator")
     for node in cluster.up():
         for shard in serving(node):
-            assert node.node is not None
-            image = node.node.metadata.image
+            image = node.image
             for group_id, group in shard.machine.table.groups.committed_items():
                 if group_id in wanted:
                     wanted[group_id] = _missing(group, image)

@@ -19,8 +19,7 @@ class OneLeaderPerPartitionEpoch(Checker):
         """Topic → the leaders and leader epochs of its partitions, when it was looked at last."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        assert node.node is not None
-        image = node.node.metadata.image
+        image = node.image
         for topic_id, topic in image.topics_by_id.items():
             epochs = topic.leader_epoch
             if (topic.leader, epochs) == self._seen.get(topic_id):

@@ -127,7 +127,7 @@ class ReplicaLogs(Checker):
         self._turn = 0
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is None:
             return
         table = broker.replicas.by_id
@@ -236,7 +236,7 @@ class ReplicaLogs(Checker):
 
     def _present(self, node: SimNode) -> list[Watched]:
         """Replicas that the node's present life has, and whose bytes are followed."""
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is None:
             return []
         table = broker.replicas.by_id
@@ -263,7 +263,7 @@ class ReplicaLogs(Checker):
         found = []
         for node in cluster.up():
             watched = self.replicas.get(node.id, {}).get(key)
-            broker = node.node.broker if node.node is not None else None
+            broker = node.broker
             if watched is None or broker is None:
                 continue
             if broker.replicas.by_id.get(key) is watched.partition and watched.partition.log:

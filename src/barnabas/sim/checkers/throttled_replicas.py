@@ -24,7 +24,7 @@ class OnlyThrottledReplicasWait(Checker):
         self._heard: dict[int, Broker] = {}
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is not None and self._heard.get(node.id) is not broker:
             self._heard[node.id] = broker
             _listen(cluster, broker)

@@ -21,7 +21,7 @@ _ENDS = {
 
 class MarkersFollowDecisions(Checker):
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        broker = node.node.broker if node.node is not None else None
+        broker = node.broker
         if broker is None:
             return
         shards = broker.transactions.coordinators.shards

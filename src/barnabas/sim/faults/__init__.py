@@ -27,9 +27,10 @@ from barnabas.sim.faults import (
 )
 from barnabas.sim.faults.injection import Strike, Struck
 
-__all__ = ["KINDS", "LOSE_DATA", "Strike", "Struck"]
+__all__ = ["KINDS", "LOSE_DATA", "Kind", "Strike", "Struck"]
 
-KINDS: Mapping[str, Callable[[Strike], bool]] = {
+Kind = Callable[[Strike], bool]
+KINDS: Mapping[str, Kind] = {
     "kill": crashes.kill,
     "kill-leader": crashes.kill_leader,
     "power": crashes.power,

@@ -66,6 +66,17 @@ class Budget:
         """Whether `node` has applied everything of which `image` knew that it is committed."""
         return node.quorum.applied_offset >= self._newest
 
+    def what_differs(self) -> str:
+        """What running nodes lack of the newest metadata; empty where they lack nothing."""
+        image = self.image()
+        nodes = [node.node for node in self.cluster.up() if node.node is not None]
+        late = image is None or any(n.quorum.high_watermark < image.offset for n in nodes)
+        return "a node does not know what is committed" if late else ""
+
+    def knows_newest(self, node: SimNode) -> bool:
+        """Whether a running node knows the newest metadata."""
+        return node.node is not None and self.is_newest(node.node)
+
     def may_lose_data(self, node: SimNode) -> bool:
         """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
         if node.id not in self.cluster.topology.broker_ids:
@@ -145,7 +156,7 @@ class Budget:
         """The largest log end of `partition` on other members of ISR and ELR; -1 where none has a log."""
         image, ends = self.image(), [-1]
         for other in self.cluster.up():
-            broker = other.node.broker if other.node is not None and other is not node else None
+            broker = other.broker if other is not node else None
             for name, log in broker.logs.logs.items() if broker is not None else ():
                 topic = None if image is None else image.topics_by_name.get(name.topic)
                 if str(name) == partition and topic is not None and topic.has(name.partition):

@@ -24,9 +24,9 @@ def moves(s: Strike) -> bool:
     """A replica, or each of a broker, is to be in another directory. When copies are there, the broker dies,
     is shut down, or either directory fails, once or for a while; or the copies shall go elsewhere."""
     node = s.any_broker()
-    if node is None or len(node.directories) < 2 or node.node is None or node.node.broker is None:
+    if node is None or len(node.directories) < 2 or node.broker is None:
         return False
-    names = sorted(node.node.broker.logs.logs)
+    names = sorted(node.broker.logs.logs)
     if not names:
         return False
     chosen = names if s.rng.random() < 0.3 else [s.rng.choice(names)]
@@ -49,7 +49,7 @@ def moves(s: Strike) -> bool:
 
 
 def _copies(node: SimNode) -> bool:
-    broker = node.node.broker if node.is_up and node.node is not None else None
+    broker = node.broker if node.is_up else None
     return broker is not None and bool(broker.logs.futures.logs)
 
 

@@ -100,11 +100,10 @@ def _rot_again(s: Strike, node: SimNode, paths: list[str]) -> None:
 
 def _full_segments(s: Strike, node: SimNode) -> list[str]:
     """The files of full segments below the high watermarks."""
-    assert node.node is not None
-    if node.node.broker is None:
+    if node.broker is None:
         return []
     disk, paths = node.machine.disk, list[str]()
-    broker, preferred = node.node.broker, s.rng.random() < 0.7
+    broker, preferred = node.broker, s.rng.random() < 0.7
     for name, log in sorted(broker.logs.logs.items()):
         replica = broker.replicas.by_name.get(name)
         if preferred and (replica is None or replica.replicas[:1] != (node.id,)):

@@ -56,7 +56,7 @@ class Strike:
         return self.rng.choice(up) if up else None
 
     def any_broker(self) -> SimNode | None:
-        brokers = [node for node in self.cluster.up() if node.node is not None and node.node.broker]
+        brokers = [node for node in self.cluster.up() if node.broker]
         return self.rng.choice(brokers) if brokers else None
 
     def wait_ms(self, *typical: float) -> float:

@@ -70,8 +70,8 @@ def misread(s: Strike) -> bool:
     node = s.any_broker()
     if node is None:
         return False
-    assert node.node is not None and node.node.broker is not None
-    logs = node.node.broker.logs.logs
+    assert node.broker is not None
+    logs = node.broker.logs.logs
     names = [name for name in sorted(logs) if logs[name].log_end_offset]
     compacted = [n for n in names if logs[n].config.compact and len(logs[n].segments) > 1]
     if compacted and s.rng.random() < 0.5:

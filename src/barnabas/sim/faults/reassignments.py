@@ -69,7 +69,7 @@ def _lie_in_wait(s: Strike, begun: PartitionState, coming: list[int]) -> None:
     former, killed = list(begun.replicas), [False]
 
     def look(node: SimNode) -> bool:
-        image = node.node.metadata.image if node.node is not None else None
+        image = node.image if node.running is not None else None
         state = image.partition(begun.topic_id, begun.partition) if image is not None else None
         if image is None or state is None or not state.reassigning:
             return False

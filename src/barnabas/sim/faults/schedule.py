@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from barnabas.ports import Rng
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.faults import KINDS, Strike, Struck
+from barnabas.sim.faults import KINDS, Kind, Strike, Struck
 from barnabas.sim.faults.budget import Budget
 from barnabas.sim.faults.injection import Repair
 
@@ -26,8 +26,12 @@ class FaultSchedule:
         rng_of: Callable[[str], Rng],
         interval_ms: float,
         skipped: Collection[int] = (),
+        *,
+        kinds: Mapping[str, Kind] = KINDS,
+        budget: Budget | None = None,
     ) -> None:
-        """`weights` says how often each kind comes, `skipped` which strikes, by number, do not."""
+        """`weights` says how often each kind comes, `skipped` which strikes, by number, do not; `kinds` has
+        the functions by name."""
         self.cluster = cluster
         self.world = cluster.world
         self.weights = {kind: weights[kind] for kind in sorted(weights) if weights[kind] > 0}
@@ -36,7 +40,8 @@ class FaultSchedule:
         self.stopped = False
         self.struck: list[Struck] = []
         """What really happened."""
-        self.budget = Budget(cluster)
+        self.kinds = kinds
+        self.budget = Budget(cluster) if budget is None else budget
         self._rng_of = rng_of
         self._times = rng_of("fault times")
         self._supervisor = rng_of("supervisor")
@@ -67,7 +72,7 @@ class FaultSchedule:
         rng = self._rng_of(f"fault {self._next}")
         kind = self._kind(rng)
         strike = Strike(self._next, self.cluster, self.budget, rng, self._repairs)
-        if KINDS[kind](strike):
+        if self.kinds[kind](strike):
             self.struck.append(Struck(self._next, self.world.now_ms, kind))
             self.world.totals["faults"] += 1
             self.world.totals[f"fault {kind}"] += 1

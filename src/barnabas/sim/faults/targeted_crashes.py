@@ -100,7 +100,7 @@ def ambush_joining(s: Strike) -> bool:
     left = [s.rng.choice([1, 2, 4])]
 
     def look(leader: SimNode) -> bool:
-        broker = leader.node.broker if leader.node is not None else None
+        broker = leader.broker
         for partition in broker.replicas.leaders() if broker is not None else ():
             state = partition.leader.isr_state if partition.leader is not None else None
             if partition.leader is None or not isinstance(state, PendingExpand):
@@ -157,7 +157,7 @@ def ambush_isr(s: Strike) -> bool:
     heal = s.cut(both_ways([one], [other]))
 
     def look(node: SimNode) -> bool:
-        known = node.node.metadata.image if node.node is not None else image
+        known = node.image if node.running is not None else image
         state, broker = known.partition(topic_id, index), known.brokers.get(follower)
         if state is None or state.leader < 0 or state.leader == follower or broker is None:
             return False

@@ -50,7 +50,7 @@ def _hit(s: Strike, coordinator: SimNode, leader: int | None) -> None:
 
 def _deciding(node: SimNode) -> list[tuple[str, int | None]]:
     """What a coordinator has decided, and not committed yet."""
-    broker = node.node.broker if node.node is not None else None
+    broker = node.broker
     if broker is None:
         return []
     return [
@@ -64,7 +64,7 @@ def _deciding(node: SimNode) -> list[tuple[str, int | None]]:
 
 def _marking(node: SimNode) -> list[tuple[str, int | None]]:
     """Whose markers are on their way, and a leader that has none yet."""
-    broker = node.node.broker if node.node is not None else None
+    broker = node.broker
     if broker is None:
         return []
     found: list[tuple[str, int | None]] = []

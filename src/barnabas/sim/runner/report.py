@@ -47,6 +47,8 @@ def command(seed: int, plan: Plan) -> str:
         arguments.append(f"--skip-faults {ranges_text(plan.skip_faults)}")
     if plan.secured:
         arguments.append("--secured")
+    if plan.zookeeper:
+        arguments.append("--zookeeper")
     if plan.skip_clients:
         arguments.append(f"--skip-clients {','.join(sorted(plan.skip_clients))}")
     more = f' ARGS="{" ".join(arguments)}"' if arguments else ""

@@ -203,11 +203,12 @@ class ClusterLayout:
         )
         self._pending.write(znode)
 
-    def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
-        name = self.topic_names.pop(record.topic_id, None)
-        if name is None:
-            return
+    def remove_topic(self, name: str) -> None:
+        """Its znodes are to go with the next operations of `apply`."""
         topic = self.topics.pop(name)
+        topic_id = topic.znode.topic_id
+        if topic_id is not None and self.topic_names.get(topic_id) == name:
+            del self.topic_names[topic_id]
         self.configs.pop(f"topics/{name}", None)
         under = f"{topic.znode.path}/"
         for path in [*self._pending.written, *self._pending.wanted]:
@@ -360,13 +361,19 @@ class ClusterLayout:
         self._pending.wanted[FEATURE] = self.features.encode()
 
 
+def _remove_topic(znodes: ClusterLayout, record: RemoveTopicRecord) -> None:
+    name = znodes.topic_names.get(record.topic_id)
+    if name is not None:
+        znodes.remove_topic(name)
+
+
 def _pass(znodes: ClusterLayout, record: Any) -> None:
     """A record that no znode holds."""
 
 
 _APPLY: Mapping[type[Message], Callable[[ClusterLayout, Any], None]] = {
     TopicRecord: ClusterLayout._apply_topic,
-    RemoveTopicRecord: ClusterLayout._apply_remove_topic,
+    RemoveTopicRecord: _remove_topic,
     PartitionRecord: ClusterLayout._apply_partition,
     PartitionChangeRecord: ClusterLayout._apply_partition_change,
     ConfigRecord: ClusterLayout._apply_config,

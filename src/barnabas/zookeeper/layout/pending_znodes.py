@@ -7,6 +7,7 @@ counts as done: an owner whose transaction fails loads the znodes again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from barnabas.zookeeper.layout.znode_table import ZnodeValue
 from barnabas.zookeeper.operations import Create, Delete, Operation, SetData
@@ -51,18 +52,29 @@ class PendingZnodes:
             self.written[path] = wanted[path]
 
     def _deletions(self) -> Iterator[Operation]:
-        gone = [path for path, data in self.wanted.items() if data is None]
+        """A znode that a wanted one is below stays: a topic was deleted and created again under its name."""
+        needed = {
+            ancestor
+            for path, data in self.wanted.items()
+            if data is not None
+            for ancestor in ancestors_of(path)
+        }
+        gone = [p for p, data in self.wanted.items() if data is None and p not in needed]
         for path in sorted(gone, key=_order, reverse=True):
             if self.written.pop(path, None) is not None:
                 yield Delete(path)
 
     def _parents(self, path: str) -> Iterator[Operation]:
-        missing = []
-        while (path := parent_of(path)) != "/" and path not in self.written:
-            missing.append(path)
+        missing = list(takewhile(lambda one: one not in self.written, ancestors_of(path)))
         for path in reversed(missing):
             self.written[path] = b""
             yield Create(path)
+
+
+def ancestors_of(path: str) -> Iterator[str]:
+    """From its parent upwards, without the root."""
+    while (path := parent_of(path)) != "/":
+        yield path
 
 
 def _order(path: str) -> tuple[bool, str]:

@@ -12,9 +12,13 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.security.authorization.acls import acl_of
 from barnabas.types import uuid_text
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.migration.sensitive_values import is_sensitive
 from barnabas.zookeeper.operations import NodeData
 
-OF_ELR = "brokers/<default> min.insync.replicas"
+OF_ELR = ("brokers/<default>", "min.insync.replicas")
+HIDDEN = "(hidden)"
+Configs = Mapping[tuple[str, str], str]
+"""By entity and key."""
 
 
 class Difference(NamedTuple):
@@ -82,22 +86,23 @@ def _epochs(image: MetadataImage) -> dict[str, int]:
     return {name: record.leader_epoch for name, record in _partition_records(image)}
 
 
-def _configurations(znodes: Mapping[str, str], log: Mapping[str, str]) -> Iterator[Difference]:
+def _configurations(znodes: Configs, log: Configs) -> Iterator[Difference]:
     """Secrets are compared and not shown. The ``min.insync.replicas`` with which a quorum begins (KIP-966) is
     none of the znodes'."""
-    if OF_ELR not in znodes:
-        log = {name: value for name, value in log.items() if name != OF_ELR}
-    for found in _unequal("configuration", znodes, log):
-        secret = "SCRAM-" in found.what or ".password" in found.what
-        yield Difference(found.what, "(hidden)", "(hidden)") if secret else found
+    for place in (znodes.keys() | log.keys()) - ({OF_ELR} - znodes.keys()):
+        one, other = znodes.get(place, ""), log.get(place, "")
+        if one != other:
+            if is_sensitive(*place):
+                one, other = one and HIDDEN, other and HIDDEN
+            yield Difference(f"configuration {' '.join(place)}", one, other)
 
 
-def _configs(image: MetadataImage) -> dict[str, str]:
+def _configs(image: MetadataImage) -> Configs:
     """With quotas and users."""
     layout = ClusterLayout()
     layout.apply(image_records(image))
     return {
-        f"{entity} {key}": value
+        (entity, key): value
         for entity, config in layout.configs.items()
         for key, value in config.items()
     }

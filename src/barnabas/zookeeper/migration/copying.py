@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.snapshot import image_records, load_records
+from barnabas.metadata.image.snapshot import image_records
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -20,7 +20,6 @@ from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
-from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CONTROLLER,
@@ -97,26 +96,24 @@ def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
 def way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Multi]:
     """The transactions after which `znodes` say what `image` says, each conditional on the controller's
     epoch. Raises `MalformedZnode`."""
-    before = MetadataImage(track_changes=False)
     layout = ClusterLayout()
     layout.load(znodes)
-    load_records(before, layout.records(), -1, -1)
     check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
-    operations: list[Operation] = layout.apply(_changes(layout, before, image), notify=False)
+    operations: list[Operation] = layout.apply(_changes(layout, image), notify=False)
     return [
         Multi((check, *operations[at : at + OPERATIONS_MAX]))
         for at in range(0, len(operations), OPERATIONS_MAX)
     ]
 
 
-def _changes(
-    layout: ClusterLayout, before: MetadataImage, after: MetadataImage
-) -> Iterator[Message]:
-    """Removals, then all that there is; what is written already gives no operation."""
-    for topic_id in before.topics_by_id:
-        if topic_id not in after.topics_by_id:
-            yield RemoveTopicRecord(topic_id=topic_id)
-    for token in before.delegation_tokens:
+def _changes(layout: ClusterLayout, after: MetadataImage) -> Iterator[Message]:
+    """Removals, then all that there is; what is written already gives no operation. A topic is another one
+    where its id is, or its name."""
+    for name, topic in list(layout.topics.items()):
+        wanted_topic = after.topics_by_name.get(name)
+        if wanted_topic is None or wanted_topic.id != topic.znode.topic_id:
+            layout.remove_topic(name)
+    for token in list(layout.tokens):
         if token not in after.delegation_tokens:
             yield RemoveDelegationTokenRecord(token_id=token)
     for acl_id in list(layout.acl_patterns):

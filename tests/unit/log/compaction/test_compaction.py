@@ -239,7 +239,7 @@ def test_a_leader_epoch_that_rotted_is_noticed_behind_compaction_too() -> None:
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_log_cut_behind_a_segment_that_compaction_emptied_loses_nothing_by_a_kill(
+def test_a_log_cut_behind_an_emptied_segment_loses_nothing_by_a_kill(
     at: int,
 ) -> None:
     """Recovery began one below the cut, took the gap there for a loss, and dropped what was written since."""
@@ -262,7 +262,7 @@ def test_a_log_cut_behind_a_segment_that_compaction_emptied_loses_nothing_by_a_k
         assert model.log.log_end_offset == end
 
 
-def test_a_record_whose_timestamp_does_not_fit_64_bits_keeps_no_log_from_compaction() -> None:
+def test_a_timestamp_that_does_not_fit_64_bits_keeps_no_log_from_compaction() -> None:
     """Where a topic does not compact yet only headers are looked at."""
     body = bytearray()
     for at, (key, stamp) in enumerate([(b"k", 0), (b"l", (1 << 63) - 1), (b"k", 5)]):

@@ -77,7 +77,7 @@ def test_what_is_sound_and_cannot_be_compacted_is_tried_twice() -> None:
 
 
 @pytest.mark.parametrize("step", ["make_plan", "groups_of", "swap"])
-def test_a_log_that_cannot_be_compacted_for_a_fault_of_the_program_keeps_no_other_from_it(
+def test_a_log_whose_compaction_hits_a_bug_keeps_no_other_from_compaction(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was compacted any more: it was tried first each time, or its round did not end."""

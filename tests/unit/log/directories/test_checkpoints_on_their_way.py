@@ -66,7 +66,7 @@ def compacted(world: DirectoriesWorld) -> PartitionLog:
     return log
 
 
-def test_compaction_begins_anew_where_the_directory_of_a_log_by_this_name_failed() -> None:
+def test_compaction_restarts_where_the_directory_of_a_logs_namesake_failed() -> None:
     world = DirectoriesWorld()
     compacted(world)
     first, second = world.logs.directories
@@ -109,7 +109,7 @@ def test_what_was_compacted_before_excuses_no_gap_in_what_is_written_now(how: st
     assert world.logs.logs[T0].log_end_offset == lost
 
 
-def test_how_far_a_log_is_compacted_is_said_again_where_another_was_cut_meanwhile() -> None:
+def test_a_cleaner_checkpoint_is_due_again_where_another_log_was_cut() -> None:
     world = DirectoriesWorld()
     log = compacted(world)
     directory, other = world.logs.directories[0], TopicPartition("t", 1)

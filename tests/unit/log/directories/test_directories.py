@@ -47,7 +47,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
     return found
 
 
-def test_a_clean_shutdown_is_proven_once_and_opens_without_a_look_at_old_batches() -> None:
+def test_a_clean_shutdown_counts_once_and_opens_without_reading_old_batches() -> None:
     world = DirectoriesWorld()
     log = world.logs.create(T0, TOPIC_ID)
     fill(log, 40)
@@ -89,7 +89,7 @@ def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_empty_log_of_before_a_clean_end_is_made_durable_with_its_first_records(
+def test_a_log_empty_at_a_clean_end_is_made_durable_with_its_first_records(
     seed: int,
 ) -> None:
     """Also the file that has its topic's id, without which it is nobody's (seed 304487)."""
@@ -191,7 +191,7 @@ def test_one_process_has_a_directory_at_a_time() -> None:
         other.start()
 
 
-def test_deleted_partitions_go_after_the_delay_and_leave_nothing_to_their_successors() -> None:
+def test_deleted_partitions_go_after_the_delay_and_leave_successors_nothing() -> None:
     world = DirectoriesWorld()
     fill(world.logs.create(T0, TOPIC_ID), 30)
     world.run_ms(70_000)  # checkpoints speak of it now
@@ -330,7 +330,7 @@ def test_a_round_says_nothing_of_what_came_after_a_cut(monkeypatch: pytest.Monke
     assert T0 not in world.logs.cleaner.first_dirty and log.lowest_cut <= 5
 
 
-def test_a_log_whose_process_died_after_a_roll_is_compacted_although_nothing_is_written() -> None:
+def test_a_log_rolled_before_a_crash_is_compacted_without_new_records() -> None:
     world, log = compacted()
     size = log.size
     world.kill()
@@ -453,7 +453,7 @@ def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorl
 
 
 @pytest.mark.parametrize("stale", [0, 1])
-def test_a_replica_that_was_made_anew_elsewhere_wins_over_the_one_that_comes_back(
+def test_a_replica_created_again_elsewhere_wins_over_the_one_that_returns(
     stale: int,
 ) -> None:
     world = made_anew(stale, TOPIC_ID)

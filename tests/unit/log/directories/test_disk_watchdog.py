@@ -67,7 +67,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_a_clean_end(world: DirectoriesWor
     assert world.process.disk.exists(f"{PATHS[1]}/.kafka_cleanshutdown")
 
 
-def test_a_disk_that_hangs_in_a_round_of_compaction_ends_it_when_it_goes_offline(
+def test_a_disk_that_hangs_in_a_cleaning_pass_ends_it_when_it_goes_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other directory's logs are compacted then, and one that is made anew there from its beginning."""

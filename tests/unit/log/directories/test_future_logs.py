@@ -286,7 +286,7 @@ def test_a_process_may_end_at_any_call_of_a_move(
     assert nth > 20
 
 
-def test_what_was_set_aside_stays_where_the_copys_new_name_did_not_come_to_the_device() -> None:
+def test_a_log_set_aside_stays_where_the_copys_new_name_was_not_synced() -> None:
     """Once that directory is back under its old name, the copy would be nobody's without the other."""
     world = DirectoriesWorld()
     source, copy = begin(world)

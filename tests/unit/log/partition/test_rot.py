@@ -187,7 +187,7 @@ def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> N
     assert read is not None and len(read.records) == BATCH_BYTES
 
 
-def test_producers_are_known_behind_a_batch_that_rotted_before_the_recovery_point() -> None:
+def test_producers_behind_a_rotten_batch_before_the_recovery_point_are_known() -> None:
     """What came behind it was not looked at: their next batches were out of order, or taken twice."""
     disk, log = of_a_producer(100)
     for offset in (20, 21, 50):
@@ -426,7 +426,7 @@ def test_batches_that_became_zeros_are_no_room_that_was_given_back() -> None:
         log.read(66, 1)
 
 
-def test_an_index_of_garbage_hides_no_batch_of_a_log_that_nobody_knows_the_end_of() -> None:
+def test_an_index_of_garbage_hides_no_batch_of_a_log_without_a_known_end() -> None:
     disk, log = hundred()
     log.close()
     disk.process_died()
@@ -438,7 +438,7 @@ def test_an_index_of_garbage_hides_no_batch_of_a_log_that_nobody_knows_the_end_o
 
 @pytest.mark.parametrize("producer", [-1, 7])
 @pytest.mark.parametrize("bit", [*range(2, 12), 20, 30, 31, 40, 62])
-def test_a_base_offset_that_rotted_before_others_ends_a_log_after_a_crash_before_it(
+def test_a_rotten_base_offset_before_others_ends_the_log_after_a_crash(
     bit: int, producer: int
 ) -> None:
     """The batch was believed, and the sound one behind it was not: the log ended far behind where it did."""

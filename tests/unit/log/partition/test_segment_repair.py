@@ -108,7 +108,7 @@ def test_a_leader_epoch_that_rotted_is_noticed_beside_its_neighbours_and_mended(
         assert model.content() == [entry.data for entry in model.entries]
 
 
-def test_a_leader_epoch_that_rotted_at_the_end_of_a_segment_is_noticed_and_mended() -> None:
+def test_a_rotten_leader_epoch_at_a_segments_end_is_detected_and_repaired() -> None:
     """The next segment begins in a lower one, and so say the known epochs."""
     model, source = written(3), written(3)
     segment, following = model.log.segments[0], model.log.segments[1]
@@ -157,7 +157,7 @@ def test_of_two_neighbours_one_rots_in_its_offset_and_the_other_under_its_crc() 
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_a_crash_at_any_disk_call_of_the_mending_leaves_a_sound_or_a_damaged_log(
+def test_a_crash_at_any_disk_call_of_a_repair_leaves_a_sound_or_damaged_log(
     power_loss: bool,
 ) -> None:
     for nth in range(1, 200):
@@ -241,7 +241,7 @@ def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:
     model.check()
 
 
-def test_an_epoch_that_was_learned_from_a_batch_that_rotted_is_corrected_with_it() -> None:
+def test_an_epoch_learned_from_a_rotten_batch_is_corrected_with_it() -> None:
     """Which of the two rotted, the one above or the one below, only another replica can tell (seed 8799)."""
     model, source = LogModel(1), LogModel(1)
     for each in (model, source):

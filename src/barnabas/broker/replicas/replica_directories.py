@@ -1,0 +1,180 @@
+"""In which log directory each replica of this broker is, or is created, and what the controller learns of it.
+
+The metadata name a directory per replica (KIP-858). Where they name none, another one than the log is in, or
+one that cannot be read, this module decides whether the replica opens, is created, or stays offline.
+
+Invariant: an empty log never takes the place of one that may be in a directory that is offline, unless the
+cluster does not rely on the replica.
+
+Source: Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replicas.metadata_apply_queue import Key
+from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.metadata.features import DIRECTORIES_SINCE
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import PartitionState
+from barnabas.types import (
+    DIRECTORIES_UNKNOWN,
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    TopicPartition,
+    Uuid,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+OnDirectoryChosen = Callable[[Partition, Uuid], None]
+"""A replica is in a directory that the metadata do not name for it: the controller has to learn which."""
+
+
+class ReplicaDirectories:
+    """Opens and creates the logs of replicas where they belong."""
+
+    def __init__(
+        self, node_id: int, image: MetadataImage, logs: LogDirectories, on_chosen: OnDirectoryChosen
+    ) -> None:
+        self.node_id = node_id
+        self.image = image
+        self.logs = logs
+        self._on_chosen = on_chosen
+        self.preferred: dict[TopicPartition, Uuid] = {}
+        """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
+        self.lost: dict[Partition, Uuid] = {}
+        """Replicas whose directory failed, which it was."""
+        self._none_is_new = False
+        """Whether each log directory held something when this process began."""
+        self._not_found: set[Key] | None = None
+        """Replicas of before this process whose logs it did not find; None until they are known."""
+
+    def on_first_image(self, mine: list[Key]) -> None:
+        """The metadata are known for the first time, and name `mine` as this broker's replicas."""
+        if self._not_found is None:
+            self._none_is_new = all(d.logs for d in self.logs.directories)
+            found = self.logs.logs
+            topics = self.image.topics_by_id
+            self._not_found = {
+                key for key in mine if TopicPartition(topics[key[0]].name, key[1]) not in found
+            }
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def open_log(self, name: TopicPartition, topic_id: Uuid, state: PartitionState) -> PartitionLog:
+        """The log of a replica: found here, moved here, or new. Raises KAFKA_STORAGE_ERROR where it may be
+        in a directory that is offline."""
+        resolve_duplicate(self.logs, name, topic_id)
+        known = self.logs.logs.get(name)
+        if known is not None:
+            if known.topic_id == topic_id:
+                return known
+            # Found at the start; its topic had this name before, or its topic id is unknown.
+            self.logs.delete(name, is_stray=known.log_end_offset > 0)
+        assigned = state.directory_of(self.node_id)
+        if assigned == DIRECTORY_LOST:
+            if not self.may_start_empty(state):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{name} was in a log directory that could not be read, and is not here: start with"
+                    " that directory, or reassign the replica",
+                )
+            assigned = DIRECTORY_UNASSIGNED
+        copy = self.logs.futures.logs.get(name)
+        if copy is not None and copy.topic_id != topic_id:
+            self.logs.futures.drop(name)
+            copy = None
+        target = self.logs.futures.directory_of(name)
+        if target is not None and target.directory_id == assigned:
+            # The move was agreed upon, and what it moved is gone: the copy had all there was.
+            return self.logs.futures.replace_missing(name)
+        if self.logs.any_offline and self.logs.by_id(assigned) is None:
+            # The log may be in an offline directory (one that was unreadable at the start has no known id):
+            # an empty log elsewhere would hide that its records are missing.
+            may_be = assigned not in DIRECTORIES_UNKNOWN or self.may_be_offline(topic_id, state)
+            if may_be or copy is not None:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
+                )
+        return self._create(name, topic_id, assigned)
+
+    def _create(self, name: TopicPartition, topic_id: Uuid, assigned: Uuid) -> PartitionLog:
+        """A new log. If the metadata name no directory and the chosen one fails now, create it in another:
+        the controller knows no directory of this replica, so it could not learn that the replica is
+        offline."""
+        while True:
+            try:
+                return self.logs.create(name, topic_id, self._choose(name, assigned))
+            except KafkaError:
+                named = assigned not in DIRECTORIES_UNKNOWN
+                if named or not any(d.is_online for d in self.logs.directories):
+                    raise
+
+    def _choose(self, name: TopicPartition, assigned: Uuid) -> Uuid:
+        """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
+        the directory with the fewest logs among those that are not cordoned."""
+        assigned = self.preferred.pop(name, assigned)
+        if self.logs.by_id(assigned) is not None:
+            return assigned
+        me = self.image.brokers.get(self.node_id)
+        cordoned = () if me is None else me.cordoned
+        usable = [
+            d for d in self.logs.directories if d.is_online and d.directory_id not in cordoned
+        ]
+        best = min(usable, key=lambda d: len(d.logs), default=None)
+        return assigned if best is None else best.directory_id
+
+    def may_be_offline(self, topic_id: Uuid, state: PartitionState) -> bool:
+        """Whether a replica without a known directory in the metadata may be in a directory that cannot be
+        read: this broker died before it reported which. The controller learns of it (like DIRECTORY_LOST,
+        KIP-858), or the controller would count on a replica that is not here. A replica that the cluster
+        does not rely on is created again."""
+        if not self.logs.any_offline or self.image.metadata_version < DIRECTORIES_SINCE:
+            return False
+        is_unknown = state.directory_of(self.node_id) in DIRECTORIES_UNKNOWN
+        is_of_before = (topic_id, state.partition) in (self._not_found or ())
+        return is_unknown and is_of_before and self._is_relied_on(state)
+
+    def may_start_empty(self, state: PartitionState) -> bool:
+        """Whether a lost replica may start empty: every directory is online and none has it. Safe if the
+        cluster does not rely on the lost replica, or if no log directory is new, so the replica never had
+        data."""
+        if state.directory_of(self.node_id) != DIRECTORY_LOST or self.logs.any_offline:
+            return False
+        return self._none_is_new or not self._is_relied_on(state)
+
+    def _is_relied_on(self, state: PartitionState) -> bool:
+        """Whether this broker's replica leads, or could be elected for what it has."""
+        return self.node_id in (state.leader, *state.isr, *state.elr, *state.last_known_elr)
+
+    # -- reporting -------------------------------------------------------------------------------
+
+    def report_offline(self, partition: Partition) -> None:
+        """The replica may be in a directory that cannot be read."""
+        self._on_chosen(partition, DIRECTORY_LOST)
+
+    def report(self, partition: Partition, state: PartitionState) -> None:
+        """Have the controller learn where the replica is, unless the metadata name that directory."""
+        directory = self.logs.directory_of(partition.name)
+        if directory is not None and directory.directory_id != state.directory_of(self.node_id):
+            self._on_chosen(partition, directory.directory_id)
+
+    def report_all(self, partitions: Mapping[Key, Partition]) -> None:
+        """As `report`, for each of this broker's replicas."""
+        for (topic_id, index), partition in partitions.items():
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is not None and topic.has(index) and self.node_id in topic.replicas[index]:
+                self.report(partition, topic.partition(index))
+
+    def report_lost(self) -> None:
+        """Report offline replicas' directories, which an older metadata version could not hold (KIP-858)."""
+        for partition, directory in self.lost.items():
+            topic = self.image.topics_by_id.get(partition.topic_id)
+            if topic is not None and topic.has(partition.index):
+                assigned = topic.partition(partition.index).directory_of(self.node_id)
+                if assigned == DIRECTORY_MIGRATING:
+                    self._on_chosen(partition, directory)

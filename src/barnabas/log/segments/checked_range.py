@@ -1,0 +1,107 @@
+"""Which bytes of a segment this process has checked by CRC, or wrote itself.
+
+Batches that an earlier life of the process wrote are checked when they are first read; what CRCs do not
+cover (offsets, leader epochs) is compared with the batches around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.log.errors import CorruptLogError
+from barnabas.ports import File
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, read_header
+from barnabas.types import Buffer
+
+SHORTER = "the file is shorter than what was written to it"
+
+
+class BatchFile(Protocol):
+    """What a check reads of a segment."""
+
+    path: str
+    base_offset: int
+    size: int
+
+    def file(self) -> File: ...
+
+
+class CheckedRange:
+    """Positions in one segment's file."""
+
+    __slots__ = ("_from", "_to", "trusted_from")
+
+    def __init__(self, size: int) -> None:
+        """`size`: bytes that the file has from an earlier life of the process."""
+        self.trusted_from = size
+        """From here on this process wrote the batches, or has checked them."""
+        self._from = self._to = 0
+        """Readers have checked the batches between."""
+
+    def check_read(
+        self,
+        segment: BatchFile,
+        position: int,
+        data: Buffer,
+        bound: int,
+        epoch_from: Callable[[int], int],
+    ) -> None:
+        """Check the whole batches of what was read at `position` before `trusted_from`, unless readers have;
+        the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
+        begins there. Raises :class:`CorruptLogError`."""
+        end = position + len(data)
+        if self._from <= position and end <= self._to:
+            return
+        if end > self.trusted_from:
+            data = memoryview(data)[: self.trusted_from - position]
+        end, next_offset, epoch = check_run(segment.path, segment.base_offset, position, data)
+        if end <= segment.size - HEADER_SIZE:
+            header = segment.file().read_at(end, HEADER_SIZE)
+            if len(header) < HEADER_SIZE:
+                raise CorruptLogError(segment.path, end, SHORTER)
+            following = read_header(header)
+            bound = following.base_offset
+            if following.leader_epoch < epoch:
+                raise CorruptLogError(segment.path, end, "the leader epochs descend")
+        elif epoch_from(bound) < epoch:
+            raise CorruptLogError(segment.path, end, "the leader epochs descend")
+        if bound < next_offset:  # no CRC covers offsets
+            raise CorruptLogError(segment.path, end, "the offsets do not ascend")
+        if self._from <= position <= self._to:
+            self._to = max(self._to, end)
+        else:
+            self._from, self._to = position, end
+        if self._to >= self.trusted_from:
+            self.trusted_from = self._from
+
+    def trust_from(self, position: int) -> None:
+        """Batches from `position` on were checked just now."""
+        self.trusted_from = min(self.trusted_from, position)
+
+    def cut(self, position: int) -> None:
+        """The file ends at `position` now."""
+        self.trusted_from = min(self.trusted_from, position)
+        self._to = min(self._to, position)
+
+    def clear(self, size: int) -> None:
+        """Readers have to check all of the `size` bytes that the file has now."""
+        self.trusted_from = size
+        self._from = self._to = 0
+
+
+def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:
+    """Check the whole batches in `data`, read at `position` of a file; the position and the offset behind
+    them, and the last one's leader epoch. Raises :class:`CorruptLogError`."""
+    end, next_offset, epoch = position, base_offset, -1
+    try:
+        for batch in iterate(data, crc=True):
+            if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
+                raise CorruptBatchError(batch.position, "the offsets do not ascend")
+            if batch.header.leader_epoch < epoch:  # nor leader epochs
+                raise CorruptBatchError(batch.position, "the leader epochs descend")
+            next_offset, epoch = batch.header.next_offset, batch.header.leader_epoch
+            end = position + batch.position + batch.header.size
+    except CorruptBatchError as error:
+        raise CorruptLogError(path, position + error.position, error.why) from error
+    return end, next_offset, epoch

@@ -1,0 +1,123 @@
+"""A simulated cluster in ZooKeeper mode: brokers, each a possible controller, and an ensemble's servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.broker.broker import Broker
+from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.node.zookeeper_node import ZookeeperNode
+from barnabas.sim.classical.written_znodes import WrittenZnodes
+from barnabas.sim.cluster import SimCluster, SimNode, Topology
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import World
+from barnabas.sim.zookeeper.ensemble import Ensemble
+from barnabas.zookeeper.controller.metadata_reader import LEVEL
+
+OF_QUORUMS = (
+    "broker.heartbeat.",
+    "broker.session.",
+    "controller.",
+    "group.consumer.",
+    "internal.metadata.",
+    "log.dir.failure.",
+    "metadata.",
+    "node.id",
+    "process.roles",
+)
+"""Beginnings of keys that brokers of this mode do not have."""
+SESSION_MS = (1_000, 60_000)
+NOTHING = MetadataImage()
+
+
+@dataclass(frozen=True)
+class ClassicalTopology(Topology):
+    """What a cluster in ZooKeeper mode is made of."""
+
+    servers: int = 3
+    """Of the ensemble, on machines ``zookeeper1``, ``zookeeper2``, ..."""
+    lag_ms: float = 0.0
+    """How much longer than the network a server of it may take to apply what is committed."""
+
+    @property
+    def first_level(self) -> int:
+        return LEVEL
+
+
+class ClassicalSimNode(SimNode):
+    """One broker's machine, and its present life if it has one."""
+
+    classical: ZookeeperNode | None = None
+
+    @property
+    def running(self) -> ZookeeperNode | None:
+        return self.classical
+
+    @property
+    def broker(self) -> Broker | None:
+        return None if self.classical is None else self.classical.broker
+
+    @property
+    def image(self) -> MetadataImage:
+        """Empty until the broker knows of which cluster it is."""
+        return NOTHING if self.broker is None else self.broker.image
+
+    def _boot(self, process: SimProcess, config: NodeConfig) -> None:
+        node = ZookeeperNode(config, process)
+        node.start()
+        self.classical = node
+
+    def _let_go(self) -> None:
+        self.process = self.classical = None
+
+
+class ClassicalCluster(SimCluster):
+    """Brokers over the twin of an ensemble."""
+
+    def __init__(
+        self, world: World, topology: ClassicalTopology, bounds: NodeBounds = NodeBounds()
+    ) -> None:
+        super().__init__(world, topology, bounds)
+        hosts = [f"zookeeper{number}" for number in range(1, topology.servers + 1)]
+        self.ensemble = Ensemble(
+            world, self.network, hosts, machines=self.machines, timeout_ms=SESSION_MS
+        )
+        self.ensemble.lag_ms_max = topology.lag_ms
+        self.written = WrittenZnodes(self.ensemble)
+
+    def _make_node(self, node_id: int, machine: SimMachine) -> SimNode:
+        return ClassicalSimNode(self, node_id, machine)
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        properties = {
+            key: value
+            for key, value in super().properties(node_id).items()
+            if not key.startswith(OF_QUORUMS)
+        }
+        return {
+            **properties,
+            "broker.id": str(node_id),
+            "listeners": f"PLAINTEXT://n{node_id}:{self.nodes[node_id].client_port}",
+            "zookeeper.connect": self.ensemble.connect + "/kafka",
+        }
+
+    @property
+    def brokers(self) -> list[ClassicalSimNode]:
+        """Those that are up."""
+        return [node for node in self.up() if isinstance(node, ClassicalSimNode)]
+
+    @property
+    def may_change_voters(self) -> bool:
+        return False
+
+    def active_controller(self) -> SimNode | None:
+        """The broker that may decide, in the latest controller epoch."""
+        active = [node for node in self.brokers if node.classical and node.classical.is_controller]
+        return max(active, key=_epoch, default=None)
+
+
+def _epoch(node: ClassicalSimNode) -> int:
+    leadership = node.classical.election.leadership if node.classical is not None else None
+    return -1 if leadership is None else leadership.epoch

@@ -1,0 +1,72 @@
+"""At most one controller writes in each controller epoch, and all it writes is conditional on that epoch.
+
+Who raises ``/controller_epoch`` is the controller of the new epoch: its session. Until the next election only
+that session may write what is a controller's: topics, states of partitions, configurations of topics and
+brokers, blocks of producer ids. Each of these transactions has to check the version of the epoch's znode.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.classical.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, operations
+from barnabas.sim.history import Violation
+from barnabas.sim.zookeeper.transactions import CommittedTransaction
+from barnabas.zookeeper.layout.cluster_state_znodes import (
+    CONTROLLER_EPOCH,
+    PRODUCER_IDS,
+    ControllerEpochZnode,
+)
+from barnabas.zookeeper.layout.topic_znodes import STATE_PATH, TOPICS, PartitionStateZnode
+from barnabas.zookeeper.operations import CheckVersion, Create, Delete, SetData
+
+EPOCH_PATH = CHROOT + CONTROLLER_EPOCH
+
+
+class OneControllerWrites(ZnodeRule):
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.session = 0
+        """Of the controller of `epoch`."""
+
+    def on_transaction(
+        self, written: WrittenZnodes, entry: CommittedTransaction, result: object
+    ) -> None:
+        parts = operations(entry.request)
+        for one in parts:
+            if isinstance(one, SetData) and one.path == EPOCH_PATH:
+                self._on_election(entry, ControllerEpochZnode.decode(one.path, one.data).epoch)
+                return
+        paths = [path for one in parts if (path := _controllers_path(one))]
+        if not paths:
+            return
+        where = f"zxid {entry.zxid:#x}, which writes {paths[0]} in controller epoch {self.epoch}"
+        if not any(isinstance(one, CheckVersion) and one.path == EPOCH_PATH for one in parts):
+            raise Violation(f"{where}: it is not conditional on the epoch")
+        if entry.session != self.session:
+            raise Violation(
+                f"{where}: session {entry.session:#x} wrote it, and the controller's is"
+                f" {self.session:#x}"
+            )
+        for one in parts:
+            if isinstance(one, (Create, SetData)) and STATE_PATH.fullmatch(_below(one.path)):
+                state = PartitionStateZnode.decode(_below(one.path), one.data)
+                if state.controller_epoch != self.epoch:
+                    raise Violation(f"{where}: {one.path} says epoch {state.controller_epoch}")
+
+    def _on_election(self, entry: CommittedTransaction, epoch: int) -> None:
+        if epoch <= self.epoch:
+            raise Violation(f"zxid {entry.zxid:#x}: controller epoch {epoch} after {self.epoch}")
+        self.epoch, self.session = epoch, entry.session
+
+
+def _below(path: str) -> str:
+    return path.removeprefix(CHROOT)
+
+
+def _controllers_path(one: object) -> str:
+    """Its path, where only controllers do that."""
+    if not isinstance(one, (Create, SetData, Delete)):
+        return ""
+    path = _below(one.path)
+    if path.startswith(f"{TOPICS}/"):
+        return path
+    return path if path == PRODUCER_IDS and isinstance(one, SetData) else ""

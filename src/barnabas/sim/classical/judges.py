@@ -1,0 +1,126 @@
+"""The judges of a cluster in ZooKeeper mode, and what makes each of them look."""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.answered_faults import NoFaultIsAnswered
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
+from barnabas.sim.checkers.committed_records import CommittedRecordsStay
+from barnabas.sim.checkers.coordinator_state import CoordinatorsKnowTheirLogs
+from barnabas.sim.checkers.derived_files import DerivedFilesFit
+from barnabas.sim.checkers.dispatch import Judges, Seen
+from barnabas.sim.checkers.expired_offsets import OnlyIdleOffsetsExpire
+from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
+from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
+from barnabas.sim.checkers.kept_logs import KilledReplicasKeepTheirLogs
+from barnabas.sim.checkers.known_files import EveryFileIsKnown
+from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
+from barnabas.sim.checkers.machine_states import validate_broker
+from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
+from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
+from barnabas.sim.checkers.producer_sequences import ProducerSequences
+from barnabas.sim.checkers.replica_logs import ReplicaLogs, Rule, Watched
+from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
+from barnabas.sim.checkers.transaction_decisions import MarkersFollowDecisions
+from barnabas.sim.checkers.transaction_markers import TransactionMarkers
+from barnabas.sim.classical.cluster import ClassicalCluster
+from barnabas.sim.classical.controller_writes import OneControllerWrites
+from barnabas.sim.classical.obedience import BrokersObeyTheNewest, ImagesSayWhatIsWritten
+from barnabas.sim.classical.settled import EveryoneSaysTheSame
+from barnabas.sim.classical.znode_order import ZnodesGoForward
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import History, Violation
+from barnabas.sim.story import Story
+
+
+def judges_of(cluster: ClassicalCluster, history: History, story: Story) -> list[Checker]:
+    """A fresh one of each, for one run; those of znodes follow the ensemble of `cluster`."""
+    znodes = ZnodesGoForward()
+    cluster.written.rules += [OneControllerWrites(), znodes]
+    owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
+    return [
+        BrokersObeyTheNewest(),
+        ImagesSayWhatIsWritten(znodes),
+        OneLeaderPerPartitionEpoch(),
+        ReplicaLogs(
+            [
+                story,
+                PartitionLogMatching(),
+                KilledReplicasKeepTheirLogs(),
+                CommittedRecordsStay(history.promise),
+                ProducerSequences(history),
+                TransactionMarkers(),
+                LeadersGoByWhatIsWritten(znodes),
+                HighWatermarkNeverGoesBack(),
+            ]
+        ),
+        owners,
+        OnlyIdleOffsetsExpire(history, owners),
+        CommittedOffsetsStay(history.commits),
+        MarkersFollowDecisions(),
+        OnlyThrottledReplicasWait(),
+        LogsFollowTheirConfigs(),
+        DerivedFilesFit(),
+        CoordinatorsKnowTheirLogs(),
+        EveryFileIsKnown(),
+        BrokersAreValid(),
+        NoFaultIsAnswered(),
+        EveryoneSaysTheSame(history),
+    ]
+
+
+class LeadersGoByWhatIsWritten(Rule):
+    """A partition's leader goes by an ISR that a state znode has, or had."""
+
+    def __init__(self, znodes: ZnodesGoForward) -> None:
+        self._znodes = znodes
+
+    def on_leading(self, replica: Watched) -> None:
+        self._check(replica)
+
+    def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
+        self._check(replica)
+
+    def _check(self, replica: Watched) -> None:
+        leader, partition = replica.partition.leader, replica.partition
+        if leader is None:
+            return
+        key = partition.topic_id, partition.index, leader.partition_epoch
+        written = self._znodes.rows.get(key)
+        if written is None or set(written[2]) != set(leader.isr):
+            raise Violation(
+                f"{replica.where}: goes by ISR {list(leader.isr)} of partition epoch"
+                f" {leader.partition_epoch}, for which {written} is written"
+            )
+
+
+class BrokersAreValid(Checker):
+    """Each broker's own invariants, and its controller's, sampled."""
+
+    EVERY = 500
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        inside = node.running
+        controller = getattr(inside, "controller", None)
+        if controller is not None and controller.decider.may_decide:
+            controller.decider.validate()
+        if node.broker is not None:
+            validate_broker(node.broker)
+
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            self.check(cluster, node)
+
+
+class ClassicalJudges(Judges):
+    """As the other mode's, without a quorum to look at."""
+
+    def look(self, touched: object) -> None:
+        if not isinstance(touched, SimNode) or touched.broker is None:
+            return
+        process = touched.process
+        if process is not None and process.alive:
+            seen = self._seen.get(touched)
+            if seen is None:
+                seen = self._seen[touched] = Seen(touched)
+            self._tell(seen, touched, touched.image)

@@ -1,0 +1,87 @@
+"""A broker obeys the newest controller that it knows, and knows only what was written: each row of its image
+is what some version of the partition's state znode said, and no row goes back while it lives.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.metadata.image.topic import Topic
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.classical.cluster import ClassicalSimNode
+from barnabas.sim.classical.znode_order import ZnodesGoForward
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+from barnabas.types import Uuid
+
+Epochs = tuple["array[int]", "array[int]"]
+"""Leader epochs and partition epochs of one topic."""
+
+
+class BrokersObeyTheNewest(Checker):
+    """The controller epoch that a broker goes by never falls while it lives."""
+
+    def __init__(self) -> None:
+        self._orders: dict[int, tuple[ControlRequests, int]] = {}
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        orders = _orders_of(node)
+        if orders is None:
+            return
+        before, epoch = self._orders.get(node.id, (orders, -1))
+        if before is orders and orders.controller_epoch < epoch:
+            raise Violation(
+                f"node {node.id} obeys controller epoch {orders.controller_epoch} after {epoch}"
+            )
+        self._orders[node.id] = orders, orders.controller_epoch
+
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            self.check(cluster, node)
+
+
+def _orders_of(node: SimNode) -> ControlRequests | None:
+    inside = node.classical if isinstance(node, ClassicalSimNode) else None
+    return None if inside is None or inside.broker is None else inside.orders
+
+
+class ImagesSayWhatIsWritten(Checker):
+    LOOKS_AT_IMAGE = True
+
+    def __init__(self, znodes: ZnodesGoForward) -> None:
+        self._znodes = znodes
+        self._seen: dict[tuple[int, int, Uuid], Epochs] = {}
+        """(node, its life, topic) → what it showed last."""
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        for topic_id, topic in node.image.topics_by_id.items():
+            key = node.id, node.machine.starts, topic_id
+            before = self._seen.get(key)
+            shown = topic.leader_epoch, topic.partition_epoch
+            if before == shown:
+                continue
+            self._seen[key] = topic.leader_epoch[:], topic.partition_epoch[:]
+            for index, replicas in enumerate(topic.replicas):
+                if replicas and node.id in replicas:
+                    self._judge(node, topic, index)
+                if before is not None and index < len(before[0]):
+                    was, now = (
+                        (before[0][index], before[1][index]),
+                        (shown[0][index], shown[1][index]),
+                    )
+                    if now < was:
+                        raise Violation(
+                            f"{topic.name}-{index} on node {node.id}: leader epoch and partition"
+                            f" epoch {now} after {was}"
+                        )
+
+    def _judge(self, node: SimNode, topic: Topic, index: int) -> None:
+        row = (topic.leader[index], topic.leader_epoch[index], tuple(topic.isr[index]))
+        version = topic.partition_epoch[index]
+        written = self._znodes.rows.get((topic.id, index, version))
+        if written != row:
+            raise Violation(
+                f"{topic.name}-{index} on node {node.id}: leader, epoch and ISR {row} in partition"
+                f" epoch {version}, for which {written} is written"
+            )
