@@ -69,7 +69,6 @@ from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import holder_of_broker_id
 from barnabas.ports import Ports, Wakeup
 from barnabas.security.authorization.authorizer import authorizer_of
-from barnabas.security.delegation_tokens import TokenSecrets
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
@@ -100,7 +99,6 @@ class Broker:
         brokers; `controller_endpoint` is None while the active controller is not known."""
         self.ports, self.config = ports, config
         self.cluster_id, self.image = cluster_id, image
-        self.token_secrets = TokenSecrets.of(config.values)
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
         self.node_id, self.listeners = int(config.node_id), dict(listeners)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from barnabas.metadata.image.image import MetadataImage
     from barnabas.ports import Ports
     from barnabas.security.authorization.authorizer import Authorizer
-    from barnabas.security.delegation_tokens import TokenSecrets
     from barnabas.security.quotas.client_quotas import ClientQuotas
     from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -222,11 +221,8 @@ class ForwardingRole(HasConfig, Protocol):
     def controller(self) -> ControllerChannel: ...
 
 
-class TokenRole(HasImage, Protocol):
-    """Delegation tokens with their HMACs."""
-
-    @property
-    def token_secrets(self) -> TokenSecrets: ...
+class TokenRole(HasImage, HasConfig, Protocol):
+    """Delegation tokens, and the key of their HMACs."""
 
 
 class DynamicConfigRole(HasPorts, HasImage, HasLogs, HasNodeId, HasReplicas, Protocol):

@@ -39,7 +39,7 @@ def handle(
     if ctx.proof is not Proof.OWN:
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return DescribeDelegationTokenResponse(error_code=code)
-    secrets = broker.token_secrets
+    secrets = TokenSecrets.of(broker.config.values)
     if not secrets.enabled:
         code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return DescribeDelegationTokenResponse(error_code=code)

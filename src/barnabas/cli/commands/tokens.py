@@ -137,7 +137,7 @@ def expire(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a token. Connections made with it last until the end they were told."""
+    """End a token. A connection made with it lasts until the end that it had then."""
     period_ms = _duration(period) if period else AT_ONCE
     with cluster(bootstrap, data) as connected:
         token = _find(connected, token_id)

@@ -36,14 +36,14 @@ from barnabas.controller.active.isr_backoff import IsrBackoff
 from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
 from barnabas.controller.active.leaders_id_check import LeadersIdCheck
 from barnabas.controller.active.refusals import Refusals
-from barnabas.controller.active.token_expiry import TokenExpiry
 from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
 from barnabas.controller.brokers.broker_registration import BrokerStanding, noted
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
-from barnabas.controller.security.delegation_tokens import TokenRules
+from barnabas.controller.security.delegation_tokens import TokenSettings
+from barnabas.controller.security.token_expiry import TokenExpiry
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -138,7 +138,7 @@ class QuorumController:
         self.placement_rng, self.acl_rng, self.token_rng = map(
             ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
-        self.tokens = TokenRules.of(config)
+        self.tokens = TokenSettings.of(config)
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )

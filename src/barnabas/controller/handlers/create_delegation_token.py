@@ -12,7 +12,7 @@ from __future__ import annotations
 from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security import delegation_tokens
-from barnabas.controller.security.delegation_tokens import Asked
+from barnabas.controller.security.delegation_tokens import TokenRequester
 from barnabas.security.delegation_tokens import creation_refused
 from barnabas.types import uuid_text
 from barnabas.wire.api_table import ApiKey
@@ -46,7 +46,7 @@ def handle(
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return creation_refused(request, ctx.principal, code)
     token_id = uuid_text(random_uuid(role.token_rng.randbytes))
-    asked = Asked(ctx.principal, role.wall_ms())
+    asked = TokenRequester(ctx.principal, role.wall_ms())
     return role.decide(
         API,
         request,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security import delegation_tokens
-from barnabas.controller.security.delegation_tokens import Asked
+from barnabas.controller.security.delegation_tokens import TokenRequester
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
@@ -34,7 +34,7 @@ def handle(
 ) -> RenewDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         return not_allowed()
-    asked = Asked(ctx.principal, role.wall_ms())
+    asked = TokenRequester(ctx.principal, role.wall_ms())
     return role.decide(
         API, request, lambda cluster: delegation_tokens.renew(cluster, role.tokens, asked, request)
     )

@@ -38,7 +38,7 @@ TOKENS_METADATA_VERSION = 14
 REMOVED_PER_DECISION = 1_000
 
 
-class TokenRules(NamedTuple):
+class TokenSettings(NamedTuple):
     """What a cluster's configuration says of tokens."""
 
     secrets: TokenSecrets
@@ -48,7 +48,7 @@ class TokenRules(NamedTuple):
     """``delegation.token.expiry.time.ms``"""
 
     @classmethod
-    def of(cls, config: NodeConfig) -> TokenRules:
+    def of(cls, config: NodeConfig) -> TokenSettings:
         return cls(
             TokenSecrets.of(config.values),
             config.int_value("delegation.token.max.lifetime.ms"),
@@ -56,7 +56,7 @@ class TokenRules(NamedTuple):
         )
 
 
-class Asked(NamedTuple):
+class TokenRequester(NamedTuple):
     """Who asks, and when."""
 
     principal: str
@@ -65,8 +65,8 @@ class Asked(NamedTuple):
 
 def create(
     cluster: ControllerContext,
-    rules: TokenRules,
-    asked: Asked,
+    rules: TokenSettings,
+    asked: TokenRequester,
     request: CreateDelegationTokenRequest,
     token_id: str,
 ) -> Decision[CreateDelegationTokenResponse]:
@@ -100,8 +100,8 @@ def create(
 
 def renew(
     cluster: ControllerContext,
-    rules: TokenRules,
-    asked: Asked,
+    rules: TokenSettings,
+    asked: TokenRequester,
     request: RenewDelegationTokenRequest,
 ) -> Decision[RenewDelegationTokenResponse]:
     found = _find(cluster, rules, asked, request.hmac)
@@ -120,8 +120,8 @@ def renew(
 
 def expire(
     cluster: ControllerContext,
-    rules: TokenRules,
-    asked: Asked,
+    rules: TokenSettings,
+    asked: TokenRequester,
     request: ExpireDelegationTokenRequest,
 ) -> Decision[ExpireDelegationTokenResponse]:
     """A negative period expires the token at once."""
@@ -156,14 +156,14 @@ def supported(cluster: ControllerContext) -> bool:
     return cluster.image.features.get(levels.METADATA_VERSION, 0) >= TOKENS_METADATA_VERSION
 
 
-def _unusable(cluster: ControllerContext, rules: TokenRules) -> ErrorCode | None:
+def _unusable(cluster: ControllerContext, rules: TokenSettings) -> ErrorCode | None:
     if not rules.secrets.enabled:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     return None if supported(cluster) else ErrorCode.UNSUPPORTED_VERSION
 
 
 def _find(
-    cluster: ControllerContext, rules: TokenRules, asked: Asked, secret: bytes
+    cluster: ControllerContext, rules: TokenSettings, asked: TokenRequester, secret: bytes
 ) -> DelegationTokenRecord | ErrorCode:
     """The token of an HMAC, where the requester may renew it."""
     code = _unusable(cluster, rules)
