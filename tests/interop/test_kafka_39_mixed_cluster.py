@@ -61,6 +61,17 @@ class MixedCluster:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.znodes = KazooClient(hosts=connect)
 
+    def __enter__(self) -> MixedCluster:
+        self.znodes.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in list(self.processes):
+            self.kill(broker)
+        with suppress(Exception):
+            self.znodes.stop()
+            self.znodes.close()
+
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
@@ -197,16 +208,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
         root.ensure_path("/mixed")
         root.stop()
         root.close()
-        cluster = MixedCluster(directory, f"{servers.connect}/mixed")
-        cluster.znodes.start()
-        try:
+        with MixedCluster(directory, f"{servers.connect}/mixed") as cluster:
             yield cluster
-        finally:
-            for broker in list(cluster.processes):
-                cluster.kill(broker)
-            with suppress(Exception):
-                cluster.znodes.stop()
-                cluster.znodes.close()
 
 
 def test_records_replicate_across_whichever_side_rules(cluster: MixedCluster) -> None:

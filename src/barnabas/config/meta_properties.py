@@ -155,6 +155,31 @@ def check_directories(
     return found
 
 
+class DirectoryOwner(NamedTuple):
+    """Which node of which cluster a directory belongs to, under KRaft or on ZooKeeper."""
+
+    cluster_id: str
+    node_id: int
+    is_classical: bool
+    """A version 0 file."""
+
+
+def read_owner(disk: Disk, directory: str) -> DirectoryOwner | None:
+    """None where `directory` is not formatted. Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return None
+    try:
+        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
+        is_classical = values.get("version", "0").strip() == "0"
+        number = values["broker.id" if is_classical else "node.id"]
+        return DirectoryOwner(values["cluster.id"], int(number), is_classical)
+    except KeyError as error:
+        raise DirectoryError(f"{path} has no {error.args[0]}") from None
+    except ValueError as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+
 # -- a broker that ZooKeeper coordinates -------------------------------------------------------------
 
 

@@ -161,7 +161,6 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 _ABSENT = {
     "client.quota.callback.class": "there are no plug-ins that decide client quotas",
-    "config.providers": "there are no plug-ins that resolve variables in values",
     "delegation.token.secret.key": "there are no delegation tokens",
 }
 """Keys that promise what would silently not be kept."""
@@ -170,6 +169,8 @@ _ABSENT = {
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 """Keys that Apache Kafka leaves to the authorizer: they stand in no table of a node's keys."""
+OF_PROVIDERS = "config.providers."
+"""What begins so is read before everything else (`config.providers`)."""
 
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
@@ -222,6 +223,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
             for name in properties
             if broker_key(name) is None
             and name not in OF_THE_AUTHORIZER
+            and not name.startswith(OF_PROVIDERS)
             and not (classical and name in ZOOKEEPER.keys)
         ),
         node_id=node_id,

@@ -160,8 +160,8 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
 
 def _options(bootstrap: str | None) -> SinkOptions:
     """Of the cluster, its security as ``--command-config`` says."""
+    from barnabas.host.secrets.config_files import security_of
     from barnabas.pipeline.options import ClusterOptions, SinkOptions, endpoints
-    from barnabas.security.client_security import client_security
 
     where = find_bootstrap(bootstrap, None)
     try:
@@ -169,7 +169,7 @@ def _options(bootstrap: str | None) -> SinkOptions:
             endpoints(where),
             client_id="barnabas-cli",
             patience_ms=TIMEOUT_MS,
-            security=client_security(command_config()),
+            security=security_of(command_config()),
         )
     except ValueError as error:
         raise Failure(str(error), USAGE) from error

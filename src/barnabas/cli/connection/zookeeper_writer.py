@@ -45,7 +45,7 @@ def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = 
     if writing.done < len(transactions):
         raise Failure(
             f"ZooKeeper at {connect} answered {writing.done} of {len(transactions)} transactions within"
-            f" {within_s:.0f} s: it is unknown whether the next was done"
+            f" {within_s:g} s: it is unknown whether the next was done"
         )
 
 

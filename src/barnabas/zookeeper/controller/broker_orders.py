@@ -13,7 +13,7 @@ Source: Kafka's ``ControllerChannelManager`` and ``AbstractControllerBrokerReque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -100,7 +100,9 @@ class _BrokerQueue:
         self.broker = broker
         self.epoch = epoch
         self.endpoint = endpoint
-        self.leader_and_isr: dict[Key, None] = {}
+        self.leader_and_isr: dict[Key, bool] = {}
+        """And whether the broker has that replica for the first time: only then may its log be made where a
+        log directory is offline."""
         self.metadata: dict[Key, None] = {}
         self.removed: dict[Uuid, _Removed] = {}
         self.stopped: dict[Stopped, None] = {}
@@ -176,7 +178,7 @@ class BrokerOrders:
                 for index, replicas in enumerate(topic.replicas):
                     queue.metadata[topic.id, index] = None
                     if broker in replicas:
-                        queue.leader_and_isr[topic.id, index] = None
+                        queue.leader_and_isr[topic.id, index] = False
 
     def _on_ended(self, queue: _BrokerQueue) -> None:
         """A connection to the broker, of whatever purpose, has ended from its side."""
@@ -192,8 +194,13 @@ class BrokerOrders:
 
     # -- what is to be ordered ---------------------------------------------------------------------
 
-    def on_written(self, changes: ImageChanges, deleted: Iterable[Topic]) -> None:
-        """The committed image has moved."""
+    def on_written(
+        self,
+        changes: ImageChanges,
+        deleted: Iterable[Topic],
+        assigned: Mapping[Key, Sequence[int]],
+    ) -> None:
+        """The committed image has moved; `assigned` are the brokers that got their first replica."""
         for topic in deleted:
             removed = _Removed(topic.name, topic.id, len(topic))
             for queue in self._queues.values():
@@ -210,7 +217,8 @@ class BrokerOrders:
             for queue in self._queues.values():
                 queue.metadata[key] = None
                 if queue.broker in state.replicas:
-                    queue.leader_and_isr[key] = None
+                    is_new = queue.broker in assigned.get(key, ())
+                    queue.leader_and_isr[key] = is_new or queue.leader_and_isr.get(key, False)
         if changes.brokers:
             for queue in self._queues.values():
                 queue.brokers_changed = True
@@ -269,7 +277,7 @@ class BrokerOrders:
             return self._stop_replica(queue)
         return None
 
-    def _take(self, keys: dict[Key, None]) -> list[PartitionState]:
+    def _take(self, keys: dict[Key, Any]) -> list[PartitionState]:
         states = []
         for key in list(keys)[:PARTITIONS_MAX]:
             del keys[key]
@@ -279,6 +287,7 @@ class BrokerOrders:
         return states
 
     def _leader_and_isr(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+        new = {key for key, is_new in queue.leader_and_isr.items() if is_new}
         states = self._take(queue.leader_and_isr)
         leaders = sorted({state.leader for state in states if state.leader >= 0})
         request = LeaderAndIsrRequest(
@@ -290,7 +299,10 @@ class BrokerOrders:
                 LeaderAndIsrTopicState(
                     topic_name=name,
                     topic_id=topic_id,
-                    partition_states=[self._leader_state(state) for state in of_topic],
+                    partition_states=[
+                        self._leader_state(state, (topic_id, state.partition) in new)
+                        for state in of_topic
+                    ],
                 )
                 for (topic_id, name), of_topic in _by_topic(states).items()
             ],
@@ -301,9 +313,16 @@ class BrokerOrders:
                 if at is not None
             ],
         )
-        return request, lambda: _put_back(queue.leader_and_isr, states)
 
-    def _leader_state(self, state: PartitionState) -> LeaderAndIsrPartitionState:
+        def undo() -> None:
+            for state in states:
+                key = (state.topic_id, state.partition)
+                is_new = key in new or queue.leader_and_isr.get(key, False)
+                queue.leader_and_isr[key] = is_new
+
+        return request, undo
+
+    def _leader_state(self, state: PartitionState, is_new: bool) -> LeaderAndIsrPartitionState:
         return LeaderAndIsrPartitionState(
             partition_index=state.partition,
             controller_epoch=self.controller_epoch,
@@ -314,7 +333,7 @@ class BrokerOrders:
             replicas=list(state.replicas),
             adding_replicas=list(state.adding),
             removing_replicas=list(state.removing),
-            is_new=state.partition_epoch == 0,
+            is_new=is_new,
             leader_recovery_state=state.recovery,
         )
 

@@ -17,7 +17,7 @@ KIP-516.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from barnabas.metadata.image.codec import decode_record
@@ -25,6 +25,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.ports import Ports
 from barnabas.types import Buffer, Endpoint, Uuid
@@ -68,6 +69,8 @@ class WrittenChanges(NamedTuple):
     deleted: Sequence[Topic]
     removed: Sequence[tuple[int, tuple[str, int]]]
     """Brokers that have no replica of a partition any more, with its topic and index."""
+    assigned: Mapping[tuple[Uuid, int], Sequence[int]] = {}
+    """By topic id and index, the brokers that have a replica of the partition for the first time."""
 
 
 class ZookeeperJournal:
@@ -259,20 +262,32 @@ class ZookeeperJournal:
     def _commit(self, batches: list[_Batch]) -> None:
         deleted: list[Topic] = []
         removed: list[tuple[int, tuple[str, int]]] = []
+        assigned: dict[tuple[Uuid, int], list[int]] = {}
         for batch in batches:
             for record in batch.records:
+                if isinstance(record, PartitionRecord):
+                    key = Uuid(record.topic_id), record.partition_id
+                    assigned[key] = list(record.replicas)
                 if isinstance(record, RemoveTopicRecord):
                     topic = self.committed.topics_by_id.get(Uuid(record.topic_id))
                     if topic is not None:
                         deleted.append(topic.copy())
                 elif isinstance(record, PartitionChangeRecord) and record.replicas is not None:
                     removed += self._leavers(record)
+                    key = Uuid(record.topic_id), record.partition_id
+                    assigned.setdefault(key, []).extend(self._joiners(record))
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
-        committed = WrittenChanges(self.committed.take_changes(), deleted, removed)
+        committed = WrittenChanges(self.committed.take_changes(), deleted, removed, assigned)
         self.on_commit([batch.committed for batch in batches])
         self.on_written(committed)
+
+    def _joiners(self, record: PartitionChangeRecord) -> list[int]:
+        """Who had no replica of the partition before `record`."""
+        before = self.committed.partition(Uuid(record.topic_id), record.partition_id)
+        known = () if before is None else before.replicas
+        return [broker for broker in record.replicas or () if broker not in known]
 
     def _leavers(self, record: PartitionChangeRecord) -> list[tuple[int, tuple[str, int]]]:
         """Whose replica of the partition goes by `record`."""

@@ -157,7 +157,7 @@ class ZookeeperController:
         return self.decider.may_decide
 
     def _on_written(self, committed: WrittenChanges) -> None:
-        self._orders.on_written(committed.changes, committed.deleted)
+        self._orders.on_written(committed.changes, committed.deleted, committed.assigned)
         for broker, partition in committed.removed:
             self._orders.stop_replicas(broker, [partition])
         self._moves.on_written()
