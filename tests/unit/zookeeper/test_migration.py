@@ -28,6 +28,7 @@ from barnabas.zookeeper.layout.config_znodes import ConfigZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
+from tests.effort import examples
 from tests.unit.zookeeper.test_layout import DOCUMENTS, clusters, persistent, written
 
 EPOCH = Create(CONTROLLER_EPOCH, ControllerEpochZnode(7).encode())
@@ -72,7 +73,7 @@ def fresh(znodes: dict[str, NodeData]) -> dict[str, NodeData]:
     return done(znodes, [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), clusters())
 def test_znodes_say_what_the_log_says_after_the_way_back(
     before: list[Message], after: list[Message]
@@ -87,7 +88,7 @@ def test_znodes_say_what_the_log_says_after_the_way_back(
     assert copying.way_back(changed, image_of(after)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters())
 def test_the_first_records_say_what_the_znodes_say(records: list[Message]) -> None:
     znodes = of(records)
