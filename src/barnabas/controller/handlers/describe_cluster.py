@@ -1,9 +1,9 @@
 """DescribeCluster on a controller's listener.
 
 Behaviour: the controllers with the endpoints they advertise for this listener, and who is active
-(KIP-919). TokenRequester for brokers, it refuses: those are the brokers' listeners to tell. TokenRequester with our
+(KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell. Asked with our
 tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
-(-1: all it remembers), which no record tells. TokenRequester with ``IncludeMetrics`` it adds what it counts.
+(-1: all it remembers), which no record tells. Asked with ``IncludeMetrics`` it adds what it counts.
 
 Below metadata.version 15 controllers do not register endpoints: a request without our fields gets an error.
 
