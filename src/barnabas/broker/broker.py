@@ -137,7 +137,7 @@ class Broker:
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
             LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
-            self.fetches.wake,
+            self.fetches.check_and_complete,
             propagates_high_watermarks=selector is not None,
         )
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)

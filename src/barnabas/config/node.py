@@ -164,7 +164,6 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 _ABSENT = {
     "client.quota.callback.class": "there are no plug-ins that decide client quotas",
-    "delegation.token.secret.key": "there are no delegation tokens",
 }
 """Keys that promise what would silently not be kept."""
 
@@ -188,7 +187,10 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
     for_all = properties.get("allow.everyone.if.no.acl.found", "false").strip().lower()
     if for_all not in ("true", "false"):
         raise ConfigError("allow.everyone.if.no.acl.found", for_all, "it is true or false")
-    for name, why in _ABSENT.items():
+    absent = dict(_ABSENT)
+    if is_classical(properties):
+        absent["delegation.token.secret.key"] = "there are no delegation tokens with ZooKeeper"
+    for name, why in absent.items():
         given = properties.get(name, "").strip()
         if given:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)

@@ -32,7 +32,7 @@ SERVED_BEFORE = frozenset(
 """What is decided on before the znodes are copied."""
 
 
-class MigrationState(IntEnum):
+class ZkMigrationState(IntEnum):
     """Of ZkMigrationStateRecord."""
 
     NONE = 0
@@ -47,7 +47,7 @@ class MigrationModeError(Exception):
 
 def check_served(image: MetadataImage, api: ApiKey) -> None:
     """Raises NOT_CONTROLLER while the znodes are not copied yet: their controller decides."""
-    if image.zk_migration_state == MigrationState.PRE_MIGRATION and api not in SERVED_BEFORE:
+    if image.zk_migration_state == ZkMigrationState.PRE_MIGRATION and api not in SERVED_BEFORE:
         raise KafkaError(
             ErrorCode.NOT_CONTROLLER, "this quorum waits for the metadata of a ZooKeeper cluster"
         )
@@ -56,7 +56,7 @@ def check_served(image: MetadataImage, api: ApiKey) -> None:
 def check_mode(image: MetadataImage, broker: int, *, on_zookeeper: bool) -> None:
     """Raises BROKER_ID_NOT_REGISTERED where a broker of this mode cannot be taken now."""
     state = image.zk_migration_state
-    if on_zookeeper and state not in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
+    if on_zookeeper and state not in (ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION):
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             f"broker {broker} is a ZooKeeper broker; this cluster takes no migration",
@@ -66,7 +66,7 @@ def check_mode(image: MetadataImage, broker: int, *, on_zookeeper: bool) -> None
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             f"a migration needs metadata.version {metadata_version_name(LOWEST_LEVEL)} or later",
         )
-    if not on_zookeeper and state == MigrationState.PRE_MIGRATION:
+    if not on_zookeeper and state == ZkMigrationState.PRE_MIGRATION:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             f"broker {broker} is a KRaft broker; this quorum waits for the metadata of a ZooKeeper"
@@ -79,18 +79,18 @@ def records_of_activation(image: MetadataImage, *, is_first: bool, migrates: boo
     Raises `MigrationModeError`."""
     state = image.zk_migration_state
     if is_first:
-        wanted = MigrationState.PRE_MIGRATION if migrates else MigrationState.NONE
+        wanted = ZkMigrationState.PRE_MIGRATION if migrates else ZkMigrationState.NONE
         return [ZkMigrationStateRecord(zk_migration_state=wanted)] if migrates else []
-    if migrates and state == MigrationState.NONE:
+    if migrates and state == ZkMigrationState.NONE:
         raise MigrationModeError(
             "zookeeper.metadata.migration.enable is true, and this quorum has begun without a migration:"
             " migrate into a quorum that has not begun"
         )
-    if not migrates and state == MigrationState.PRE_MIGRATION:
+    if not migrates and state == ZkMigrationState.PRE_MIGRATION:
         raise MigrationModeError(
             "zookeeper.metadata.migration.enable is not true, and this quorum waits for the metadata of a"
             " ZooKeeper cluster: set it, or format the controllers again"
         )
-    if not migrates and state == MigrationState.MIGRATION:
-        return [ZkMigrationStateRecord(zk_migration_state=MigrationState.POST_MIGRATION)]
+    if not migrates and state == ZkMigrationState.MIGRATION:
+        return [ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.POST_MIGRATION)]
     return []

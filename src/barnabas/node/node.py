@@ -27,6 +27,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.features import KRAFT_VERSION, supported
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
@@ -41,6 +42,8 @@ from barnabas.raft.settings import settings_from_node
 from barnabas.security.authorization.access_rules import guard
 from barnabas.security.authorization.broker_access import BROKER_RULES
 from barnabas.security.authorization.controller_access import CONTROLLER_RULES
+from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
+from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
 from barnabas.security.quotas.client_meter import ClientMeter, ToldMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -61,7 +64,13 @@ class Node:
         """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`)."""
         self.config = config
         self.ports = ports
-        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        tokens = TokenCredentials(
+            TokenSecrets.of(config.values),
+            self._known_image,
+            ports.clock.wall_ms,
+            random_bytes_of(ports),
+        )
+        self.listeners = Listeners(ports, config, self._features, self._scram_credential, tokens)
         self.security = NodeSecurity(config)
         name = f"node-{config.node_id}"
         self.channels = Channels(ports, name, security=self.security.between_brokers)
@@ -205,11 +214,14 @@ class Node:
         self.listeners.measure(self.config.broker_listeners, meter)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """As the metadata have it; a controller alone has its own image."""
-        image = self.metadata.image
+        """As the metadata have it."""
+        return scram_credential(self._known_image().scram_credentials, mechanism, user)
+
+    def _known_image(self) -> MetadataImage:
+        """A controller alone has its own image, with what is not committed yet."""
         if self.broker is None and self.controller is not None:
-            image = self.controller.image
-        return scram_credential(image.scram_credentials, mechanism, user)
+            return self.controller.image
+        return self.metadata.image
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""

@@ -66,13 +66,14 @@ class QuorumEnrolment:
             self._observer,
         )
         timeout_ms = config.broker.request_timeout_ms
-        self._channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
-        self._channel.look = self._on_leader
+        self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
+        """To the active controller of the quorum, whether it rules already or not."""
+        self.channel.look = self._on_leader
         self._lifecycle: BrokerLifecycle | None = None
         self.on_leader: Callable[[], None] = lambda: None
         """Another controller of the quorum is active, or none is known."""
 
-    # -- the way to whoever is controller ------------------------------------------------------------
+    # -- the way to the controller ------------------------------------------------------------
 
     @property
     def controller_endpoint(self) -> Endpoint | None:
@@ -106,7 +107,7 @@ class QuorumEnrolment:
         """Both registrations, and the observer's start."""
         quorum = BrokerLifecycle(
             self._ports,
-            self._channel,
+            self.channel,
             identity,
             heartbeat_interval_ms=self._config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self._config.broker.registration_timeout_ms,
@@ -120,7 +121,7 @@ class QuorumEnrolment:
         return MigratingLifecycle(classical, quorum, self.is_kraft)
 
     def _on_leader(self) -> None:
-        self._channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)
+        self.channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)
         if self._lifecycle is not None:
             self._lifecycle.on_controller_change()
         self.on_leader()
@@ -134,7 +135,7 @@ class QuorumEnrolment:
         """Stop following the quorum."""
 
         def left() -> None:
-            self._channel.close()
+            self.channel.close()
             if self._to_controllers is not self._to_brokers:
                 self._to_controllers.close()
             on_closed()

@@ -44,7 +44,7 @@ from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
 from barnabas.node.quorum_enrolment import QuorumEnrolment
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_to, guard_with, hand_on_acls
+from barnabas.node.zookeeper_apis import add_to, guard_with, hand_on
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
@@ -287,7 +287,8 @@ class ZookeeperNode:
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
             if self._enrolment is not None:
-                hand_on_acls(table, broker, acls, self._gate, self._enrolment.is_kraft)
+                is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
+                hand_on(table, broker, acls, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)

@@ -14,7 +14,7 @@ from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.topic_znodes import PartitionStateZnode, state_path
 from barnabas.zookeeper.migration import copying
 from barnabas.zookeeper.migration.claim import PATHS
-from barnabas.zookeeper.migration.driver import Phase
+from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.operations import GetData
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
@@ -152,12 +152,12 @@ class MigratingCluster(ClassicalCluster):
         ]
         return found[0] if found else -1
 
-    def phase(self) -> Phase:
+    def phase(self) -> MigrationPhase:
         """Of the active controller's migration."""
         if self.leader < 0:
-            return Phase.INACTIVE
+            return MigrationPhase.INACTIVE
         migrating = self.controllers[self.leader]._migrating
-        return Phase.INACTIVE if migrating is None else migrating.migration.now.phase
+        return MigrationPhase.INACTIVE if migrating is None else migrating.migration.now.phase
 
     def image(self) -> MetadataImage:
         """The active controller's."""
@@ -166,4 +166,4 @@ class MigratingCluster(ClassicalCluster):
         return controller.image
 
     def wait_for_dual_write(self) -> None:
-        self.wait(lambda: self.phase() is Phase.DUAL_WRITE, "both are written")
+        self.wait(lambda: self.phase() is MigrationPhase.DUAL_WRITE, "both are written")

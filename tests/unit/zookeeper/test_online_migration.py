@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.controller.zookeeper_migration import MigrationState
-from barnabas.zookeeper.migration.driver import Phase
+from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.zookeeper.migration.driver import MigrationPhase
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def whole(cluster: MigratingCluster, topic: str) -> bool:
 
 def test_a_running_cluster_is_copied_and_both_are_written() -> None:
     cluster = migrated()
-    assert cluster.image().zk_migration_state == MigrationState.MIGRATION
+    assert cluster.image().zk_migration_state == ZkMigrationState.MIGRATION
     assert "before" in cluster.image().topics_by_name
     assert cluster.create("after", 2, partitions=2) == 0
     cluster.wait(lambda: "after" in cluster.children("/brokers/topics"), "the znode of the topic")
@@ -64,9 +64,9 @@ def test_a_quorum_waits_until_every_broker_has_registered() -> None:
     for node_id in CONTROLLERS:
         cluster.start_controller(node_id)
     cluster.enable(1)
-    cluster.wait(lambda: cluster.phase() is Phase.WAIT_FOR_BROKERS, "it waits")
+    cluster.wait(lambda: cluster.phase() is MigrationPhase.WAIT_FOR_BROKERS, "it waits")
     cluster.pass_time(5_000)
-    assert cluster.phase() is Phase.WAIT_FOR_BROKERS
+    assert cluster.phase() is MigrationPhase.WAIT_FOR_BROKERS
     assert cluster.create("meanwhile", 2) == 0
     for broker in (2, 3):
         cluster.enable(broker)
@@ -86,7 +86,7 @@ def test_brokers_change_over_one_by_one_and_the_migration_ends() -> None:
         cluster.kill_controller(node_id)
         cluster.start_controller(node_id, migrates=False)
         cluster.wait(lambda: cluster.leader >= 0, "a leader")
-    assert cluster.image().zk_migration_state == MigrationState.POST_MIGRATION
+    assert cluster.image().zk_migration_state == ZkMigrationState.POST_MIGRATION
     assert cluster.create("final", 1) == 0
 
 
@@ -96,7 +96,9 @@ def test_a_new_leader_of_the_quorum_continues_the_dual_write() -> None:
     for _ in range(3):
         leader = cluster.leader
         cluster.kill_controller(leader)
-        cluster.wait(lambda: cluster.phase() is Phase.DUAL_WRITE, "another one writes both")
+        cluster.wait(
+            lambda: cluster.phase() is MigrationPhase.DUAL_WRITE, "another one writes both"
+        )
         cluster.start_controller(leader)
         name = f"under-{cluster.leader}-{leader}"
         assert cluster.create(name, 2) == 0

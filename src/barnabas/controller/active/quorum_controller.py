@@ -42,6 +42,8 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.security.delegation_tokens import TokenSettings
+from barnabas.controller.security.token_expiry import TokenExpiry
 from barnabas.controller.zookeeper_migration import (
     MigrationModeError,
     check_served,
@@ -138,9 +140,10 @@ class QuorumController:
             ports.bounds.decisions,
         )
         self.sessions = BrokerSessions(_session_timeout_ms(config))
-        self.placement_rng, self.acl_rng = map(
-            ports.rng, ("controller.placement", "controller.acls")
+        self.placement_rng, self.acl_rng, self.token_rng = map(
+            ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
+        self.tokens = TokenSettings.of(config)
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
@@ -173,6 +176,7 @@ class QuorumController:
         self._leaders_id = LeadersIdCheck(self, to_controllers or sender)
         self.duties: tuple[Duty, ...] = (
             self.liveness, self.recovery, self.rebalance, self.leader_search,
+            TokenExpiry(self, enabled=self.tokens.secrets.enabled),
         )  # fmt: skip
 
     # -- what the quorum says (the state machine's side) -------------------------------------------

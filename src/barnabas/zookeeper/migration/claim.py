@@ -87,6 +87,17 @@ class Office:
         )
 
 
+def held_office(znodes: Mapping[str, NodeData]) -> Office:
+    """The office that was taken and is not released. `znodes` has `PATHS`. Raises `MalformedZnode`."""
+    epoch, mark = znodes[CONTROLLER_EPOCH], znodes[MIGRATION]
+    return Office(
+        ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch.data).epoch,
+        epoch.stat.version,
+        MigrationZnode.decode(MIGRATION, mark.data),
+        mark.stat.version,
+    )
+
+
 def take(
     znodes: Mapping[str, NodeData], controller: int, kraft_epoch: int, wall_ms: int
 ) -> tuple[Multi, Office]:

@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from barnabas.controller.zookeeper_migration import MigrationState
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 
 RETRY_MS = 1_000.0
 """After a write that failed, and between two looks at who is missing."""
 
 
-class Phase(Enum):
+class MigrationPhase(Enum):
     """Where the migration is; the names are those of Kafka's ``MigrationDriverState``."""
 
     INACTIVE = "inactive"
@@ -45,9 +45,9 @@ class Phase(Enum):
 class Migration:
     """The state: where the migration is, in which epoch of the quorum, and why it waits."""
 
-    phase: Phase = Phase.INACTIVE
+    phase: MigrationPhase = MigrationPhase.INACTIVE
     epoch: int = -1
-    state: int = MigrationState.NONE
+    state: int = ZkMigrationState.NONE
     """The log's, as committed."""
     waits_for: tuple[str, ...] = ()
     """A sentence for each thing that is missing; none where nothing is."""
@@ -58,19 +58,19 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
+class LeadershipWon:
     """This controller leads the quorum in `epoch`."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Resigned:
+class LeadershipLost:
     """It leads no more."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogMoved:
+class LogStateSeen:
     """What the committed log says now: its migration state, and a sentence for each controller that does not
     migrate, or for a level that cannot carry the metadata."""
 
@@ -92,7 +92,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class CopyAppended:
-    """The copy of the znodes was appended to the log; its commit is a `LogMoved`."""
+    """The copy of the znodes was appended to the log; its commit is a `LogStateSeen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class CaughtUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class EffectFailed:
     """An effect failed, or it is unknown whether it did."""
 
     why: str
@@ -113,7 +113,15 @@ class RetryDue:
 
 
 Event = (
-    Elected | Resigned | LogMoved | Surveyed | Claimed | CopyAppended | CaughtUp | Failed | RetryDue
+    LeadershipWon
+    | LeadershipLost
+    | LogStateSeen
+    | Surveyed
+    | Claimed
+    | CopyAppended
+    | CaughtUp
+    | EffectFailed
+    | RetryDue
 )
 
 
@@ -124,17 +132,17 @@ class Effect(Enum):
     """What the host does next."""
 
     SURVEY = "survey"
-    """Read who is in the znodes, and answer `Surveyed` or `Failed`."""
+    """Read who is in the znodes, and answer `Surveyed` or `EffectFailed`."""
     CLAIM = "claim"
-    """Take `/controller`, raise `/controller_epoch`: `Claimed` or `Failed`."""
+    """Take `/controller`, raise `/controller_epoch`: `Claimed` or `EffectFailed`."""
     COPY = "copy"
-    """Read all znodes, append them as one metadata transaction: `CopyAppended` or `Failed`."""
+    """Read all znodes, append them as one metadata transaction: `CopyAppended` or `EffectFailed`."""
     CATCH_UP = "catch up"
-    """Read all znodes, write what the log has and they lack: `CaughtUp` or `Failed`."""
+    """Read all znodes, write what the log has and they lack: `CaughtUp` or `EffectFailed`."""
     COMMAND = "command"
     """Begin to send LeaderAndIsr, UpdateMetadata and StopReplica to brokers in ZooKeeper mode."""
     FOLLOW = "follow"
-    """From now on write to the znodes what is committed: `Failed` where one of these writes fails."""
+    """From now on write to the znodes what is committed: `EffectFailed` where one of these writes fails."""
     STOP = "stop"
     """Write and command no more; answers that are under way count no more."""
     WAIT = "wait"
@@ -147,73 +155,75 @@ Step = tuple[Migration, Sequence[Effect]]
 def step(now: Migration, event: Event) -> Step:
     """The next state, and what is to be done."""
     match event:
-        case Elected(epoch):
-            return _look_at_log(replace(now, phase=Phase.WAIT_FOR_CONTROLLER_QUORUM, epoch=epoch))
-        case Resigned():
+        case LeadershipWon(epoch):
+            return _look_at_log(
+                replace(now, phase=MigrationPhase.WAIT_FOR_CONTROLLER_QUORUM, epoch=epoch)
+            )
+        case LeadershipLost():
             return Migration(state=now.state), (Effect.STOP,)
-        case LogMoved(state, unready):
+        case LogStateSeen(state, unready):
             return _on_log(replace(now, state=state, unready_controllers=unready))
-    if now.phase is Phase.INACTIVE:
+    if now.phase is MigrationPhase.INACTIVE:
         return now, ()
     match event:
-        case Surveyed(missing) if now.phase is Phase.WAIT_FOR_BROKERS:
+        case Surveyed(missing) if now.phase is MigrationPhase.WAIT_FOR_BROKERS:
             if missing:
                 return replace(now, waits_for=missing), (Effect.WAIT,)
             return _claim(now)
-        case Claimed() if now.phase is Phase.BECOME_CONTROLLER:
-            if now.state == MigrationState.PRE_MIGRATION:
-                return _at(now, Phase.ZK_MIGRATION), (Effect.COPY,)
-            return _at(now, Phase.SYNC_KRAFT_TO_ZK), (Effect.CATCH_UP,)
-        case CaughtUp() if now.phase is Phase.SYNC_KRAFT_TO_ZK:
+        case Claimed() if now.phase is MigrationPhase.BECOME_CONTROLLER:
+            if now.state == ZkMigrationState.PRE_MIGRATION:
+                return _at(now, MigrationPhase.ZK_MIGRATION), (Effect.COPY,)
+            return _at(now, MigrationPhase.SYNC_KRAFT_TO_ZK), (Effect.CATCH_UP,)
+        case CaughtUp() if now.phase is MigrationPhase.SYNC_KRAFT_TO_ZK:
             # Brokers are commanded, and then whatever is committed is written: no step waits in between.
-            return _at(now, Phase.DUAL_WRITE), (Effect.COMMAND, Effect.FOLLOW)
-        case Failed(why):
+            return _at(now, MigrationPhase.DUAL_WRITE), (Effect.COMMAND, Effect.FOLLOW)
+        case EffectFailed(why):
             return replace(now, waits_for=(why,)), (Effect.STOP, Effect.WAIT)
         case RetryDue():
             return _again(now)
     return now, ()
 
 
-def _at(now: Migration, phase: Phase) -> Migration:
+def _at(now: Migration, phase: MigrationPhase) -> Migration:
     return replace(now, phase=phase, waits_for=())
 
 
 def _claim(now: Migration) -> Step:
-    return _at(now, Phase.BECOME_CONTROLLER), (Effect.CLAIM,)
+    return _at(now, MigrationPhase.BECOME_CONTROLLER), (Effect.CLAIM,)
 
 
 def _on_log(now: Migration) -> Step:
-    if now.phase is Phase.WAIT_FOR_CONTROLLER_QUORUM:
+    if now.phase is MigrationPhase.WAIT_FOR_CONTROLLER_QUORUM:
         return _look_at_log(now)
-    if now.phase is Phase.INACTIVE:
+    if now.phase is MigrationPhase.INACTIVE:
         return now, ()
-    if now.state == MigrationState.POST_MIGRATION:
-        return replace(now, phase=Phase.INACTIVE, waits_for=()), (Effect.STOP,)
-    if now.phase is Phase.ZK_MIGRATION and now.state == MigrationState.MIGRATION:
-        return _at(now, Phase.SYNC_KRAFT_TO_ZK), (Effect.CATCH_UP,)
+    if now.state == ZkMigrationState.POST_MIGRATION:
+        return replace(now, phase=MigrationPhase.INACTIVE, waits_for=()), (Effect.STOP,)
+    if now.phase is MigrationPhase.ZK_MIGRATION and now.state == ZkMigrationState.MIGRATION:
+        return _at(now, MigrationPhase.SYNC_KRAFT_TO_ZK), (Effect.CATCH_UP,)
     return now, ()
 
 
 def _look_at_log(now: Migration) -> Step:
     """While nothing is taken over yet."""
-    if now.state == MigrationState.PRE_MIGRATION:
+    if now.state == ZkMigrationState.PRE_MIGRATION:
         if now.unready_controllers:
             return replace(now, waits_for=now.unready_controllers), ()
-        return _at(now, Phase.WAIT_FOR_BROKERS), (Effect.SURVEY,)
-    if now.state == MigrationState.MIGRATION:
+        return _at(now, MigrationPhase.WAIT_FOR_BROKERS), (Effect.SURVEY,)
+    if now.state == ZkMigrationState.MIGRATION:
         return _claim(now)  # another controller of this quorum has copied everything
     return now, ()
 
 
 def _again(now: Migration) -> Step:
     match now.phase:
-        case Phase.WAIT_FOR_BROKERS:
+        case MigrationPhase.WAIT_FOR_BROKERS:
             return now, (Effect.SURVEY,)
-        case Phase.ZK_MIGRATION | Phase.BECOME_CONTROLLER if (
-            now.state == MigrationState.PRE_MIGRATION
+        case MigrationPhase.ZK_MIGRATION | MigrationPhase.BECOME_CONTROLLER if (
+            now.state == ZkMigrationState.PRE_MIGRATION
         ):
-            return _at(now, Phase.WAIT_FOR_BROKERS), (Effect.SURVEY,)
-        case Phase.WAIT_FOR_CONTROLLER_QUORUM:
+            return _at(now, MigrationPhase.WAIT_FOR_BROKERS), (Effect.SURVEY,)
+        case MigrationPhase.WAIT_FOR_CONTROLLER_QUORUM:
             return now, ()
         case _:
             return _claim(now)

@@ -20,7 +20,7 @@ from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers.broker_registration import noted
 from barnabas.controller.partitions.failover_reconcile import reconcile
-from barnabas.controller.zookeeper_migration import MigrationState
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
@@ -30,7 +30,7 @@ from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import claim, driver, readiness
 from barnabas.zookeeper.migration.changes import merge
-from barnabas.zookeeper.migration.driver import Effect, Migration, Phase
+from barnabas.zookeeper.migration.driver import Effect, Migration, MigrationPhase
 from barnabas.zookeeper.migration.dual_write import DualWriter, Writes
 from barnabas.zookeeper.migration.running_copy import records_of
 from barnabas.zookeeper.migration.znode_walk import Znodes, ZnodeWalk
@@ -39,7 +39,6 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 REASON = "the metadata of a ZooKeeper cluster"
-EVERYTHING = ("/",)
 
 
 class OnlineMigration:
@@ -70,17 +69,17 @@ class OnlineMigration:
         self._under_way = False
         self._follows = False
         orders.on_stale = lambda epoch: self._on(
-            driver.Failed(f"a broker obeys a newer controller than epoch {epoch}")
+            driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
         )
 
     # -- the controller's duty -------------------------------------------------------------------
 
     def on_activation(self) -> None:
         self._on(self._log_moved())
-        self._on(driver.Elected(self._controller.epoch))
+        self._on(driver.LeadershipWon(self._controller.epoch))
 
     def clear(self) -> None:
-        self._on(driver.Resigned())
+        self._on(driver.LeadershipLost())
 
     def deadline_ms(self) -> float | None:
         return None
@@ -96,11 +95,11 @@ class OnlineMigration:
             self._on(self._log_moved())
         self._write()
 
-    def _log_moved(self) -> driver.LogMoved:
+    def _log_moved(self) -> driver.LogStateSeen:
         image, config = self._image, self._controller.config
         voters = [int(voter.node_id) for voter in config.voters]
         unready = readiness.unready_controllers(image, voters)
-        return driver.LogMoved(image.zk_migration_state, tuple(unready))
+        return driver.LogStateSeen(image.zk_migration_state, tuple(unready))
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -123,7 +122,7 @@ class OnlineMigration:
                 "info",
                 "migration.moved",
                 phase=self.now.phase.value,
-                state=MigrationState(self.now.state).name,
+                state=ZkMigrationState(self.now.state).name,
                 waits_for="; ".join(self.now.waits_for),
             )
         for effect in effects:
@@ -175,12 +174,12 @@ class OnlineMigration:
             if turn != self._turn:
                 return
             if isinstance(found, ZooKeeperError):
-                self._on(driver.Failed(f"ZooKeeper cannot be read: {found}"))
+                self._on(driver.EffectFailed(f"ZooKeeper cannot be read: {found}"))
                 return
             try:
                 then(found)
             except MalformedZnode as error:
-                self._on(driver.Failed(str(error)))
+                self._on(driver.EffectFailed(str(error)))
 
         self._walk = ZnodeWalk(self._sessions, done)
         self._walk.start(*roots)
@@ -197,7 +196,7 @@ class OnlineMigration:
                 znodes, self._controller.node_id, self._controller.epoch, wall_ms
             )
         except (claim.ClaimRefusedError, KeyError) as error:
-            self._on(driver.Failed(f"{claim.PATHS[0]} cannot be taken: {error}"))
+            self._on(driver.EffectFailed(f"{claim.PATHS[0]} cannot be taken: {error}"))
             return
 
         def claimed() -> None:
@@ -210,7 +209,7 @@ class OnlineMigration:
     def _copy(self, znodes: Znodes) -> None:
         """Into the log, as one metadata transaction, which a controller that takes over aborts."""
         controller = self._controller
-        done = ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)
+        done = ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.MIGRATION)
         records = [*records_of(znodes), done]
         level = controller.image.metadata_version
         most = controller.config.metadata_log.batch_bytes_max
@@ -242,7 +241,7 @@ class OnlineMigration:
     def _write(self) -> None:
         """What has moved since the last write."""
         writer, changes = self._writer, self._moved
-        if self.now.phase is not Phase.DUAL_WRITE or self._under_way or writer is None:
+        if self.now.phase is not MigrationPhase.DUAL_WRITE or self._under_way or writer is None:
             return
         if not changes:
             return
@@ -285,7 +284,7 @@ class OnlineMigration:
             if turn != self._turn:
                 return
             if isinstance(result, ZooKeeperError):
-                self._on(driver.Failed(f"a write to ZooKeeper failed: {result}"))
+                self._on(driver.EffectFailed(f"a write to ZooKeeper failed: {result}"))
             elif rest:
                 self._submit(rest, then)
             else:
@@ -297,7 +296,7 @@ class OnlineMigration:
         """State for people, metrics and logs."""
         return {
             "phase": self.now.phase.value,
-            "state": MigrationState(self.now.state).name,
+            "state": ZkMigrationState(self.now.state).name,
             "waits_for": list(self.now.waits_for),
             "written_offset": -1
             if self._office is None

@@ -1,7 +1,7 @@
 """All znodes of a cluster, read through a node's session, without those that only notify.
 
 Each question is asked again until the ensemble answers. The walk is no snapshot of one zxid: it is made when
-`/controller` is held, where nobody else writes what counts.
+`/controller` is held: then no other controller writes what counts.
 """
 
 from __future__ import annotations
