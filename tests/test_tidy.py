@@ -47,10 +47,7 @@ LISTINGS = {
 SAME_CONCEPT = {
     "Instant": "coordinator_shard declares as a Protocol what groups and transactions implement",
     "Outcome": "coordinator_shard declares as a Protocol what groups and transactions implement",
-    "Caller": "who calls a coordinator: of a group, and of the quorum's recipes",
     "NewTopic": "a topic that an administrator asks for, in the client and in a policy",
-    "FeatureLevels": "the client's view of them, and the checker that watches it",
-    "Run": "consecutive batches as arrays; a seed's run in the simulator",
 }
 """Public classes of one name in two modules: why."""
 

@@ -56,6 +56,17 @@ class MixedCluster:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.znodes = KazooClient(hosts=connect)
 
+    def __enter__(self) -> MixedCluster:
+        self.znodes.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in list(self.processes):
+            self.kill(broker)
+        with suppress(Exception):
+            self.znodes.stop()
+            self.znodes.close()
+
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
@@ -204,13 +215,5 @@ def mixed_cluster(directory: Path, **options: Any) -> Iterator[MixedCluster]:
         root.ensure_path("/mixed")
         root.stop()
         root.close()
-        cluster = MixedCluster(directory, f"{servers.connect}/mixed", **options)
-        cluster.znodes.start()
-        try:
+        with MixedCluster(directory, f"{servers.connect}/mixed", **options) as cluster:
             yield cluster
-        finally:
-            for broker in list(cluster.processes):
-                cluster.kill(broker)
-            with suppress(Exception):
-                cluster.znodes.stop()
-                cluster.znodes.close()

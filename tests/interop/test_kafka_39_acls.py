@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -47,19 +46,13 @@ ENTRY = re.compile(
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     directory = tmp_path_factory.mktemp("acls")
-    with ZooKeeperServers(directory / "zk", libraries=CLASS_PATH_39) as servers:
-        cluster = MixedCluster(directory, servers.connect, KEYS)
-        cluster.znodes.start()
-        try:
-            for broker in (THEIRS, OURS[0]):
-                cluster.start(broker)
-            yield cluster
-        finally:
-            for broker in list(cluster.processes):
-                cluster.kill(broker)
-            with suppress(Exception):
-                cluster.znodes.stop()
-                cluster.znodes.close()
+    with (
+        ZooKeeperServers(directory / "zk", libraries=CLASS_PATH_39) as servers,
+        MixedCluster(directory, servers.connect, KEYS) as cluster,
+    ):
+        for broker in (THEIRS, OURS[0]):
+            cluster.start(broker)
+        yield cluster
 
 
 def kafka_acls(cluster: MixedCluster, broker: int, *arguments: str) -> str:

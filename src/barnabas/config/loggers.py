@@ -12,7 +12,7 @@ ROOT = "root"
 AREAS = (
     "acl", "authorization", "broker", "client", "config", "connection", "consumer",
     "controller", "decided", "fencing", "fetcher", "forwarded", "isr", "listener", "log",
-    "loop", "node", "oauth", "producer", "quorum", "raft", "replica", "request", "tls", "topic",
+    "loop", "migration", "node", "oauth", "producer", "quorum", "raft", "replica", "request", "tls", "topic",
     "transaction", "zookeeper",
 )  # fmt: skip
 """Every area that has events."""

@@ -155,6 +155,31 @@ def check_directories(
     return found
 
 
+class DirectoryOwner(NamedTuple):
+    """Which node of which cluster a directory belongs to, under KRaft or on ZooKeeper."""
+
+    cluster_id: str
+    node_id: int
+    is_classical: bool
+    """A version 0 file."""
+
+
+def read_owner(disk: Disk, directory: str) -> DirectoryOwner | None:
+    """None where `directory` is not formatted. Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return None
+    try:
+        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
+        is_classical = values.get("version", "0").strip() == "0"
+        number = values["broker.id" if is_classical else "node.id"]
+        return DirectoryOwner(values["cluster.id"], int(number), is_classical)
+    except KeyError as error:
+        raise DirectoryError(f"{path} has no {error.args[0]}") from None
+    except ValueError as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+
 # -- a broker that ZooKeeper coordinates -------------------------------------------------------------
 
 
@@ -186,3 +211,17 @@ def classical_text(cluster_id: str, broker_id: int) -> str:
     return format_properties(
         values, "Which cluster and broker this is. Written at the first start; do not edit."
     )
+
+
+def back_from_quorum(disk: Disk, directory: str) -> bool:
+    """Make a directory that ran under KRaft a ZooKeeper broker's again; whether it was one. Partitions stay.
+    Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return False
+    text = disk.read_file(path).decode("utf-8", "replace")
+    if parse_properties(text).get("version", "0").strip() != "1":
+        return False
+    meta = parse_meta_properties(text, path)
+    disk.write_atomic(path, classical_text(meta.cluster_id, meta.node_id).encode())
+    return True

@@ -37,8 +37,9 @@ from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.secrets.config_files import security_of
 from barnabas.host.structured_log import StructuredLog
-from barnabas.security.client_security import OPEN, ClientSecurity, client_security
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint, TopicPartition
 
 T = TypeVar("T")
@@ -70,8 +71,9 @@ def connect(
     properties: Mapping[str, str] | None = None,
 ) -> Connected:
     """A client of the cluster behind `bootstrap`. Nothing is sent before something is asked. `properties`
-    are Kafka's of a client: ``security.protocol``, ``sasl.*``, ``ssl.*``. Raises ``ConfigError``."""
-    security = client_security(properties or {})
+    are Kafka's of a client: ``security.protocol``, ``sasl.*``, ``ssl.*``, ``config.providers``. Raises
+    ``ConfigError``."""
+    security = security_of(properties or {})
     return Connected(parse_bootstrap(bootstrap), client_id, log_level, security)
 
 

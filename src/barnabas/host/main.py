@@ -24,12 +24,12 @@ from barnabas import limits
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
-from barnabas.config.properties import parse_properties
 from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
+from barnabas.host.secrets.config_files import node_config
 from barnabas.host.standard_streams import fill_standard_streams
 from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
@@ -61,7 +61,7 @@ def load_config(path: str) -> NodeConfig:
     """The node that `path` describes. Raises :class:`StartError`."""
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
-        return NodeConfig.from_properties(parse_properties(text))
+        return node_config(text)
     except OSError as error:
         raise StartError(f"{path} cannot be read: {error.strerror}") from error
     except ConfigError as error:

@@ -89,7 +89,7 @@ WRITING = (
 )
 SPARKS = ("queryName",)
 """What Spark itself puts among the options of a writer."""
-FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 """Begins of names that are checked elsewhere."""
 FIXED = (
     "kafka.auto.offset.reset",

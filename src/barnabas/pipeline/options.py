@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from barnabas.config.definition import ConfigError
+from barnabas.host.secrets.config_files import security_of
 from barnabas.pipeline.cluster_client import (
     EARLIEST,
     LATEST,
@@ -26,7 +27,7 @@ from barnabas.pipeline.cluster_client import (
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.formats.value_options import ValueOptions, value_options
 from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
-from barnabas.security.client_security import OPEN, ClientSecurity, client_security
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
@@ -298,7 +299,8 @@ def fetch_options(options: Options) -> FetchOptions:
 
 
 def security(options: Options) -> ClientSecurity:
-    """Of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``. Stores are files that every
+    """Of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``, whose variables the providers of
+    ``kafka.config.providers`` answer on the driver. Stores are files that every
     executor must have, or inline PEM. Raises :class:`OptionError`."""
     start = "kafka."
     given = {
@@ -307,7 +309,7 @@ def security(options: Options) -> ClientSecurity:
         if name.lower().startswith(_SECURITY)
     }
     try:
-        found = client_security(given)
+        found = security_of(given)
     except ConfigError as error:
         raise OptionError(f"{start}{error}") from error
     if found.is_open and any(not name.startswith("security.") for name in given):
@@ -324,7 +326,7 @@ def refuse_fixed(options: Options) -> None:
             raise OptionError(f"{name} cannot be set: keys and values are bytes, offsets Spark's")
 
 
-_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:

@@ -21,12 +21,14 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ClusterIdZnode,
     ControllerEpochZnode,
     ControllerZnode,
+    MigrationZnode,
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import ConfigZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
+from tests.effort import examples
 from tests.unit.zookeeper.test_layout import DOCUMENTS, clusters, persistent, written
 
 EPOCH = Create(CONTROLLER_EPOCH, ControllerEpochZnode(7).encode())
@@ -71,7 +73,7 @@ def fresh(znodes: dict[str, NodeData]) -> dict[str, NodeData]:
     return done(znodes, [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), clusters())
 def test_znodes_say_what_the_log_says_after_the_way_back(
     before: list[Message], after: list[Message]
@@ -86,7 +88,7 @@ def test_znodes_say_what_the_log_says_after_the_way_back(
     assert copying.way_back(changed, image_of(after)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters())
 def test_the_first_records_say_what_the_znodes_say(records: list[Message]) -> None:
     znodes = of(records)
@@ -196,6 +198,15 @@ def test_other_configured_values_are_shown() -> None:
     assert found == ("configuration topics/t retention.ms", "1", "2")
 
 
+def test_a_configuration_that_kraft_does_not_know_stays_in_the_znodes() -> None:
+    data = ConfigZnode("", {"message.format.version": "2.8", "retention.ms": "1"}).encode()
+    znodes = fresh(of(topic(), *CLUSTER, SetData("/config/topics/t", data)))
+    (note,) = findings.look(znodes).notes
+    assert note.startswith("topics/t: message.format.version are no configurations under KRaft")
+    changed = done(znodes, copying.way_back(znodes, image_of(topic())))
+    assert changed["/config/topics/t"].data == config("message.format.version", "2.8")
+
+
 def test_a_registered_broker_prevents_a_copy() -> None:
     znodes = of([], *CLUSTER, Create("/brokers/ids/1", DOCUMENTS["/brokers/ids/1"]))
     (sentence,) = findings.look(znodes).preventing
@@ -212,6 +223,33 @@ def test_what_is_not_finished_prevents_a_copy() -> None:
         Create(CONTROLLER, ControllerZnode(1, 0).encode()),
     )
     assert len(findings.look(znodes).preventing) == 4
+
+
+def test_a_cluster_that_never_had_a_controller_is_not_copied() -> None:
+    znodes = fresh(of(topic(), *CLUSTER))
+    del znodes[CONTROLLER_EPOCH]
+    (sentence,) = findings.look(znodes).preventing
+    assert sentence.startswith("/controller_epoch is missing: no broker was ever elected")
+
+
+def test_a_mark_without_a_claim_prevents_a_copy() -> None:
+    znodes = fresh(of(topic(), *CLUSTER, Create(MIGRATION, MigrationZnode(1, 0, 5, 1).encode())))
+    (sentence,) = findings.look(znodes).preventing
+    assert sentence == findings.why_no_way_back(znodes)
+    assert sentence.startswith("/migration is there, but no KRaft controller has /controller")
+
+
+def test_a_final_migration_says_that_it_is() -> None:
+    znodes = fresh(of(topic(), *CLUSTER))
+    assert findings.why_no_way_back(znodes).startswith("no migration was begun")
+    claimed = fresh(done(znodes, [copying.claim(znodes, 5, 1)]))
+    assert findings.why_no_way_back(claimed) == ""
+    final = fresh(done(claimed, [copying.end_of_way_back(claimed)]))
+    (sentence,) = findings.look(final).preventing
+    assert sentence == findings.why_no_way_back(final)
+    assert sentence.startswith("the migration is final")
+    del claimed[CONTROLLER_EPOCH]
+    assert findings.why_no_way_back(claimed).startswith("/controller_epoch is missing")
 
 
 def test_a_claim_lets_no_broker_rule_and_a_release_does() -> None:

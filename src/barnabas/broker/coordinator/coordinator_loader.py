@@ -133,7 +133,7 @@ class CoordinatorLoader(Generic[M]):
             job = log.read_job(load.offset, self._read_bytes)
             self._loads.popleft()
             done = partial(self._on_read, load)
-            self._ports.background.run(f"coordinators {log.home}", job, done)
+            self._ports.background.run(f"coordinators {log.log_dir}", job, done)
         elif not run:  # compaction left nothing of what came last
             self._end(load)
         else:

@@ -1,8 +1,8 @@
 """CreateAcls and DeleteAcls where ZooKeeper coordinates the cluster: the broker that is asked writes.
 
 Entries are written pattern by pattern, each conditional on its znode's version; the answer follows when all
-are written, and this broker judges by them from then on. An entry that several filters name is told by the
-first.
+are written, and this broker judges by them from then on. The result of the first
+filter that matches an entry names it, and no other's.
 
 Source: Kafka 3.9's ``AclApis`` and ``AclAuthorizer`` (createAcls, deleteAcls).
 """
@@ -38,7 +38,9 @@ from barnabas.wire.messages.delete_acls_response import (
 )
 from barnabas.wire.request import HandlerModule, Parked, RequestContext
 from barnabas.zookeeper.acl_store import AclStore, Rules
+from barnabas.zookeeper.errors import BadArguments
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule
+from barnabas.zookeeper.znode_tree import check_path
 
 Update = Callable[[Rules], Rules]
 
@@ -101,8 +103,8 @@ class AclRequests:
             for one in [*store.rules, *(p for f in filters for p in _named_patterns(f))]
             if any(matches_resource(cast(AclFilter, f), _joined(one, _ANY_RULE)) for f in filters)
         )
-        told: dict[Acl, int] = {}
-        """The filter that tells of an entry."""
+        matched: dict[Acl, int] = {}
+        """By entry, the first filter that matches it."""
         parked = Parked()
 
         def change(pattern: AclPattern, present: Rules) -> Rules:
@@ -113,18 +115,18 @@ class AclRequests:
                 if number is None:
                     kept.append(rule)
                 else:
-                    told.setdefault(acl, number)
+                    matched.setdefault(acl, number)
             return tuple(kept)
 
         def finished(failures: Mapping[AclPattern, str]) -> None:
             results = [DeleteAclsFilterResult(error_message=None) for _ in filters]
-            for acl in sorted(told):
+            for acl in sorted(matched):
                 why = failures.get(_split(acl)[0])
                 code = ErrorCode.NONE if why is None else ErrorCode.UNKNOWN_SERVER_ERROR
                 matching = DeleteAclsMatchingAcl(
                     error_code=code, error_message=why, **acl._asdict()
                 )
-                one = results[told[acl]]
+                one = results[matched[acl]]
                 one.matching_acls = [*one.matching_acls, matching]
                 if why is None:
                     self._log("info", "acl.deleted", entry=str(acl), by=ctx.principal)
@@ -184,13 +186,22 @@ def _update_all(
 def _checked(wanted: AclCreation) -> Acl:
     """Raises INVALID_REQUEST, as Kafka 3.9."""
     acl = checked_acl(wanted)
-    if "/" in acl.resource_name:
+    if not _is_znode_name(acl.resource_name):
         why = f"ACL binding contains invalid resource name: {acl.resource_name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Failed to create ACL: {why}")
     if acl.operation == Operation.TWO_PHASE_COMMIT:
         why = "brokers of Kafka 3.9 could not read an entry for TwoPhaseCommit"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Failed to create ACL: {why}")
     return acl
+
+
+def _is_znode_name(name: str) -> bool:
+    """Whether a resource's name can be a part of a path: no slash, no dot alone, no control character."""
+    try:
+        check_path(f"/{name}")
+    except BadArguments:
+        return False
+    return "/" not in name
 
 
 def _split(acl: Acl) -> tuple[AclPattern, AclRule]:
@@ -217,7 +228,7 @@ def _first_match(filters: Sequence[DeleteAclsFilter], acl: Acl) -> int | None:
 def _named_patterns(wanted: DeleteAclsFilter) -> list[AclPattern]:
     """Patterns that a filter names, whether this broker has heard of them or not."""
     kind, name = wanted.resource_type_filter, wanted.resource_name_filter
-    if kind == AclResourceType.ANY or not name or "/" in name:
+    if kind == AclResourceType.ANY or not name or not _is_znode_name(name):
         return []
     wanted_type = wanted.pattern_type_filter
     types = (PatternType.LITERAL, PatternType.PREFIXED)

@@ -14,19 +14,37 @@ from pathlib import Path
 
 import typer
 
+from barnabas.cli.commands import migrate_online
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
 from barnabas.cli.confirming import USAGE, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
-from barnabas.cli.connection.controller_directories import forget_quorum, format_controller
+from barnabas.cli.connection.controller_directories import (
+    check_metadata,
+    check_not_begun,
+    check_owners,
+    forget_quorum,
+    format_controller,
+    is_half_reverted,
+    make_classical,
+    stopped_nodes,
+)
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
+from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.types import METADATA_TOPIC
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
-from barnabas.zookeeper.operations import NodeData
+from barnabas.zookeeper.migration.findings import MigrationState
+from barnabas.zookeeper.operations import Multi, NodeData
 
 app = typer.Typer(help="From ZooKeeper to KRaft, and back.", no_args_is_help=True)
+for _command in (migrate_online.start, migrate_online.status, migrate_online.release):
+    app.command()(_command)
 ZooKeeperAt = typer.Option(
     ..., "--zookeeper", metavar="HOST:PORT/CHROOT", help="Where the cluster's znodes are."
 )
@@ -70,24 +88,23 @@ def copy(
         raise Failure("none of the files is a controller's: brokers need no copy", USAGE)
     if standalone and len(controllers) > 1:
         raise Failure("--standalone is one controller", USAGE)
-    znodes = _unprevented(zookeeper)
-    if not findings.is_claimed(znodes):
-        wall_ms = time.time_ns() // 1_000_000
-        write_znodes(zookeeper, [copying.claim(znodes, int(controllers[0].node_id), wall_ms)])
-        try:
-            znodes = _unprevented(zookeeper)  # what changed until the claim held
-        except Failure:
-            write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
-            raise
-    found, records = _look(znodes), copying.records_of(znodes)
-    for config in controllers:
-        for directory in format_controller(
-            config, found.cluster_id, records, standalone=standalone
-        ):
-            typer.echo(f"node {config.node_id}: {directory}")
+    with stopped_nodes(controllers):
+        found = _look(_unprevented(zookeeper))
+        check_owners(controllers, found.cluster_id)
+        for config in controllers:
+            check_not_begun(config, standalone=standalone)
+        znodes = _claimed(zookeeper, int(controllers[0].node_id))
+        records = copying.records_of(znodes)
+        for config in controllers:
+            for directory in format_controller(
+                config, found.cluster_id, records, standalone=standalone
+            ):
+                typer.echo(f"node {config.node_id}: {directory}")
+    topics = sum(isinstance(record, TopicRecord) for record in records)
+    partitions = sum(isinstance(record, PartitionRecord) for record in records)
     typer.echo(
-        f"{found.copied['topics']} topics with {found.copied['partitions']} partitions,"
-        f" {len(records)} records: start the controllers, then the brokers under KRaft, and compare with"
+        f"{topics} topics with {partitions} partitions, {len(records)} records: start the controllers, then"
+        " the brokers under KRaft, and compare with"
         f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`"
     )
 
@@ -130,27 +147,42 @@ def revert(
         metavar="DIRECTORY",
         help="Of the stopped controller with the longest log.",
     ),
+    directories_only: bool = typer.Option(
+        False,
+        "--directories-only",
+        help="The znodes were written by `revert` on another machine.",
+    ),
     yes: bool = Yes,
 ) -> None:
     """Go back to ZooKeeper: the znodes say what the log says, the nodes' directories are a ZooKeeper broker's
-    again, and their metadata logs are removed. All nodes are stopped before."""
+    again, and their metadata logs are removed. All nodes are stopped before. Where it fails it is to be
+    repeated."""
     configs = [load_node_file(file) for file in files]
-    znodes = read_znodes(zookeeper)
-    if not findings.is_claimed(znodes):
-        raise Failure(f"{zookeeper} has no migration that was begun: its brokers rule themselves")
-    image = image_of(metadata, None, None)
+    home = str(metadata.parent if metadata.name == f"{METADATA_TOPIC}-0" else metadata)
     nodes = ", ".join(str(config.node_id) for config in configs)
-    confirm(f"The metadata logs of nodes {nodes} are removed once the znodes say the same.", yes)
-    try:
-        transactions = copying.way_back(znodes, image)
-    except MalformedZnode as error:
-        raise Failure(str(error)) from error
-    write_znodes(zookeeper, transactions)
-    for config in configs:
-        for directory in forget_quorum(config):
-            typer.echo(f"node {config.node_id}: {directory}")
-    write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
-    written = sum(len(each.operations) - 1 for each in transactions)
+    written = 0
+    with stopped_nodes(configs, home):
+        znodes = read_znodes(zookeeper)
+        cluster_id = _look(znodes).cluster_id
+        check_owners(configs, cluster_id)
+        is_released = findings.state_of(znodes) is MigrationState.NONE
+        if is_released and (directories_only or any(map(is_half_reverted, configs))):
+            confirm(f"The metadata logs of nodes {nodes} are removed.", yes)
+            make_classical(configs)
+        else:
+            _check_way_back(znodes)
+            if directories_only:
+                raise Failure("the znodes are not written yet: `revert` without --directories-only")
+            check_metadata(home, cluster_id)
+            transactions = _way_back(znodes, image_of(Path(home), None, None))
+            confirm(f"The metadata logs of nodes {nodes} are removed then.", yes)
+            write_znodes(zookeeper, transactions)
+            written = sum(len(each.operations) - 1 for each in transactions)
+            make_classical(configs)
+            write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+        for config in configs:
+            for directory in forget_quorum(config):
+                typer.echo(f"node {config.node_id}: {directory}")
     typer.echo(f"{written} znodes written: start the brokers on ZooKeeper")
 
 
@@ -163,15 +195,39 @@ def finalize(
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
-    if not findings.is_claimed(znodes):
-        raise Failure(f"{zookeeper} has no migration that was begun")
+    _check_way_back(znodes)
     image = image_of(None, bootstrap, data)
+    if image.zk_migration_state == ZkMigrationState.MIGRATION:
+        raise Failure(
+            "the controllers write both: restart them without zookeeper.metadata.migration.enable"
+        )
     missing = _look(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
     confirm("There is no way back to ZooKeeper then.", yes)
     write_znodes(zookeeper, [copying.end_of_way_back(znodes)])
     typer.echo("the migration is final: ZooKeeper is needed no more")
+
+
+def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:
+    """The znodes once a KRaft controller has `/controller`, as nothing prevents a copy. Raises `Failure`."""
+    znodes = _unprevented(zookeeper)
+    if findings.is_claimed(znodes):
+        return znodes
+    write_znodes(zookeeper, [copying.claim(znodes, controller, time.time_ns() // 1_000_000)])
+    try:
+        return _unprevented(zookeeper)  # what changed until the claim held
+    except Failure:
+        write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+        raise
+
+
+def _way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Multi]:
+    """Raises `Failure`."""
+    try:
+        return copying.way_back(znodes, image)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
 
 
 def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
@@ -181,6 +237,16 @@ def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
     if preventing:
         raise Failure("; ".join(preventing))
     return znodes
+
+
+def _check_way_back(znodes: Mapping[str, NodeData]) -> None:
+    """Raises `Failure` where no migration was begun, or it is final."""
+    try:
+        why = findings.why_no_way_back(znodes)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    if why:
+        raise Failure(why)
 
 
 def _look(znodes: Mapping[str, NodeData]) -> findings.Findings:

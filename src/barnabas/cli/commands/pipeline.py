@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.write.token_ledger import TokenLedger
 
 T = TypeVar("T")
-PATIENCE_MS = 20_000
+TIMEOUT_MS = 20_000
 
 app = typer.Typer(
     help="Jobs on Spark, and what is kept beside their queries.", no_args_is_help=True
@@ -160,16 +160,16 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
 
 def _options(bootstrap: str | None) -> SinkOptions:
     """Of the cluster, its security as ``--command-config`` says."""
+    from barnabas.host.secrets.config_files import security_of
     from barnabas.pipeline.options import ClusterOptions, SinkOptions, endpoints
-    from barnabas.security.client_security import client_security
 
     where = find_bootstrap(bootstrap, None)
     try:
         cluster = ClusterOptions(
             endpoints(where),
             client_id="barnabas-cli",
-            patience_ms=PATIENCE_MS,
-            security=client_security(command_config()),
+            patience_ms=TIMEOUT_MS,
+            security=security_of(command_config()),
         )
     except ValueError as error:
         raise Failure(str(error), USAGE) from error

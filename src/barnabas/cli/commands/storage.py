@@ -23,8 +23,8 @@ from barnabas.config.meta_properties import (
     read_meta_properties,
 )
 from barnabas.config.node import NodeConfig
-from barnabas.config.properties import parse_properties
 from barnabas.host.disk import HostDisk, sentence_of
+from barnabas.host.secrets.config_files import node_config
 from barnabas.metadata.storage_format import directories_of, format_node
 from barnabas.security.scram_credentials import parse_credential
 from barnabas.types import uuid_text
@@ -172,7 +172,7 @@ def load_node_file(file: Path) -> NodeConfig:
     """A node's properties, checked; keys that no node reads are named on standard error. Raises `Failure`."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        config = NodeConfig.from_properties(parse_properties(text))
+        config = node_config(text)
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
     except ConfigError as error:

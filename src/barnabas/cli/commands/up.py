@@ -236,8 +236,7 @@ class LocalCluster:
 
 def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: LocalSecurity) -> None:
     """Format the directories of a new cluster with its users' SCRAM credentials. Raises :class:`Failure`."""
-    from barnabas.config.node import NodeConfig
-    from barnabas.config.properties import parse_properties
+    from barnabas.host.secrets.config_files import node_config
     from barnabas.metadata.storage_format import format_node
 
     credentials = security.credentials()
@@ -245,7 +244,7 @@ def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: Loc
     for node in files:
         if (node.data / FILE_NAME).exists():
             continue
-        config = NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+        config = node_config(node.properties.read_text())
         try:
             format_node(
                 HostDisk(), config, cluster_id, os.urandom, wall_ms, credentials=credentials
@@ -341,13 +340,12 @@ def check(nodes: Sequence[NodeFiles]) -> None:
     """Refuse values that no node would start with, and name the keys that no node reads. Raises
     :class:`Failure`."""
     from barnabas.config.definition import ConfigError
-    from barnabas.config.node import NodeConfig
-    from barnabas.config.properties import parse_properties
+    from barnabas.host.secrets.config_files import node_config
 
     unknown: dict[str, None] = {}
     try:
         for node in nodes:
-            config = NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+            config = node_config(node.properties.read_text())
             unknown.update(dict.fromkeys(sentences_on_unknown(config)))
     except ConfigError as error:
         raise Failure(str(error)) from error

@@ -17,7 +17,7 @@ socket.connection.setup.timeout.ms | long | 10000 | any | read-only | medium
 socket.connection.setup.timeout.max.ms | long | 30000 | any | read-only | medium
     Accepted for Kafka's sake: the set-up time-out does not grow after failures here.
 config.providers | list | "" | list | cluster-wide | low
-    Names of plug-ins that resolve variables in values; none are supported.
+    Names of providers that answer variables ``${name:path:key}`` in this file; each needs its config.providers.<name>.class.
 authorizer.class.name | string | "" | any | read-only | low
     What decides who may do what: empty (everybody may do everything) or Kafka's StandardAuthorizer.
 early.start.listeners | list | null | list | read-only | high

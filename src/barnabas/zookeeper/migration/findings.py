@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
+from barnabas.metadata.image.known_configs import is_kept
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CLUSTER_ID,
     CONTROLLER,
+    CONTROLLER_EPOCH,
     MIGRATION,
     ClusterIdZnode,
     ControllerZnode,
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import resource_of
-from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration.sensitive_values import is_encrypted
 from barnabas.zookeeper.operations import NodeData
 
@@ -40,28 +42,65 @@ class Findings:
     """A copy was begun: no broker on ZooKeeper becomes controller any more."""
 
 
+class MigrationState(Enum):
+    """How far a migration is, by `/controller` and `/migration`."""
+
+    NONE = "the cluster is on ZooKeeper"
+    BEGUN = "a KRaft controller has /controller, and the way back is open"
+    FINAL = "a KRaft controller has /controller, and there is no way back"
+    BROKEN_OFF = "/migration is left of a migration whose claim on /controller is gone"
+
+
 def look(znodes: Mapping[str, NodeData]) -> Findings:
     """Raises `MalformedZnode` for a znode that is not Kafka's."""
     layout = ClusterLayout()
     layout.load(znodes)
     cluster = znodes.get(CLUSTER_ID)
-    claimed = is_claimed(znodes)
+    state = state_of(znodes)
     return Findings(
         "" if cluster is None else ClusterIdZnode.decode(CLUSTER_ID, cluster.data).cluster_id,
         _counts(layout),
-        tuple(_preventing(layout, znodes, claimed)),
+        tuple(_preventing(layout, znodes, state)),
         tuple(_notes(layout)),
-        claimed,
+        state is MigrationState.BEGUN,
     )
 
 
+def state_of(znodes: Mapping[str, NodeData]) -> MigrationState:
+    """`/controller` of a KRaft controller stays when its session ends. Raises `MalformedZnode`."""
+    node, is_marked = znodes.get(CONTROLLER), MIGRATION in znodes
+    if node is not None and not node.stat.ephemeral_owner:
+        epoch = ControllerZnode.decode(CONTROLLER, node.data).kraft_epoch
+        if epoch is not None and epoch >= 0:
+            return MigrationState.BEGUN if is_marked else MigrationState.FINAL
+    return MigrationState.BROKEN_OFF if is_marked else MigrationState.NONE
+
+
 def is_claimed(znodes: Mapping[str, NodeData]) -> bool:
-    """Whether `/controller` is that of a KRaft controller, which stays when its session ends."""
-    node = znodes.get(CONTROLLER)
-    if node is None or node.stat.ephemeral_owner:
-        return False
-    epoch = ControllerZnode.decode(CONTROLLER, node.data).kraft_epoch
-    return MIGRATION in znodes and epoch is not None and epoch >= 0
+    """Whether a copy was begun, from which there is a way back."""
+    return state_of(znodes) is MigrationState.BEGUN
+
+
+def why_no_way_back(znodes: Mapping[str, NodeData]) -> str:
+    """A sentence; empty where a migration was begun and is not final. Raises `MalformedZnode`."""
+    match state_of(znodes):
+        case MigrationState.BEGUN if CONTROLLER_EPOCH in znodes:
+            return ""
+        case MigrationState.BEGUN:
+            return f"{CONTROLLER_EPOCH} is missing, on which every change is conditional: create it again"
+        case MigrationState.FINAL:
+            return _FINAL
+        case MigrationState.BROKEN_OFF:
+            return _BROKEN_OFF
+        case MigrationState.NONE:
+            return "no migration was begun: the brokers rule themselves"
+
+
+_FINAL = "the migration is final: the cluster is under KRaft, and its znodes are used no more"
+_BROKEN_OFF = (
+    f"{MIGRATION} is there, but no KRaft controller has {CONTROLLER}: it is left of a migration that was"
+    f" broken off; delete it by `zookeeper-shell.sh ... delete {MIGRATION}`"
+)
 
 
 def _counts(layout: ClusterLayout) -> dict[str, int]:
@@ -84,16 +123,25 @@ def _counts(layout: ClusterLayout) -> dict[str, int]:
 
 
 def _preventing(
-    layout: ClusterLayout, znodes: Mapping[str, NodeData], claimed: bool
+    layout: ClusterLayout, znodes: Mapping[str, NodeData], state: MigrationState
 ) -> Iterator[str]:
     if CLUSTER_ID not in znodes:
         yield f"{CLUSTER_ID} is missing: this is no cluster that ever ran"
+    if CONTROLLER_EPOCH not in znodes:
+        yield (
+            f"{CONTROLLER_EPOCH} is missing: no broker was ever elected controller here; let the brokers"
+            " start once, and stop them"
+        )
+    if state is MigrationState.FINAL:
+        yield _FINAL
+    elif state is MigrationState.BROKEN_OFF:
+        yield _BROKEN_OFF
     if layout.brokers:
         yield (
             f"brokers {_some(layout.brokers)} are registered: stop them (a killed broker stays until its"
             " session ends)"
         )
-    elif CONTROLLER in znodes and not claimed:
+    elif CONTROLLER in znodes and state in (MigrationState.NONE, MigrationState.BROKEN_OFF):
         yield f"{CONTROLLER} is there: a controller runs, or its session has not ended yet"
     deleting = [path for path in znodes if path.startswith(f"{DELETIONS}/")]
     if deleting:
@@ -122,6 +170,14 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
             f"{_some(secret)} may be encrypted by password.encoder.secret, which KRaft does not use: set them"
             " again"
         )
+    unknown = [
+        f"{entity}: {key}"
+        for entity, config in layout.configs.items()
+        for key in config
+        if (resource := resource_of(entity)) is not None and not is_kept(resource[0], key)
+    ]
+    if unknown:
+        yield f"{_some(unknown)} are no configurations under KRaft: they stay in the znodes alone"
     moving = [
         f"{name}-{number}"
         for name, topic in layout.topics.items()
@@ -136,6 +192,3 @@ def _some(names: object) -> str:
     found = sorted(str(name) for name in names)  # type: ignore[attr-defined]
     shown = ", ".join(found[:SHOWN])
     return shown if len(found) <= SHOWN else f"{shown} and {len(found) - SHOWN} more"
-
-
-__all__ = ["Findings", "MalformedZnode", "is_claimed", "look"]

@@ -1,0 +1,50 @@
+"""Configurations as the machine has them: properties files with the answers of their `config.providers`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.config.definition import ConfigError
+from barnabas.config.properties import parse_properties
+from barnabas.config.providers import resolve
+from barnabas.security.client_security import ClientSecurity, client_security
+
+if TYPE_CHECKING:
+    from barnabas.config.node import NodeConfig
+
+
+class HostSources:
+    """``config.providers.Sources`` of this process."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+
+def node_config(text: str) -> NodeConfig:
+    """Of a node's properties file. Raises :class:`ConfigError`, or ``ValueError`` where it is none."""
+    from barnabas.config.node import NodeConfig  # loads every table; a client needs none
+
+    resolved = resolve(parse_properties(text), HostSources())
+    try:
+        return NodeConfig.from_properties(resolved.values)
+    except ConfigError as error:
+        raise resolved.hide(error) from None
+
+
+def security_of(properties: Mapping[str, str]) -> ClientSecurity:
+    """Of a client's properties. Raises :class:`ConfigError`."""
+    resolved = resolve(properties, HostSources())
+    try:
+        return client_security(resolved.values)
+    except ConfigError as error:
+        raise resolved.hide(error) from None
