@@ -29,8 +29,9 @@ from barnabas.controller.partitions.partition_change import PartitionChangeBuild
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.ports import Ports
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Key
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.controller.order_requests import Key
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.layout.request_znodes import (
