@@ -263,7 +263,7 @@ class QuorumController:
 
     def _activate(self) -> None:
         self.active_epoch = self.epoch
-        self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
+        self.ports.log("info", "controller.active", epoch=self.epoch, offset=self.image.offset)
         if self.image.transaction is not None:
             reason = AbortTransactionRecord(reason="a new controller ends what another began")
             self.commit(Decision(None, [reason]))
@@ -293,7 +293,7 @@ class QuorumController:
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
-        self.ports.log("info", "controller resigns", reason=reason, offset=self.image.offset)
+        self.ports.log("info", "controller.resigned", reason=reason, offset=self.image.offset)
         self._work.clear()
         self.cluster.departing.clear()
         self.cluster.arriving = None
@@ -410,7 +410,9 @@ class QuorumController:
         finally:
             self._appending = False
         if decision.reason:
-            self.ports.log("info", "decided", reason=decision.reason, records=decision.size)
+            self.ports.log(
+                "info", "controller.decided", reason=decision.reason, records=decision.size
+            )
         if self.cluster.to_recover:
             self._schedule_recovery()
         if self._deferred:
