@@ -271,8 +271,8 @@ def _rare_of(known: Topic | None, record: PartitionRecord) -> Rare:
 
 
 def _directories(record: PartitionRecord, offline: Sequence[int], me: Incarnation) -> list[Uuid]:
-    """Other brokers' replicas in failed log directories: they join no ISR, and clients learn of them. This broker
-    knows its own."""
+    """Other brokers' replicas in failed log directories: they join no ISR, and clients learn of them. This
+    broker knows its own."""
     return [
         DIRECTORY_LOST if b in offline and b != me.node_id else DIRECTORY_MIGRATING
         for b in record.replicas
