@@ -33,6 +33,7 @@ from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
+from barnabas.node.migrating_controller import MigratingController
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
@@ -81,6 +82,7 @@ class Node:
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
         self.quorum: RaftNode
+        self._migrating: MigratingController | None = None
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -97,6 +99,8 @@ class Node:
             self._assemble(identities)
             try:
                 self.quorum.start()
+                if self._migrating is not None:
+                    self._migrating.start()
                 if self.broker is not None:
                     self.broker.start()
             except BaseException:
@@ -159,6 +163,10 @@ class Node:
             policies=self._policies,
         )
         self.controller = self.metadata.controller = controller
+        if config.migration is not None:
+            self._migrating = MigratingController(
+                self.ports, config, controller, self.metadata, self.channels
+            )
         self.listeners.on_disconnect(controller.on_connection_closed)
         self.listeners.measure(config.controller_listeners, ToldMeter())
         for table in self.listeners.tables(config.controller_listeners):
@@ -235,6 +243,8 @@ class Node:
         self._stopping = True
 
         def quorum_left() -> None:
+            if self._migrating is not None:
+                self._migrating.close()
             self.listeners.close()
             self.channels.close()
             self.quorum_channels.close()
@@ -263,6 +273,7 @@ class Node:
             "node": int(self.config.node_id),
             "quorum": self.quorum.describe(),
             "controller": self.controller.describe() if self.controller else None,
+            "migration": self._migrating.describe() if self._migrating else None,
             "broker": self.broker.describe() if self.broker else None,
             "listeners": self.listeners.describe(),
         }

@@ -453,6 +453,7 @@ def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None
         directories=tuple(sorted(Uuid(d) for d in record.log_dirs)),
         cordoned=tuple(sorted(Uuid(d) for d in record.cordoned_log_dirs or ())),
         registered_ms=record.registered_ms,
+        is_on_zookeeper=record.is_migrating_zk_broker,
     )
     _set_broker(image, broker.id, broker)
 

@@ -185,6 +185,7 @@ def _broker_record(image: Moment, broker: BrokerRegistration) -> RegisterBrokerR
             else None
         ),
         registered_ms=broker.registered_ms,
+        is_migrating_zk_broker=broker.is_on_zookeeper,
     )
 
 
