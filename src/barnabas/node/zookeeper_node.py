@@ -18,6 +18,7 @@ from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, L
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
 from barnabas.broker.zookeeper.metadata_records import Incarnation
+from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle
 from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
@@ -25,6 +26,7 @@ from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
     MetaProperties,
+    back_from_quorum,
     classical_text,
     random_uuid,
     read_classical_properties,
@@ -40,8 +42,9 @@ from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
+from barnabas.node.quorum_enrolment import QuorumEnrolment
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_to, guard_with
+from barnabas.node.zookeeper_apis import add_to, guard_with, hand_on
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
@@ -93,6 +96,8 @@ class ZookeeperNode:
         self.journal: ZookeeperJournal
         self._config_watch: ConfigWatch
         self.orders: ControlRequests
+        self._enrolment: QuorumEnrolment | None = None
+        """Where the cluster migrates to KRaft."""
         self._acls: AclStore | None = None
         """Without an authorizer none are read."""
         self._entities: dict[str, Mapping[str, str]] = {}
@@ -101,6 +106,8 @@ class ZookeeperNode:
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._classical: dict[str, tuple[str, int]] = {}
+        self._unreadable: dict[str, None] = {}
+        """Log directories that could not be read when this process began."""
 
     # -- start -------------------------------------------------------------------------------------
 
@@ -121,13 +128,22 @@ class ZookeeperNode:
             raise
 
     def _read_directories(self) -> None:
-        disk = self.ports.disk
+        disk, failures = self.ports.disk, []
         for path in self.config.log_dirs:
-            disk.make_dirs(path)
-            if not disk.try_lock(f"{path}/{LOCK_FILE}"):
+            try:
+                disk.make_dirs(path)
+                is_free = disk.try_lock(f"{path}/{LOCK_FILE}")
+                assert self.config.zookeeper is not None
+                if is_free and self.config.zookeeper.migrates and back_from_quorum(disk, path):
+                    self.ports.log("info", "migration.directory_reverted", path=path)
+                known = read_classical_properties(disk, path)
+            except OSError as error:  # offline from the start
+                self._unreadable[path] = None
+                failures.append(error)
+                continue
+            if not is_free:
                 why = "another process has it; each node needs a log directory of its own"
                 raise OSError(0, why, path)
-            known = read_classical_properties(disk, path)
             if known is None:
                 continue
             if self.config.node_id not in (known[1], GENERATED):
@@ -137,6 +153,8 @@ class ZookeeperNode:
             if any(known != other for other in self._classical.values()):
                 raise DirectoryError(f"{path} is of another broker or cluster than the others")
             self._classical[path] = known
+        if len(failures) == len(self.config.log_dirs):
+            raise failures[0]
 
     def _known(self, cluster_id: str, broker_id: int) -> None:
         """The ensemble has said of which cluster this is, and which broker."""
@@ -170,6 +188,15 @@ class ZookeeperNode:
             control,
             lambda: listeners[control],
         )
+        if config.zookeeper is not None and config.zookeeper.migrates:
+            self._enrolment = QuorumEnrolment(
+                ports,
+                self.config,
+                identities[config.metadata_log_dir],
+                self.security,
+                self.channels,
+                lambda: self.election.is_kraft,
+            )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
         if self._acls is not None:
@@ -193,13 +220,22 @@ class ZookeeperNode:
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
         """Version 0 has no directory ids: those of this process are its own affair."""
         broker_id, rng = int(self.config.node_id), self.ports.rng("ids")
-        found = {}
+        found: dict[str, MetaProperties] = {}
+        failures: list[OSError] = []
         for path in self.config.log_dirs:
+            if path in self._unreadable:
+                continue
             if path not in self._classical:
                 text = classical_text(cluster_id, broker_id)
-                self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+                try:
+                    self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+                except OSError as error:
+                    failures.append(error)
+                    continue
             directory = random_uuid(rng.randbytes)
             found[path] = MetaProperties(cluster_id, NodeId(broker_id), directory)
+        if not found:
+            raise failures[0]
         return found
 
     def _make_broker(
@@ -216,7 +252,7 @@ class ZookeeperNode:
             identities=identities,
             listeners=listeners,
             channels=self.channels,
-            to_controllers=self.channels,
+            to_controllers=self._enrolment or self.channels,
             image=image,
             controller_endpoint=self._controller,
         )
@@ -230,9 +266,13 @@ class ZookeeperNode:
         broker.on_configured = self.listeners.follow
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
+        broker.replicas.directories.names_new_replicas = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
-        self.election.on_change = broker.on_controller_change
+        follow = partial(_follow_ruler, broker, self.election)
+        self.election.on_change = follow
+        if self._enrolment is not None:
+            self._enrolment.on_leader = follow
         return broker
 
     def _make_controller(self, cluster_id: str) -> None:
@@ -266,6 +306,9 @@ class ZookeeperNode:
         acls = AclRequests(self._acls, self.ports.log)
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
+            if self._enrolment is not None:
+                is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
+                hand_on(table, broker, acls, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -284,20 +327,28 @@ class ZookeeperNode:
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
         )
         registration.on_registered = self.election.stand
+        if self._enrolment is not None:
+            return self._enrolment.lifecycle(identity, registration)
         return registration
 
     def _is_registered(self, epoch: int) -> bool:
         assert self.broker is not None
         known = self.broker.image.brokers.get(self.broker.node_id)
-        return known is not None and known.epoch == epoch and not known.fenced
+        epochs = [epoch] if self._enrolment is None else [epoch, self._enrolment.broker_epoch]
+        return known is not None and known.epoch in epochs and not known.fenced
 
-    def _incarnation(self) -> Incarnation:
-        assert self.broker is not None
-        return Incarnation(
-            self.broker.node_id, self.broker.lifecycle.broker_epoch, self.broker.incarnation
-        )
+    def _incarnation(self, of_quorum: bool) -> Incarnation:
+        broker, enrolment = self.broker, self._enrolment
+        assert broker is not None
+        epoch = broker.lifecycle.broker_epoch
+        if enrolment is not None and isinstance(broker.lifecycle, MigratingLifecycle):
+            classical = broker.lifecycle.classical
+            epoch = enrolment.broker_epoch if of_quorum else classical.broker_epoch
+        return Incarnation(broker.node_id, epoch, broker.incarnation)
 
-    def _controller(self) -> tuple[int, Endpoint] | None:
+    def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
+        if self._enrolment is not None and self.election.is_kraft:
+            return self._enrolment.controller_endpoint
         endpoint = self.election.controller_endpoint
         return None if endpoint is None else (self.election.controller_id, endpoint)
 
@@ -430,9 +481,15 @@ class ZookeeperNode:
             self._policies.close()
             on_done()
 
-        def broker_left() -> None:
+        def session_ends() -> None:
             self.ports.wakeups.call_at(self.ports.clock.now_ms() + SESSION_ENDS_MS_MAX, finish)
             self.sessions.close(finish)
+
+        def broker_left() -> None:
+            if self._enrolment is None:
+                session_ends()
+            else:
+                self._enrolment.close(session_ends)
 
         def no_client_is_served() -> None:
             self.listeners.end(self.config.broker_listeners)
@@ -453,9 +510,16 @@ class ZookeeperNode:
             "node": int(self.config.node_id),
             "zookeeper": repr(self.sessions),
             "controller": self.controller.describe() if self.controller else None,
+            "quorum": self._enrolment.describe() if self._enrolment else None,
             "broker": self.broker.describe() if self.broker else None,
             "listeners": self.listeners.describe(),
         }
 
     def __repr__(self) -> str:
         return f"ZookeeperNode({self.config!r})"
+
+
+def _follow_ruler(broker: Broker, election: ControllerElection) -> None:
+    """Another controller rules. A KRaft controller is no broker, so clients are given any one."""
+    broker.names_controller = not election.is_kraft
+    broker.on_controller_change()
