@@ -7,6 +7,7 @@ from typing import Any
 
 from barnabas.broker.broker import Broker
 from barnabas.config.node import NodeConfig
+from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
@@ -39,7 +40,7 @@ class MigratingCluster(ClassicalCluster):
         self.under_kraft: dict[int, Node] = {}
         self.ambush: tuple[MigrationPhase, Callable[[], None]] | None = None
         """What is done as soon as a leader is in a phase, once."""
-        super().__init__(brokers, seed, 1, **settings)
+        super().__init__(brokers, seed, 1, NodeBounds(), **settings)
 
     def pass_time(self, ms: float) -> None:
         until_ms = self.world.now_ms + ms
