@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "acls": "barnabas.cli.commands.acls",
     "users": "barnabas.cli.commands.users",
     "quotas": "barnabas.cli.commands.quotas",
+    "certificates": "barnabas.cli.commands.certificates",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

@@ -97,6 +97,11 @@ class HostSecrets:
         self._contexts[settings, is_server] = made
         return made.context
 
+    def certificate_ends_ms(self, settings: TlsSettings) -> int | None:
+        """Raises ``OSError``."""
+        self.context(settings, is_server=True)
+        return self._contexts[settings, True].expires_ms
+
     def describe(self) -> dict[str, int | None]:
         """When this process's certificates end, by keystore."""
         return {
