@@ -2,7 +2,8 @@
 
 Usage: ``python -m bench.spark [--rows 5000000] [--rounds 3] [--only NAME,...]``. A round runs a job by the
 one and then by the other; the first round warms up, of the others the median counts.
-Where rows differ it fails. A run of all of them writes ``bench/results/spark.txt``.
+Where rows differ it fails, and where it is not through after ``--minutes``. A run of all of them writes
+``bench/results/spark.txt``.
 
 The connector's jars come by ``make peers``; built for Spark 4.0, its streams do not run on a later one, so it
 runs in an environment of its own, which this makes in ``build/spark40`` by pip.
@@ -14,12 +15,14 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import venv
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -338,14 +341,21 @@ def prepared() -> None:
         subprocess.run(pip, check=True)
 
 
+def out_of_time(minutes: float, *_: object) -> None:
+    raise SystemExit(f"not through after {minutes:g} minutes")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--ones", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=60.0, help="fails when they are over")
     parser.add_argument("--only", default="reads,tables,copies,shapes,handover,latency,first")
     options = parser.parse_args()
     prepared()
+    signal.signal(signal.SIGALRM, partial(out_of_time, options.minutes))
+    signal.alarm(int(options.minutes * 60))
     only = options.only.split(",")
     with tempfile.TemporaryDirectory() as name, Cluster(nodes=1) as cluster:
         bench = Bench(cluster.bootstrap, Path(name), options)

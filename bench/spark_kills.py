@@ -6,7 +6,8 @@ and the transaction coordinator of the copy are killed with SIGKILL, and started
 
     python -m bench.spark_kills [--minutes 15] [--every 30] [--rate 500]
 
-Prints rows lost and doubled, which have to be none, and the largest memory of a Python process of Spark's.
+A kill waits until both queries have made a batch since the last one. Prints rows lost and doubled, which have
+to be none, and the largest memory of a node, of drivers and of executors with their Python workers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -33,6 +36,7 @@ from tests.spark.topics import read
 
 ROOT = Path(__file__).parents[1]
 CATCH_UP_S = 300.0
+LATE_S = 60.0
 
 
 def driver(master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
@@ -59,27 +63,17 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
         "subscribe": source,
         "startingOffsets": "earliest",
     }
-    while True:
-        is_last = Path(directory, "end").exists()
-        frame = spark.readStream.format("barnabas").options(**options).load()
-        writer = frame.select("key", "value").writeStream.format("barnabas")
-        writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
-        copy = (
-            writer.option("checkpointLocation", f"{directory}/copy")
-            .trigger(availableNow=True)
-            .start()
-        )
-        table = land(
-            spark,
-            options,
-            table=f"{directory}/table",
-            checkpoint=f"{directory}/land",
-            available_now=True,
-        )
-        copy.awaitTermination()
-        table.awaitTermination()
-        if is_last:
-            break
+    frame = spark.readStream.format("barnabas").options(**options).load()
+    writer = frame.select("key", "value").writeStream.format("barnabas")
+    writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
+    copy = writer.option("checkpointLocation", f"{directory}/copy").start()
+    table = land(spark, options, table=f"{directory}/table", checkpoint=f"{directory}/land")
+    while not Path(directory, "end").exists():
+        for query in (copy, table):
+            query.awaitTermination(0.5)  # raises what ended it
+    for query in (copy, table):
+        query.processAllAvailable()
+        query.stop()
     spark.stop()
 
 
@@ -93,7 +87,8 @@ class Run:
         for name in self.topics:
             self.admin.create_topics([NewTopic(name, 3, 3)])[name].result(60)
         self.drivers = 0
-        self.memory_mib = 0
+        self.memory_mib: dict[str, int] = {}
+        """The largest process of each kind."""
         self.process = self.start_driver()
 
     def start_driver(self) -> subprocess.Popen[bytes]:
@@ -145,18 +140,46 @@ class Run:
         time.sleep(3.0)  # how long the node is away
         self.cluster.restart(node)
 
+    def batches(self) -> tuple[int, int]:
+        """That were committed by the copy and are in the table, in all."""
+        copied = [int(each.name) for each in self.directory.glob("copy/commits/[0-9]*")]
+        landed = [
+            int(each.name.rpartition("-")[2]) for each in self.directory.glob("table/batch=*")
+        ]
+        return max(copied, default=-1) + 1, max(landed, default=-1) + 1
+
     def note_memory(self) -> None:
-        """Of Python processes of executors and driver."""
-        for each in Path("/proc").iterdir():
-            if not each.name.isdigit():
+        """Peaks of what this run has started and is there now."""
+        kinds = {self.process.pid: "driver"}
+        kinds |= dict.fromkeys(self.spark.worker_pids, "executor")
+        for node in self.cluster.node_ids:
+            with suppress(ProcessLookupError):
+                kinds[self.cluster.pid(node)] = "node"
+        processes = dict(running())
+        for pid, (_, command, peak_mib) in processes.items():
+            above, kind = pid, None
+            while above in processes and (kind := kinds.get(above)) is None:
+                above = processes[above][0]
+            if kind is None or (kind == "executor" and above == pid):
                 continue
-            try:
-                command = (each / "cmdline").read_bytes()
-                if b"pyspark.daemon" in command or b"pyspark/daemon" in command:
-                    pages = int((each / "statm").read_text().split()[1])
-                    self.memory_mib = max(self.memory_mib, pages * 4096 >> 20)
-            except OSError:
-                continue
+            if kind != "node":
+                kind += ", JVM" if b"java" in command else ", Python"
+            self.memory_mib[kind] = max(self.memory_mib.get(kind, 0), peak_mib)
+
+
+def running() -> Iterator[tuple[int, tuple[int, bytes, int]]]:
+    """All processes: id of the parent, command, largest resident memory so far in MiB."""
+    for each in Path("/proc").iterdir():
+        if not each.name.isdigit():
+            continue
+        try:
+            command = (each / "cmdline").read_bytes().split(b"\0")[0]
+            lines = (each / "status").read_text().splitlines()
+        except OSError:
+            continue  # it has ended
+        said = dict(line.split(":", 1) for line in lines if ":" in line)
+        if "VmHWM" in said:
+            yield int(each.name), (int(said["PPid"]), command, int(said["VmHWM"].split()[0]) >> 10)
 
 
 def java_hash(text: str) -> int:
@@ -174,6 +197,12 @@ def verdict(name: str, values: list[int], wanted: int) -> bool:
     return not lost and not doubled
 
 
+def under_way(now: tuple[int, int], before: tuple[int, int], late_s: float) -> bool:
+    """Whether both queries have made a batch since the last kill, so that the next one hits them at work.
+    Past its time for long, a kill comes all the same."""
+    return late_s > LATE_S or all(each > last for each, last in zip(now, before, strict=True))
+
+
 def play(run: Run, options: argparse.Namespace) -> int:
     """Until the time is over; how many records were made."""
     producer = Producer(
@@ -181,23 +210,21 @@ def play(run: Run, options: argparse.Namespace) -> int:
     )
     kinds = itertools.cycle(("worker", "driver", "leader", "coordinator"))
     began = time.monotonic()
-    due_s, made = options.every, 0
+    due_s, noted_s, made, before = options.every, 0.0, 0, (0, 0)
     while (now_s := time.monotonic() - began) < options.minutes * 60:
         for number in range(made, int(now_s * options.rate)):
             producer.produce(run.topics[0], b"%d" % number)
             made = number + 1
         producer.poll(0.05)
         run.keep_driver()
-        if now_s >= due_s:
-            due_s += options.every
-            kind = next(kinds)
-            batches = len(list(run.directory.glob("table/batch=*")))
-            copied = len(list(run.directory.glob("copy/commits/[0-9]*")))
-            print(
-                f"{now_s:4.0f} s: {kind}; {made:,} records, batches {batches}, {copied}", flush=True
-            )
-            getattr(run, f"kill_{kind}")()
+        if now_s >= noted_s:
+            noted_s = now_s + 1
             run.note_memory()
+        if now_s >= due_s and under_way(run.batches(), before, now_s - due_s):
+            due_s = max(due_s, now_s - options.every / 2) + options.every
+            kind, before = next(kinds), run.batches()
+            print(f"{now_s:4.0f} s: {kind}; {made:,} records, batches {before}", flush=True)
+            getattr(run, f"kill_{kind}")()
     producer.flush()
     return made
 
@@ -225,9 +252,8 @@ def main() -> int:
             landed = pq.read_table(directory / "table").column("value").to_pylist()
             well = verdict("topic", copied, made)
             well &= verdict("table", [int(each) for each in landed], made)
-            print(
-                f"{made:,} records, {run.drivers} drivers, Python workers up to {run.memory_mib} MiB"
-            )
+            peaks = ", ".join(f"{kind} {size}" for kind, size in sorted(run.memory_mib.items()))
+            print(f"{made:,} records, {run.drivers} drivers; peaks in MiB: {peaks}")
     return 0 if well else 1
 
 

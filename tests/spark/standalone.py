@@ -50,6 +50,11 @@ class StandaloneCluster:
         self._started = 0
 
     @property
+    def worker_pids(self) -> list[int]:
+        """Of workers; their executors are their children."""
+        return [each.pid for each in self._workers.values()]
+
+    @property
     def url(self) -> str:
         return f"spark://127.0.0.1:{self._port}"
 

@@ -82,9 +82,13 @@ def test_tasks_are_even_and_as_many_as_asked_for() -> None:
     ]
 
 
-def test_small_ranges_share_tasks_where_there_are_many() -> None:
+def test_small_ranges_share_tasks() -> None:
     few = [Range("t", each, 0, 20, None) for each in range(16)]
-    assert pack_ranges(few) == [(each,) for each in few]
+    assert pack_ranges(few) == [tuple(few)]
+    middling = [Range("t", each, 0, 2_000, None) for each in range(6)]
+    assert [len(each) for each in pack_ranges(middling)] == [2, 2, 2]
+    large_few = [Range("t", each, 0, 4_097, None) for each in range(6)]
+    assert pack_ranges(large_few) == [(each,) for each in large_few]
     many = [Range("t", each, 0, 20, None) for each in range(500)]
     assert [len(each) for each in pack_ranges(many)] == [500]
     assert [len(each) for each in pack_ranges(many, rows_max=2000)] == [100] * 5
