@@ -80,6 +80,7 @@ class Broker:
 
     lifecycle: Lifecycle
     names_controller = False
+    listener_metrics: Callable[[], Mapping[str, int]] = dict
     """Whether clients learn which broker is the controller."""
 
     def __init__(
@@ -150,7 +151,6 @@ class Broker:
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.on_configured: Callable[[Mapping[str, str]], None] = lambda texts: None
-        self.listener_metrics: Callable[[], Mapping[str, int]] = dict
         self.open_lifecycle = self._quorum_lifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 

@@ -1,6 +1,6 @@
 """Certificates and keys in files, checked before a node gets them: PEM, in one file or several, and PKCS12.
 
-Each check is a :class:`Finding`. What the files alone cannot say (whether the missing issuer is a root that
+Each check is a :class:`FileFinding`. What the files alone cannot say (whether the missing issuer is a root that
 clients trust) is unknown until `--ca` names the trusted ones.
 """
 
@@ -34,7 +34,7 @@ PURPOSES = {
 }
 
 
-class Finding(NamedTuple):
+class FileFinding(NamedTuple):
     """One check: `result` is one of `OK`, `PROBLEM`, `UNKNOWN`, `WARNING`."""
 
     check: str
@@ -102,7 +102,7 @@ def _read_pkcs12(file: Path, data: bytes, password: str, bundle: Bundle) -> None
 
 def check_bundle(
     bundle: Bundle, *, names: Sequence[str], purpose: str, trusted: Sequence[x509.Certificate]
-) -> list[Finding]:
+) -> list[FileFinding]:
     """`purpose` is a key of `PURPOSES`; clients connect by `names`. Raises :class:`Failure`."""
     if not bundle.certificates:
         raise Failure("there is no certificate in it")
@@ -122,27 +122,27 @@ def _public(key: object) -> bytes:
     return key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined, no-any-return]
 
 
-def _leaf_and_key(bundle: Bundle) -> tuple[x509.Certificate, Finding]:
+def _leaf_and_key(bundle: Bundle) -> tuple[x509.Certificate, FileFinding]:
     """The certificate that the key fits, else the first."""
     first = bundle.certificates[0]
     if not bundle.keys:
-        return first, Finding("key", PROBLEM, "there is no private key")
+        return first, FileFinding("key", PROBLEM, "there is no private key")
     for certificate in bundle.certificates:
         if _public(certificate.public_key()) in bundle.keys:
             name = certificate.subject.rfc4514_string()
             if certificate is not first:
                 says = f"it fits {name}, which must be the first certificate"
-                return certificate, Finding("key", PROBLEM, says)
-            return certificate, Finding("key", OK, f"it fits {name}")
+                return certificate, FileFinding("key", PROBLEM, says)
+            return certificate, FileFinding("key", OK, f"it fits {name}")
     says = f"it does not belong to {first.subject.rfc4514_string()}"
-    return first, Finding("key", PROBLEM, says)
+    return first, FileFinding("key", PROBLEM, says)
 
 
 def _chain(
     leaf: x509.Certificate,
     sent: Sequence[x509.Certificate],
     trusted: Sequence[x509.Certificate],
-) -> Finding:
+) -> FileFinding:
     """From the leaf to a certificate that signed itself, or to the first issuer that is not there."""
     path = [leaf]
     while not _signed(path[-1], path[-1]):
@@ -150,17 +150,17 @@ def _chain(
         if above is None or above in path:
             issuer = path[-1].issuer.rfc4514_string()
             if trusted:
-                return Finding("chain", PROBLEM, f"the issuer {issuer} is not there")
+                return FileFinding("chain", PROBLEM, f"the issuer {issuer} is not there")
             says = f"it ends at {issuer}; name the trusted certificates with --ca to check it"
-            return Finding("chain", UNKNOWN, says)
+            return FileFinding("chain", UNKNOWN, says)
         if not _is_authority(above):
             says = f"{above.subject.rfc4514_string()} may not sign certificates"
-            return Finding("chain", PROBLEM, says)
+            return FileFinding("chain", PROBLEM, says)
         path.append(above)
     root = path[-1].subject.rfc4514_string()
     if trusted and path[-1] not in trusted:
-        return Finding("chain", PROBLEM, f"it ends at {root}, which --ca does not have")
-    return Finding("chain", OK, " <- ".join(each.subject.rfc4514_string() for each in path))
+        return FileFinding("chain", PROBLEM, f"it ends at {root}, which --ca does not have")
+    return FileFinding("chain", OK, " <- ".join(each.subject.rfc4514_string() for each in path))
 
 
 def _signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
@@ -178,15 +178,17 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _names(leaf: x509.Certificate, wanted: Sequence[str], purpose: str) -> list[Finding]:
+def _names(leaf: x509.Certificate, wanted: Sequence[str], purpose: str) -> list[FileFinding]:
     found = names_of(leaf)
     if not found:
         result = PROBLEM if purpose == "server" else OK
-        return [Finding("names", result, "it has no subject alternative names")]
+        return [FileFinding("names", result, "it has no subject alternative names")]
     missing = [name for name in wanted if not any(_covers(each, name) for each in found)]
     if missing:
-        return [Finding("names", PROBLEM, f"{', '.join(missing)} is not among {', '.join(found)}")]
-    return [Finding("names", OK, ", ".join(found))]
+        return [
+            FileFinding("names", PROBLEM, f"{', '.join(missing)} is not among {', '.join(found)}")
+        ]
+    return [FileFinding("names", OK, ", ".join(found))]
 
 
 def _covers(pattern: str, name: str) -> bool:
@@ -199,42 +201,44 @@ def _covers(pattern: str, name: str) -> bool:
     return pattern == name
 
 
-def _purpose(leaf: x509.Certificate, purpose: str) -> Finding:
+def _purpose(leaf: x509.Certificate, purpose: str) -> FileFinding:
     if _is_authority(leaf):
-        return Finding("purpose", PROBLEM, "it is an authority's certificate, and no node's")
+        return FileFinding("purpose", PROBLEM, "it is an authority's certificate, and no node's")
     try:
         extensions = leaf.extensions
         uses = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
-        return Finding("purpose", OK, "any")
+        return FileFinding("purpose", OK, "any")
     has = [name for name, oid in PURPOSES.items() if oid in uses]
     if purpose not in has:
-        return Finding("purpose", PROBLEM, f"it is not for a {purpose}: {', '.join(has) or 'none'}")
+        return FileFinding(
+            "purpose", PROBLEM, f"it is not for a {purpose}: {', '.join(has) or 'none'}"
+        )
     if len(has) < len(PURPOSES):
         says = f"{purpose} only: a node that also connects with it, by mutual TLS, needs both"
-        return Finding("purpose", WARNING if purpose == "server" else OK, says)
-    return Finding("purpose", OK, ", ".join(has))
+        return FileFinding("purpose", WARNING if purpose == "server" else OK, says)
+    return FileFinding("purpose", OK, ", ".join(has))
 
 
-def _dates(certificates: Sequence[x509.Certificate]) -> Finding:
+def _dates(certificates: Sequence[x509.Certificate]) -> FileFinding:
     now = datetime.now(UTC)
     for each in certificates:
         name = each.subject.rfc4514_string()
         if each.not_valid_before_utc > now:
-            return Finding("dates", PROBLEM, f"{name} begins at {each.not_valid_before_utc}")
+            return FileFinding("dates", PROBLEM, f"{name} begins at {each.not_valid_before_utc}")
         if each.not_valid_after_utc < now:
-            return Finding("dates", PROBLEM, f"{name} ended at {each.not_valid_after_utc}")
+            return FileFinding("dates", PROBLEM, f"{name} ended at {each.not_valid_after_utc}")
     first = min(certificates, key=seconds_left)
     days = seconds_left(first) // DAY_S
     says = f"{first.subject.rfc4514_string()} ends in {days} days"
-    return Finding("dates", WARNING if days < WARNING_DAYS else OK, says)
+    return FileFinding("dates", WARNING if days < WARNING_DAYS else OK, says)
 
 
-def _strength(leaf: x509.Certificate) -> Finding:
+def _strength(leaf: x509.Certificate) -> FileFinding:
     key, algorithm = leaf.public_key(), leaf.signature_hash_algorithm
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < RSA_BITS_MIN:
         says = f"RSA of {key.key_size} bits: TLS libraries refuse fewer than {RSA_BITS_MIN}"
-        return Finding("strength", PROBLEM, says)
+        return FileFinding("strength", PROBLEM, says)
     if algorithm is not None and algorithm.name in WEAK_HASHES:
-        return Finding("strength", PROBLEM, f"it is signed with {algorithm.name}")
-    return Finding("strength", OK, f"{type(key).__name__.removesuffix('PublicKey')} key")
+        return FileFinding("strength", PROBLEM, f"it is signed with {algorithm.name}")
+    return FileFinding("strength", OK, f"{type(key).__name__.removesuffix('PublicKey')} key")

@@ -1,4 +1,4 @@
-"""The certificate that a listener shows to whoever connects: read by a handshake that trusts anyone.
+"""The certificate that a listener shows to its clients: read by a handshake that trusts anyone.
 
 Nothing is sent behind the handshake. A listener that wants its clients' certificates shows its own before it
 sees theirs (TLS 1.3).

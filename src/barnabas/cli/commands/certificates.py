@@ -24,7 +24,7 @@ from barnabas.host.client import parse_bootstrap
 from barnabas.types import Endpoint
 
 if TYPE_CHECKING:
-    from barnabas.cli.certificates.files import Finding
+    from barnabas.cli.certificates.files import FileFinding
 
 app = typer.Typer(help="Certificates: list, check, renew.", no_args_is_help=True)
 NODE_ENDS = "-"
@@ -145,7 +145,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _show_findings(as_json: bool, found: list[Finding]) -> None:
+def _show_findings(as_json: bool, found: list[FileFinding]) -> None:
     table = table_of(None, "check", "result", "says")
     for finding in found:
         table.add_row(*finding)
@@ -160,7 +160,7 @@ def renew(
     as_json: AsJson = False,
 ) -> None:
     """New keys and certificates for the nodes of an `up --secure`, by its local authority. Nodes that run
-    show them to whoever connects next; connections that are open stay."""
+    show them to the next connections; those that are open stay."""
     _needs_library()
     security = LocalSecurity(data or Path())
     if not security.is_there:
