@@ -1,7 +1,7 @@
 """Certificates and keys in files, checked before a node gets them: PEM, in one file or several, and PKCS12.
 
-Each check is a :class:`FileFinding`. What the files alone cannot say (whether the missing issuer is a root that
-clients trust) is unknown until `--ca` names the trusted ones.
+Each check is a :class:`FileFinding`. What the files alone cannot say (is the missing issuer a root that
+clients trust?) is unknown until `--ca` names the trusted ones.
 """
 
 from __future__ import annotations
