@@ -15,7 +15,7 @@ CODE := src tests tools bench examples
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy unit unit-log unit-others sim sim-mutants bench interop peers messages golden docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,9 +37,9 @@ demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the en
 test: venv ## All tests (25 to 30 minutes on two cores)
 	$(PYTEST) -m "not long" --durations=10
 
-# Two of these at a time; the tests in two halves of about the same length.
+# Two of these at a time; the tests in two parts of about the same length.
 check: venv ## Under a minute: what every commit passes
-	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-log unit-others format lint types layers tidy
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-first unit-second format lint types layers tidy
 
 format: venv
 	$(BIN)/ruff format --check $(CODE)
@@ -58,13 +58,14 @@ tidy: venv
 	$(PYTEST) -q tests/test_tidy.py
 
 UNIT := BARNABAS_EFFORT=0.1 $(PYTEST) -q -m "not slow"
-unit: unit-log unit-others
+unit: unit-first unit-second
 
-unit-log: venv
-	$(UNIT) tests/unit/log tests/unit/raft tests/model
+FIRST_HALF := $(addprefix tests/unit/,log raft security group zookeeper) tests/model
+unit-first: venv
+	$(UNIT) $(FIRST_HALF)
 
-unit-others: venv
-	$(UNIT) tests/unit tests/contract tests/golden tests/scripts --ignore=tests/unit/log --ignore=tests/unit/raft
+unit-second: venv
+	$(UNIT) tests/unit tests/contract tests/golden tests/scripts $(addprefix --ignore=,$(FIRST_HALF))
 
 SEEDS ?= 1000
 FROM ?= 1

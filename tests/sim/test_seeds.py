@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 300, 20 secured ones, 12 in ZooKeeper mode, every regression, and one under two
+"""Seeds of the simulator: 150, 20 secured ones, 12 in ZooKeeper mode, every regression, and one under two
 hash seeds."""
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import pytest
 from barnabas.sim.run import play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 300
+SEEDS = 150
 SECURED = 20
 CLASSICAL = 12
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
-REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line.strip() and line[0] != "#"})
+REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
 """Those up to `SEEDS` are played with all the others."""
+SECURED_REGRESSIONS = sorted({line.split()[1] for line in LINES if line.startswith("secured ")})
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 
@@ -59,6 +60,11 @@ def test_seeds_pass_where_zookeeper_coordinates() -> None:
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
     result = play_seed(seed)
     assert result.passed, "\n".join([*result.trace[-40:], result.failure])
+
+
+@pytest.mark.parametrize("seed", SECURED_REGRESSIONS)
+def test_a_secured_seed_that_once_failed_passes(seed: str) -> None:
+    simulate("--secured", "--seed", seed)
 
 
 def test_one_seed_gives_one_trace_whatever_the_hash_seed() -> None:

@@ -27,7 +27,7 @@ from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataR
 POLL_S = 0.01
 NEW_LEADER_S = 60.0
 CONTROLLER_S = 60.0
-ASK_MS = 500.0
+REQUEST_TIMEOUT_MS = 500.0
 
 
 def partitions_of(cluster: ClusterClient, topic: str) -> list[MetadataResponsePartition]:
@@ -54,11 +54,11 @@ def leads_the_quorum(controller: Endpoint) -> bool:
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
     )
     try:
-        connection = BlockingConnection(controller, "barnabas-demo", timeout_ms=ASK_MS)
+        connection = BlockingConnection(controller, "barnabas-demo", timeout_ms=REQUEST_TIMEOUT_MS)
     except ChannelError:
         return False  # it does not listen yet
     try:
-        response = connection.call(request, DescribeQuorumResponse, timeout_ms=ASK_MS)
+        response = connection.call(request, DescribeQuorumResponse, timeout_ms=REQUEST_TIMEOUT_MS)
     except ChannelError:
         return False
     finally:

@@ -10,6 +10,7 @@ Source: Kafka 3.9's ``AclAuthorizer``, ``ZkAclStore``, ``ZkAclChangeStore``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -58,6 +59,10 @@ UPDATE_RETRIES_MAX = 10
 BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
 KEPT_MS = 15 * 60 * 1000
 """How long a notification stays, for brokers that were away; then any broker removes it."""
+
+
+_NOTIFICATION = re.compile(r"acl_changes_\d{10}")
+"""Other names are none: a later one in the alphabet would hide all notifications."""
 
 
 def acl_record(pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
@@ -151,14 +156,29 @@ class AclStore:
         if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
             self._ports.log("error", "acl.folder_refused", error=result)
 
+    def _names(self, result: ChildNames | ZooKeeperError) -> tuple[str, ...]:
+        """None of a znode that is not there. A broker that may not read all entries does not start: what it
+        does not know of it would allow."""
+        if isinstance(result, ChildNames):
+            return result.names
+        self._on_unread(result)
+        return ()
+
+    def _on_unread(self, error: ZooKeeperError) -> None:
+        if isinstance(error, NoNode):
+            return
+        self._ports.log("error", "acl.folder_refused", error=error)
+        if self._on_loaded is not None:
+            self._ports.halt(f"access control entries cannot be read: {error}")
+
     def _on_types(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
-        for kind in _names(result):
+        for kind in self._names(result):
             self._ask(
                 GetChildren(f"{folder}/{kind}"), partial(self._on_resources, f"{folder}/{kind}")
             )
 
     def _on_resources(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
-        for name in _names(result):
+        for name in self._names(result):
             try:
                 pattern = pattern_of(f"{folder}/{name}")
             except MalformedZnode as error:
@@ -181,6 +201,8 @@ class AclStore:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
                 if self._on_loaded is not None:
                     self._ports.halt(f"access control entries cannot be read: {error}")
+        else:
+            self._on_unread(result)
 
     def _take(self, pattern: AclPattern, rules: Rules) -> None:
         before = self.rules.get(pattern, ())
@@ -205,7 +227,7 @@ class AclStore:
         )
 
     def _on_changes(self, folder: str, follow: bool, result: ChildNames | ZooKeeperError) -> None:
-        names = _names(result)
+        names = [name for name in self._names(result) if _NOTIFICATION.fullmatch(name)]
         for name in names:
             is_new = follow and name > self._seen[folder]
             path = f"{folder}/{name}"
@@ -213,7 +235,10 @@ class AclStore:
         self._seen[folder] = max([self._seen[folder], *names])
 
     def _on_notification(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
+        """What it said is unknown where it was removed before this broker read it, or cannot be read."""
         if isinstance(result, ZooKeeperError):
+            if is_new:
+                self._read_all()
             return
         if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
             self._sessions.submit(Delete(path), lambda _: None)
@@ -223,6 +248,7 @@ class AclStore:
             self.read(AclChangeZnode.decode(path, result.data).pattern)
         except MalformedZnode as error:
             self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+            self._read_all()
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -306,7 +332,3 @@ def _folders() -> Iterable[str]:
         for kind in RESOURCE_TYPES.values():
             yield f"{folder}/{kind}"
     yield from CHANGES
-
-
-def _names(result: ChildNames | ZooKeeperError) -> tuple[str, ...]:
-    return () if isinstance(result, ZooKeeperError) else result.names

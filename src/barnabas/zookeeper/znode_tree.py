@@ -11,6 +11,7 @@ Source: `org.apache.zookeeper.server.DataTree`, `PrepRequestProcessor` (which er
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -329,12 +330,16 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+_NO_CHARACTER = re.compile("[\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+"""Source: ``PathUtils.validatePath``."""
+
+
 def check_path(path: str) -> None:
     """Raises `BadArguments` where `path` is none that ZooKeeper takes."""
     is_one = path == "/" or (
         path.startswith("/")
         and not path.endswith("/")
-        and "\0" not in path
+        and not _NO_CHARACTER.search(path)
         and all(part not in ("", ".", "..") for part in path[1:].split("/"))
     )
     if not is_one:

@@ -33,7 +33,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSe
     yield from _real(tmp_path_factory.mktemp("zookeeper"), 1)
 
 
-@pytest.fixture(params=["twin", pytest.param("real", marks=pytest.mark.java)])
+@pytest.fixture(params=["twin", pytest.param("real", marks=[pytest.mark.java, pytest.mark.slow])])
 def ensemble(request: pytest.FixtureRequest) -> Iterator[AnyEnsemble]:
     """One server."""
     under_test: AnyEnsemble

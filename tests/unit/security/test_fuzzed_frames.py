@@ -142,6 +142,7 @@ def tidy_memory() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tidy_memory")
 def test_no_frame_before_authentication_breaks_the_listener() -> None:
     scene, fuzzer = Scene("SASL_PLAINTEXT"), Fuzzer(27)

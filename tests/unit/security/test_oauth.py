@@ -224,6 +224,7 @@ def at_now(provider: IdentityProvider, scene: Scene) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_client_with_credentials_gets_a_token_and_is_known_by_it() -> None:
     with IdentityProvider() as provider:
         scene = scene_of(provider)
@@ -235,6 +236,7 @@ def test_a_client_with_credentials_gets_a_token_and_is_known_by_it() -> None:
     assert provider.asked == ["/jwks", "/token"]
 
 
+@pytest.mark.slow
 def test_a_session_ends_with_its_token_and_is_renewed_before() -> None:
     with IdentityProvider(lasts_s=10) as provider:
         scene = scene_of(provider, **{"connections.max.reauth.ms": "60000"})
@@ -249,6 +251,7 @@ def test_a_session_ends_with_its_token_and_is_renewed_before() -> None:
     assert connection.principal == "User:alice"
 
 
+@pytest.mark.slow
 def test_a_refused_token_is_answered_as_kafka_does_and_its_reason_logged() -> None:
     with IdentityProvider() as provider:
         scene = scene_of(provider)
@@ -264,6 +267,7 @@ def test_a_refused_token_is_answered_as_kafka_does_and_its_reason_logged() -> No
     assert not scene.principals
 
 
+@pytest.mark.slow
 def test_a_key_that_is_new_is_read_and_an_old_one_no_longer_believed() -> None:
     with IdentityProvider() as provider:
         scene = scene_of(provider)
@@ -281,6 +285,7 @@ def test_a_key_that_is_new_is_read_and_an_old_one_no_longer_believed() -> None:
         assert provider.asked.count("/jwks") == 2, "strangers must not cause a question each"
 
 
+@pytest.mark.slow
 def test_keys_that_cannot_be_read_again_stay_in_use() -> None:
     with IdentityProvider() as provider:
         scene = scene_of(provider, **{"sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "0"})
@@ -303,6 +308,7 @@ def test_a_token_and_keys_may_be_files(tmp_path: Path) -> None:
     provider.__exit__() if provider._thread.is_alive() else provider._server.server_close()
 
 
+@pytest.mark.slow
 def test_a_provider_over_tls_is_believed_by_its_authority(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(AUTHORITY.pem)
     trust = (
@@ -319,6 +325,7 @@ def test_a_provider_over_tls_is_believed_by_its_authority(tmp_path: Path) -> Non
             stranger.fetch(WebRequest(provider.jwks_url))
 
 
+@pytest.mark.slow
 def test_a_provider_that_fails_for_a_while_is_asked_again() -> None:
     with IdentityProvider() as provider:
         web = HostWeb(HostSecrets(lambda *_, **__: None).client_context)
@@ -333,6 +340,7 @@ def test_a_provider_that_fails_for_a_while_is_asked_again() -> None:
             web.fetch(request)
 
 
+@pytest.mark.slow
 def test_an_answer_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     from barnabas import limits
 
@@ -343,6 +351,7 @@ def test_an_answer_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         )
 
 
+@pytest.mark.slow
 def test_wrong_client_credentials_show_no_secret() -> None:
     wrong = {"sasl.oauthbearer.client.credentials.client.secret": "not-it-7"}
     with IdentityProvider() as provider:
@@ -355,6 +364,7 @@ def test_wrong_client_credentials_show_no_secret() -> None:
     assert "not-it-7" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "why"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.security.authorization.acls import (
     AclResourceType,
@@ -16,7 +18,7 @@ from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRe
 from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
-from barnabas.zookeeper.operations import Create, SetData
+from barnabas.zookeeper.operations import Create, Perms, SetAcl, SetData, ZnodeAcl
 from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
 
 DENY = Permission.DENY.value
@@ -141,6 +143,70 @@ def test_an_entry_that_kafka_3_9_could_not_read_is_refused() -> None:
     )
     invalid = int(ErrorCode.INVALID_REQUEST)
     assert create(cluster, 1, two_phase, entry("a/b"), entry()) == [invalid, invalid, 0]
+
+
+@pytest.mark.parametrize("name", [".", "..", "a\tb", "a\x85", "\ue000"])
+def test_a_resource_that_can_be_no_znode_is_refused(name: str) -> None:
+    cluster = judged_cluster()
+    assert create(cluster, 1, entry(name), entry()) == [int(ErrorCode.INVALID_REQUEST), 0]
+    assert delete(cluster, 1, name, "t") == [0, 1]
+
+
+def notify(cluster: ClassicalCluster, data: bytes = b"TOPIC:t") -> str:
+    change = Create("/kafka-acl-changes/acl_changes_", data, sequential=True)
+    return str(cluster.znode(change).path)
+
+
+def test_a_foreign_znode_among_notifications_hides_none_of_them() -> None:
+    cluster = judged_cluster()
+    cluster.znode(Create("/kafka-acl-changes/zzz", b"TOPIC:t"))
+    assert create(cluster, 1, entry()) == [0]
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.WRITE)})
+
+
+def test_a_foreign_znode_among_entries_hides_none_of_them() -> None:
+    cluster = judged_cluster()
+    assert create(cluster, 1, entry()) == [0]
+    cluster.znode(Create("/kafka-acl/Unknown"))
+    cluster.znode(Create("/kafka-acl/Unknown/x", b"{"))
+    cluster.kill(3)
+    cluster.pass_time(2 * SESSION_MS)
+    cluster.start(3)
+    cluster.wait(lambda: cluster.nodes[3].is_ready, "broker 3 is back")
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.WRITE)})
+
+
+def test_an_unreadable_notification_lets_brokers_read_all_entries() -> None:
+    cluster = judged_cluster()
+    rule = AclRule("User:alice", "*", Operation.READ, DENY)
+    pattern = AclPattern(AclResourceType.TOPIC, "t")
+    cluster.znode(Create(PATH, AclZnode(pattern, (rule,)).encode()))
+    notify(cluster, b"\xff")
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.READ)})
+
+
+def test_entries_that_became_unreadable_are_judged_by_as_they_were() -> None:
+    cluster = judged_cluster()
+    assert create(cluster, 1, entry()) == [0]
+    known: set[tuple[str, int, int]] = {("t", PatternType.LITERAL, Operation.WRITE)}
+    wait_for(cluster, known)
+    cluster.znode(SetData(PATH, b"{"))
+    notify(cluster)
+    cluster.pass_time(1_000)
+    wait_for(cluster, known)
+    assert create(cluster, 2, entry(operation=Operation.READ)) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+@pytest.mark.parametrize("path", ["/kafka-acl", "/kafka-acl/Topic", PATH])
+def test_a_broker_that_may_not_read_entries_does_not_start(path: str) -> None:
+    cluster = judged_cluster()
+    assert create(cluster, 1, entry()) == [0]
+    cluster.kill(3)
+    cluster.pass_time(2 * SESSION_MS)
+    cluster.znode(SetAcl(path, (ZnodeAcl(Perms.ALL & ~Perms.READ, "world", "anyone"),)))
+    cluster.start(3)
+    cluster.pass_time(2 * SESSION_MS)
+    assert not cluster.nodes[3].is_ready
 
 
 def test_entries_that_another_tool_writes_are_followed() -> None:

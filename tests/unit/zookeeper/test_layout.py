@@ -25,6 +25,7 @@ from barnabas.zookeeper.layout.quota_texts import double_text
 from barnabas.zookeeper.layout.znode_table import PERSISTENT_PATHS, decode_znode
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation
 from barnabas.zookeeper.znode_tree import ZnodeTree, parent_of
+from tests.effort import examples
 
 DOCUMENTS = {
     "/brokers/ids/1": b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -202,7 +203,7 @@ def as_set(records: object) -> list[str]:
     return sorted(map(repr, records))  # type: ignore[call-overload]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters())
 def test_records_survive_the_way_through_znodes(records: list[Message]) -> None:
     znodes = written(persistent().apply(records))

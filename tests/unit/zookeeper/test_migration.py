@@ -28,6 +28,7 @@ from barnabas.zookeeper.layout.config_znodes import ConfigZnode
 from barnabas.zookeeper.migration import comparison, copying, findings
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
+from tests.effort import examples
 from tests.unit.zookeeper.test_layout import DOCUMENTS, clusters, persistent, written
 
 EPOCH = Create(CONTROLLER_EPOCH, ControllerEpochZnode(7).encode())
@@ -72,7 +73,7 @@ def fresh(znodes: dict[str, NodeData]) -> dict[str, NodeData]:
     return done(znodes, [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), clusters())
 def test_znodes_say_what_the_log_says_after_the_way_back(
     before: list[Message], after: list[Message]
@@ -87,7 +88,7 @@ def test_znodes_say_what_the_log_says_after_the_way_back(
     assert copying.way_back(changed, image_of(after)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters())
 def test_the_first_records_say_what_the_znodes_say(records: list[Message]) -> None:
     znodes = of(records)
@@ -195,6 +196,15 @@ def test_other_configured_values_are_shown() -> None:
     )
     (found,) = comparison.differences(before, image_of(copying.records_of(after)))
     assert found == ("configuration topics/t retention.ms", "1", "2")
+
+
+def test_a_configuration_that_kraft_does_not_know_stays_in_the_znodes() -> None:
+    data = ConfigZnode("", {"message.format.version": "2.8", "retention.ms": "1"}).encode()
+    znodes = fresh(of(topic(), *CLUSTER, SetData("/config/topics/t", data)))
+    (note,) = findings.look(znodes).notes
+    assert note.startswith("topics/t: message.format.version are no configurations under KRaft")
+    changed = done(znodes, copying.way_back(znodes, image_of(topic())))
+    assert changed["/config/topics/t"].data == config("message.format.version", "2.8")
 
 
 def test_a_registered_broker_prevents_a_copy() -> None:

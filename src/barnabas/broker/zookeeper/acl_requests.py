@@ -38,7 +38,9 @@ from barnabas.wire.messages.delete_acls_response import (
 )
 from barnabas.wire.request import HandlerModule, Parked, RequestContext
 from barnabas.zookeeper.acl_store import AclStore, Rules
+from barnabas.zookeeper.errors import BadArguments
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule
+from barnabas.zookeeper.znode_tree import check_path
 
 Update = Callable[[Rules], Rules]
 
@@ -184,13 +186,22 @@ def _update_all(
 def _checked(wanted: AclCreation) -> Acl:
     """Raises INVALID_REQUEST, as Kafka 3.9."""
     acl = checked_acl(wanted)
-    if "/" in acl.resource_name:
+    if not _is_znode_name(acl.resource_name):
         why = f"ACL binding contains invalid resource name: {acl.resource_name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Failed to create ACL: {why}")
     if acl.operation == Operation.TWO_PHASE_COMMIT:
         why = "brokers of Kafka 3.9 could not read an entry for TwoPhaseCommit"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Failed to create ACL: {why}")
     return acl
+
+
+def _is_znode_name(name: str) -> bool:
+    """Whether a resource's name can be a part of a path: no slash, no dot alone, no control character."""
+    try:
+        check_path(f"/{name}")
+    except BadArguments:
+        return False
+    return "/" not in name
 
 
 def _split(acl: Acl) -> tuple[AclPattern, AclRule]:
@@ -217,7 +228,7 @@ def _first_match(filters: Sequence[DeleteAclsFilter], acl: Acl) -> int | None:
 def _named_patterns(wanted: DeleteAclsFilter) -> list[AclPattern]:
     """Patterns that a filter names, whether this broker has heard of them or not."""
     kind, name = wanted.resource_type_filter, wanted.resource_name_filter
-    if kind == AclResourceType.ANY or not name or "/" in name:
+    if kind == AclResourceType.ANY or not name or not _is_znode_name(name):
         return []
     wanted_type = wanted.pattern_type_filter
     types = (PatternType.LITERAL, PatternType.PREFIXED)

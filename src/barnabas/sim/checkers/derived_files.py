@@ -45,8 +45,10 @@ def _check(where: str, node: SimNode, log: PartitionLog) -> None:
         batches = {located.position: located for located in segment.headers()}
         for located in batches.values():
             header = located.header
-            whole = not log.config.compact and end > log.segments[0].base_offset
-            if header.base_offset < end or (whole and header.base_offset != end):
+            # What replaces a lost stretch begins at the log's start: deleted offsets are on no replica.
+            whole = not log.config.compact and log.segments[0].base_offset < end
+            missing = header.base_offset > max(end, log.log_start_offset)
+            if header.base_offset < end or (whole and missing):
                 raise Violation(f"{where}: {header.base_offset} follows {end} in {segment.path}")
             end = header.next_offset
             known = log.epochs.epoch_of(header.base_offset)
