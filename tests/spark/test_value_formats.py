@@ -144,5 +144,5 @@ def test_values_are_written_and_registered_in_a_format(
             (0, at, None), (None, None, None), (2, at, None)
         ]  # fmt: skip
         text = rows.selectExpr("cast(value as string) as value").write.format("barnabas")
-        with pytest.raises(Exception, match="struct with value.format avro"):
+        with pytest.raises(Exception, match=r"struct with value\.format avro"):
             text.mode("append").options(**cluster, topic=topic).save()

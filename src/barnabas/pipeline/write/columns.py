@@ -41,7 +41,7 @@ def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) 
             names = " or ".join(each.typeName() for each in allowed[name])
             more = ""
             if name == "value" and options.values is not None:
-                more = f" with value.format {options.values.format}: struct(*) as value"
+                names += f" with value.format {options.values.format} (struct(*) as value)"
             elif name == "value" and isinstance(type_, StructType):
                 more = "; value.format says how a struct is encoded"
             raise OptionError(f"column {name!r} is {names}, not {type_.simpleString()}{more}")
