@@ -124,7 +124,7 @@ def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
     cluster.world.let_go()
 
 
-def test_a_new_replica_has_its_topics_configuration_where_its_server_lags() -> None:
+def test_a_new_replica_has_its_configuration_where_its_server_lags() -> None:
     cluster = ClassicalCluster(servers=3)
     cluster.wait_for_controller()
     cluster.ensemble.lag_ms_max = 400.0
@@ -150,7 +150,7 @@ def test_a_new_replica_has_its_topics_configuration_where_its_server_lags() -> N
     assert policies == {True}
 
 
-def test_a_leader_that_no_controller_saw_return_leads_in_a_later_epoch() -> None:
+def test_a_leader_whose_return_was_not_seen_leads_in_a_later_epoch() -> None:
     cluster = ClassicalCluster()
     assert cluster.create("t", cluster.wait_for_controller()) == 0
     before = cluster.state("t")
@@ -176,7 +176,7 @@ def test_a_leader_that_no_controller_saw_return_leads_in_a_later_epoch() -> None
     assert sorted(after["isr"]) == [1, 2, 3]
 
 
-def test_a_leader_that_no_controller_saw_return_makes_way_for_one_that_stayed() -> None:
+def test_a_leader_whose_return_was_not_seen_gives_way_to_one_that_stayed() -> None:
     cluster = ClassicalCluster()
     controller = cluster.wait_for_controller()
     leader = 1 if controller != 1 else 2
@@ -229,7 +229,7 @@ def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
 
 
 @pytest.mark.slow
-def test_a_replica_leaves_the_isr_before_the_assignment_where_a_transaction_is_cut() -> None:
+def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
     small = NodeBounds(zookeeper=ZookeeperBounds(operations_max=2))
     cluster = ClassicalCluster(bounds=small)
     controller = cluster.wait_for_controller()

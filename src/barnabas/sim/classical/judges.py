@@ -71,7 +71,7 @@ def judges_of(cluster: ClassicalCluster, history: History, story: Story) -> list
 
 class LeadersGoByWhatIsWritten(Rule):
     """A partition's leader goes by an ISR that a state znode has or had, or by a larger one: what was decided
-    and decided anew before it was written is written once."""
+    and decided again before it was written is written once."""
 
     def __init__(self, znodes: ZnodesGoForward) -> None:
         self._znodes = znodes

@@ -1,6 +1,6 @@
-"""Members of ISRs that registered anew when no controller saw it: what a new controller decides of them.
+"""Members of ISRs that registered again when no controller saw it: what a new controller decides of them.
 
-A running controller takes a broker that registers anew out of its ISRs first. Where it died with that broker,
+A running controller takes a broker that registers again out of its ISRs first. Where it died with that broker,
 the state znodes still say what was true of the broker's former life. A leader of then would lead again in
 the epoch in which it led before: with a log that may lack what it had sent to followers and not synced, so
 that in one epoch an offset would have two records. A state that was written before the registration of a
@@ -20,7 +20,7 @@ from barnabas.metadata.records.partition_change_record import PartitionChangeRec
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 
 Partition = tuple[str, int]
-REASON = "brokers {} registered anew while there was no controller"
+REASON = "brokers {} registered again while there was no controller"
 
 
 def former_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
@@ -37,7 +37,7 @@ def former_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
 
 
 def decide(cluster: ControllerContext, members: Mapping[Partition, frozenset[int]]) -> list[Record]:
-    """They leave the ISR where one stays who is alive; else all stay, and the leader goes on in a later
+    """They leave the ISR where one stays who is alive; else all stay, and the leader continues in a later
     epoch."""
     records: list[Record] = []
     leave: dict[frozenset[int], list[int]] = {}

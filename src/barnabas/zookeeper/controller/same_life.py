@@ -27,7 +27,7 @@ def ask_same_life(
     broker_epoch: int,
     then: Callable[[bool], None],
 ) -> None:
-    """`controller` is its id and epoch; `then` is told whether the registered process answered."""
+    """`controller` is its id and epoch; `then` receives whether the registered process answered."""
     controller_id, controller_epoch = controller
     request = LeaderAndIsrRequest(
         controller_id=controller_id,

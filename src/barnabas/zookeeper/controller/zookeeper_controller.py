@@ -138,7 +138,7 @@ class ZookeeperController:
         controller.on_leader_change(controller.node_id, leadership.epoch)
         restarted = decide(controller.cluster, former_members(found))
         if restarted:
-            controller.commit(Decision(None, restarted, "brokers registered anew meanwhile"))
+            controller.commit(Decision(None, restarted, "brokers registered again meanwhile"))
             self._after_first_write = partial(self._begin, leadership, found, incomplete)
         else:
             self._begin(leadership, found, incomplete)
