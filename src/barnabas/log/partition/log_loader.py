@@ -36,6 +36,7 @@ from barnabas.log.file_names import (
 from barnabas.log.partition import segment_swap, truncation
 from barnabas.log.partition.bulk_recovery import check_plain
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.producer_state_recovery import rebuild_producers
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
 from barnabas.log.state.epoch_runs import EpochRuns
@@ -508,7 +509,7 @@ def _fit_producers(
 ) -> None:
     """Producer state at the log's end; the entries of aborted transactions that a crash took."""
     if clean:
-        truncation.rebuild_producers(log)
+        rebuild_producers(log)
         return
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset > recovery_point:
@@ -523,7 +524,7 @@ def _fit_producers(
             transaction_index.append_aborted(log.files, segment, done, stable)
 
     none_from = None if seen is None or seen.has_producers else seen.from_offset
-    truncation.rebuild_producers(log, on_aborted, none_from)
+    rebuild_producers(log, on_aborted, none_from)
 
 
 def _drop_stray_snapshots(log: PartitionLog, names: list[str]) -> None:
