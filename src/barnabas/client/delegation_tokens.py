@@ -133,7 +133,7 @@ async def renew_token(client: Client, hmac: bytes, period_ms: int = -1) -> int:
 
 
 async def expire_token(client: Client, hmac: bytes, period_ms: int = AT_ONCE) -> int:
-    """Until when the token is valid now; -1: not any more. Raises `KafkaError`."""
+    """Until when the token is valid now. Raises `KafkaError`."""
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     answer = await client.ask_any(lambda: request, _check)
     return int(answer.expiry_timestamp_ms)

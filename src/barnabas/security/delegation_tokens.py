@@ -32,6 +32,8 @@ from barnabas.wire.messages.create_delegation_token_response import CreateDelega
 
 SECRET_KEY = "delegation.token.secret.key"
 USER_TYPE = "User"
+REQUESTER_SINCE = 3
+"""The version of the APIs that says who has requested a token."""
 CREDENTIALS_MAX = 10_000
 """Credentials that are kept; all are dropped when there are more."""
 
@@ -39,6 +41,11 @@ CREDENTIALS_MAX = 10_000
 def tokens_of(image: MetadataImage) -> Mapping[str, DelegationTokenRecord]:
     """By id."""
     return cast("dict[str, DelegationTokenRecord]", image.delegation_tokens)
+
+
+def concerned_by(token: DelegationTokenRecord) -> list[str]:
+    """Principals whose token it is: its owner, who has requested it, and who may renew it."""
+    return [token.owner, token.requester, *token.renewers]
 
 
 def is_expired(token: DelegationTokenRecord, wall_ms: int) -> bool:
@@ -61,11 +68,16 @@ def owner_of(request: CreateDelegationTokenRequest, principal: str) -> str:
 
 
 def creation_refused(
-    request: CreateDelegationTokenRequest, principal: str, code: ErrorCode, at_ms: int = -1
+    request: CreateDelegationTokenRequest,
+    principal: str,
+    code: ErrorCode,
+    version: int,
+    at_ms: int = -1,
 ) -> CreateDelegationTokenResponse:
-    """`at_ms` is what all dates of the answer say."""
+    """An answer in `version` whose dates all say `at_ms`."""
     kind, _, name = owner_of(request, principal).partition(":")
-    requester_kind, _, requester = principal.partition(":")
+    said = principal if version >= REQUESTER_SINCE else ""
+    requester_kind, _, requester = said.partition(":")
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=kind,

@@ -146,7 +146,8 @@ def test_owners_and_renewers_only_change_a_token() -> None:
     )
     assert renewal(harness, b"x" * 64).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
     assert renewal(harness, b"").error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    assert expiry(harness, token.hmac, BOB).expiry_timestamp_ms == -1
+    now_ms = harness.controller.wall_ms()
+    assert expiry(harness, token.hmac, BOB).expiry_timestamp_ms == now_ms
     assert not harness.image.delegation_tokens
     assert renewal(harness, token.hmac).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
@@ -158,7 +159,19 @@ def test_an_expiry_in_some_time_keeps_the_token_until_then() -> None:
     assert answer.expiry_timestamp_ms == token.issue_timestamp_ms + 500
     assert token.token_id in harness.image.delegation_tokens
     harness.advance(501)
-    assert renewal(harness, token.hmac).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
+    expired = ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert renewal(harness, token.hmac).error_code == expired
+    assert expiry(harness, token.hmac, period_ms=5).error_code == expired
+    mismatch = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert expiry(harness, token.hmac, CAROL).error_code == mismatch
+    assert expiry(harness, token.hmac).error_code == 0
+    assert not harness.image.delegation_tokens
+
+
+def test_a_lifetime_without_end_fits_into_a_record() -> None:
+    longest = {"delegation.token.max.lifetime.ms": str(2**63 - 1)}
+    token = created(World(KEY | longest), max_lifetime_ms=2**63 - 1)
+    assert token.max_timestamp_ms == 2**63 - 1
 
 
 def test_expired_tokens_are_removed_by_the_controller() -> None:

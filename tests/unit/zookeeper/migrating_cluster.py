@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.broker import Broker
@@ -25,6 +26,7 @@ OF_QUORUM = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 }
+AMBUSH_MS = 0.1
 ENABLE = "zookeeper.metadata.migration.enable"
 
 
@@ -35,15 +37,29 @@ class MigratingCluster(ClassicalCluster):
         self.controllers: dict[int, Node] = {}
         self.controller_processes: dict[int, SimProcess] = {}
         self.under_kraft: dict[int, Node] = {}
+        self.ambush: tuple[MigrationPhase, Callable[[], None]] | None = None
+        """What is done as soon as a leader is in a phase, once."""
         super().__init__(brokers, seed, 1, **settings)
+
+    def pass_time(self, ms: float) -> None:
+        until_ms = self.world.now_ms + ms
+        while (ambush := self.ambush) is not None and self.world.now_ms < until_ms:
+            self.world.run(min(until_ms, self.world.now_ms + AMBUSH_MS))
+            if self.phase() is ambush[0]:
+                self.ambush = None
+                ambush[1]()
+        if self.world.now_ms < until_ms:
+            super().pass_time(until_ms - self.world.now_ms)
 
     def enable(self, broker: int) -> None:
         """Restart a broker with the migration enabled."""
         self.stop(broker)
-        values = {
-            key.replace(".", "_"): value for key, value in {**OF_QUORUM, ENABLE: "true"}.items()
-        }
-        before, self.settings = self.settings, {**self.settings, **values}
+        self.restart_migrating(broker)
+
+    def restart_migrating(self, broker: int) -> None:
+        """Start a broker in ZooKeeper mode with the migration enabled, until it is ready."""
+        before, values = self.settings, {**OF_QUORUM, ENABLE: "true"}
+        self.settings = {**before, **{k.replace(".", "_"): v for k, v in values.items()}}
         self.start(broker)
         self.settings = before
         self.wait(lambda: self.nodes[broker].is_ready, f"broker {broker} is ready")
@@ -109,11 +125,7 @@ class MigratingCluster(ClassicalCluster):
         """Brokers back in ZooKeeper mode one by one, controllers forgotten, the claim released."""
         for broker in sorted(self.under_kraft):
             self.stop(broker)
-            before, values = self.settings, {**OF_QUORUM, ENABLE: "true"}
-            self.settings = {**before, **{k.replace(".", "_"): v for k, v in values.items()}}
-            self.start(broker)
-            self.settings = before
-            self.wait(lambda: self.nodes[broker].is_ready, f"broker {broker} is ready")  # noqa: B023
+            self.restart_migrating(broker)
         for node_id in list(self.controllers):
             self.kill_controller(node_id)
             self.machines[f"c{node_id}"].start_process().disk.remove_tree("/meta")

@@ -123,3 +123,99 @@ def test_the_way_back_can_be_taken_and_the_migration_begun_again() -> None:
         cluster.wait_for_dual_write()
         assert f"reverted-{attempt}" in cluster.image().topics_by_name
         cluster.wait(lambda: same(cluster), "both say the same")
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        MigrationPhase.WAIT_FOR_BROKERS,
+        MigrationPhase.BECOME_CONTROLLER,
+        MigrationPhase.ZK_MIGRATION,
+        MigrationPhase.SYNC_KRAFT_TO_ZK,
+        MigrationPhase.DUAL_WRITE,
+    ],
+)
+def test_a_leader_that_dies_at_any_step_is_followed_by_one_that_finishes(
+    phase: MigrationPhase,
+) -> None:
+    cluster = MigratingCluster()
+    cluster.wait_for_controller()
+    assert cluster.create("before", 1, partitions=4) == 0
+    for node_id in CONTROLLERS:
+        cluster.start_controller(node_id)
+    for broker in (1, 2):
+        cluster.enable(broker)
+    died: list[int] = []
+
+    def kill_leader() -> None:
+        died.append(cluster.leader)
+        cluster.kill_controller(cluster.leader)
+
+    cluster.ambush = (phase, kill_leader)
+    cluster.enable(3)
+    cluster.wait(lambda: bool(died), f"no leader came to {phase}")
+    cluster.wait_for_dual_write()
+    cluster.wait(lambda: same(cluster), "both say the same")
+    assert cluster.create("after", 2) == 0
+    for topic in ("before", "after"):
+        cluster.wait(lambda: whole(cluster, topic), "its replicas")  # noqa: B023
+        assert cluster.produce(topic, leads(cluster, topic)) == 0
+
+
+def test_the_former_controller_may_die_in_the_moment_of_the_takeover() -> None:
+    cluster = MigratingCluster()
+    former = cluster.wait_for_controller()
+    assert cluster.create("before", 1) == 0
+    for node_id in CONTROLLERS:
+        cluster.start_controller(node_id)
+    others = [broker for broker in (1, 2, 3) if broker != former]
+    cluster.enable(former)
+    cluster.enable(others[0])
+    died: list[int] = []
+
+    def kill_former() -> None:
+        died.append(cluster.controller)
+        cluster.kill(cluster.controller)
+
+    cluster.ambush = (MigrationPhase.BECOME_CONTROLLER, kill_former)
+    cluster.enable(others[1])
+    cluster.wait(lambda: bool(died), "no controller took over")
+    cluster.restart_migrating(died[0])
+    cluster.wait_for_dual_write()
+    cluster.wait(lambda: whole(cluster, "before"), "its replicas")
+    assert cluster.produce("before", leads(cluster, "before")) == 0
+
+
+def test_what_was_decided_while_zookeeper_was_away_is_written_when_it_is_back() -> None:
+    cluster = migrated()
+    for server in cluster.ensemble.servers:
+        server.kill()
+    cluster.pass_time(2_000)
+    assert cluster.create("meanwhile", 1) == 0
+    for server in cluster.ensemble.servers:
+        server.start()
+    cluster.wait_for_dual_write()
+    cluster.wait(lambda: "meanwhile" in cluster.children("/brokers/topics"), "its znode")
+    cluster.wait(lambda: whole(cluster, "meanwhile"), "its replicas")
+    cluster.wait(lambda: same(cluster), "both say the same")
+    assert cluster.produce("meanwhile", leads(cluster, "meanwhile")) == 0
+
+
+def test_a_topic_that_was_to_be_deleted_is_gone_after_the_takeover() -> None:
+    cluster = MigratingCluster()
+    controller = cluster.wait_for_controller()
+    assert cluster.create("going", controller) == 0
+    assert cluster.create("staying", controller) == 0
+    for node_id in CONTROLLERS:
+        cluster.start_controller(node_id)
+    for broker in (1, 2):
+        cluster.enable(broker)
+    cluster.stop(3)
+    assert cluster.delete("going", 1) == 0  # its replica on broker 3 holds it
+    assert "going" in cluster.children("/admin/delete_topics")
+    cluster.restart_migrating(3)
+    cluster.wait_for_dual_write()
+    cluster.wait(lambda: "going" not in cluster.children("/brokers/topics"), "its end")
+    assert "going" not in cluster.image().topics_by_name
+    assert cluster.children("/admin/delete_topics") == []
+    assert cluster.create("going", 2) == 0

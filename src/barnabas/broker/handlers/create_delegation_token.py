@@ -29,7 +29,8 @@ def handle(
 ) -> CreateDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return creation_refused(request, ctx.principal, code)
+        return creation_refused(request, ctx.principal, code, ctx.api_version)
     if any(renewer.principal_type != USER_TYPE for renewer in request.renewers):
-        return creation_refused(request, ctx.principal, ErrorCode.INVALID_PRINCIPAL_TYPE)
+        code = ErrorCode.INVALID_PRINCIPAL_TYPE
+        return creation_refused(request, ctx.principal, code, ctx.api_version)
     return forward(broker.controller, API, request, ctx, broker.config.broker.request_timeout_ms)

@@ -1,7 +1,8 @@
 """DescribeDelegationToken (KIP-48, KIP-373).
 
 Behaviour: the tokens of the owners asked, or of all, as this broker's metadata have them, each with its HMAC.
-A requester sees its own, those it may renew, and others by permission (the authorizer leaves the rest out).
+A client sees those that it owns, has requested or may renew, and others by permission (the authorizer leaves
+the rest out).
 Refused where the peer is not authenticated, or by a token itself.
 
 Version notes: 2 is flexible, 3 says who has requested a token.
@@ -12,7 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
-from barnabas.security.delegation_tokens import TokenSecrets, tokens_of
+from barnabas.security.delegation_tokens import (
+    REQUESTER_SINCE,
+    TokenSecrets,
+    concerned_by,
+    tokens_of,
+)
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
@@ -48,16 +54,19 @@ def handle(
         owners = {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     return DescribeDelegationTokenResponse(
         tokens=[
-            _described(token, secrets)
+            _described(token, secrets, ctx.api_version)
             for token in tokens_of(broker.image).values()
-            if owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
+            if owners is None or not owners.isdisjoint(concerned_by(token))
         ]
     )
 
 
-def _described(token: DelegationTokenRecord, secrets: TokenSecrets) -> DescribedDelegationToken:
+def _described(
+    token: DelegationTokenRecord, secrets: TokenSecrets, version: int
+) -> DescribedDelegationToken:
     kind, _, name = token.owner.partition(":")
-    requester_kind, _, requester = token.requester.partition(":")
+    said = token.requester if version >= REQUESTER_SINCE else ""
+    requester_kind, _, requester = said.partition(":")
     renewers = [renewer.partition(":") for renewer in token.renewers]
     return DescribedDelegationToken(
         principal_type=kind,

@@ -6,7 +6,6 @@ only its owner can read. Source: KIP-48.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,7 +196,6 @@ def _table(tokens: Sequence[DelegationToken], title: str | None = None) -> Table
 
 
 def _show_end(as_json: bool, token_id: str, until_ms: int) -> None:
-    until_ms = until_ms if until_ms >= 0 else round(time.time() * 1000)
     table = table_of(None, "TOKEN-ID", "EXPIRES")
     table.add_row(token_id, _date(until_ms))
     show(as_json, {"token_id": token_id, "expires_ms": until_ms}, table)

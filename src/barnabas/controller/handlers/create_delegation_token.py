@@ -27,7 +27,8 @@ ANONYMOUS = "User:ANONYMOUS"
 def error_response(
     request: CreateDelegationTokenRequest, code: int, message: str
 ) -> CreateDelegationTokenResponse:
-    return creation_refused(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code))
+    """As in Kafka of no principal; the version is not known here, and older ones name no requester."""
+    return creation_refused(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code), 0)
 
 
 API = Api(
@@ -44,9 +45,9 @@ def handle(
 ) -> CreateDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return creation_refused(request, ctx.principal, code)
+        return creation_refused(request, ctx.principal, code, ctx.api_version)
     token_id = uuid_text(random_uuid(role.token_rng.randbytes))
-    asked = TokenRequester(ctx.principal, role.wall_ms())
+    asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
     return role.decide(
         API,
         request,

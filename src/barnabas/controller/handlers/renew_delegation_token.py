@@ -34,7 +34,7 @@ def handle(
 ) -> RenewDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         return not_allowed()
-    asked = TokenRequester(ctx.principal, role.wall_ms())
+    asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
     return role.decide(
         API, request, lambda cluster: delegation_tokens.renew(cluster, role.tokens, asked, request)
     )

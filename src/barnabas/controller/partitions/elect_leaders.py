@@ -118,7 +118,7 @@ def _elect_some(
     partitions = []
     for index in indexes:
         if request.topic_partitions is None and topic is not None:
-            # TokenRequester for everything: pass quickly over what needs nothing.
+            # Asked for everything: pass quickly over what needs nothing.
             leader = topic.leader[index]
             if leader >= 0 and (request.election_type or leader == topic.replicas[index][0]):
                 continue

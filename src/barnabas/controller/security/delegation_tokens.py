@@ -36,6 +36,8 @@ from barnabas.wire.messages.renew_delegation_token_response import RenewDelegati
 TOKENS_METADATA_VERSION = 14
 """3.6-IV2 has the record."""
 REMOVED_PER_DECISION = 1_000
+LATEST_MS = (1 << 63) - 1
+"""The last date that a record can hold."""
 
 
 class TokenSettings(NamedTuple):
@@ -61,6 +63,8 @@ class TokenRequester(NamedTuple):
 
     principal: str
     wall_ms: int
+    version: int
+    """Of the request."""
 
 
 def create(
@@ -74,11 +78,11 @@ def create(
     if code is None and any(each.principal_type != USER_TYPE for each in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     if code is not None:
-        return Decision(creation_refused(request, asked.principal, code, at_ms=0))
+        return Decision(creation_refused(request, asked.principal, code, asked.version, 0))
     lifetime_ms = rules.lifetime_ms_max
     if request.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
-    max_ms = asked.wall_ms + lifetime_ms
+    max_ms = min(asked.wall_ms + lifetime_ms, LATEST_MS)
     expires_ms = min(max_ms, asked.wall_ms + rules.renewal_ms)
     owner = owner_of(request, asked.principal)
     record = DelegationTokenRecord(
@@ -90,7 +94,7 @@ def create(
         expiration_timestamp=expires_ms,
         token_id=token_id,
     )
-    response = creation_refused(request, asked.principal, ErrorCode.NONE)
+    response = creation_refused(request, asked.principal, ErrorCode.NONE, asked.version)
     response.issue_timestamp_ms, response.expiry_timestamp_ms = asked.wall_ms, expires_ms
     response.max_timestamp_ms, response.token_id = max_ms, token_id
     response.hmac = rules.secrets.hmac_of(token_id)
@@ -104,7 +108,12 @@ def renew(
     asked: TokenRequester,
     request: RenewDelegationTokenRequest,
 ) -> Decision[RenewDelegationTokenResponse]:
-    found = _find(cluster, rules, asked, request.hmac)
+    found = _find(cluster, rules, request.hmac)
+    if isinstance(found, DelegationTokenRecord):
+        if is_expired(found, asked.wall_ms):
+            found = ErrorCode.DELEGATION_TOKEN_EXPIRED
+        elif not _may_renew(asked.principal, found):
+            found = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     if isinstance(found, ErrorCode):
         return Decision(RenewDelegationTokenResponse(error_code=found))
     period_ms = rules.renewal_ms
@@ -124,17 +133,21 @@ def expire(
     asked: TokenRequester,
     request: ExpireDelegationTokenRequest,
 ) -> Decision[ExpireDelegationTokenResponse]:
-    """A negative period expires the token at once."""
-    found = _find(cluster, rules, asked, request.hmac)
+    """A negative period expires the token at once, also one that has expired and is there still."""
+    found = _find(cluster, rules, request.hmac)
+    period_ms = request.expiry_time_period_ms
+    if isinstance(found, DelegationTokenRecord):
+        if not _may_renew(asked.principal, found):
+            found = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        elif period_ms >= 0 and is_expired(found, asked.wall_ms):
+            found = ErrorCode.DELEGATION_TOKEN_EXPIRED
     if isinstance(found, ErrorCode):
         return Decision(ExpireDelegationTokenResponse(error_code=found))
-    period_ms = request.expiry_time_period_ms
     reason = f"{asked.principal} expires delegation token {found.token_id}"
     if period_ms < 0:
         gone = RemoveDelegationTokenRecord(token_id=found.token_id)
-        return Decision(
-            ExpireDelegationTokenResponse(expiry_timestamp_ms=period_ms), [gone], reason
-        )
+        answer = ExpireDelegationTokenResponse(expiry_timestamp_ms=asked.wall_ms)
+        return Decision(answer, [gone], reason)
     record = _until(found, asked.wall_ms + period_ms)
     response = ExpireDelegationTokenResponse(expiry_timestamp_ms=record.expiration_timestamp)
     return Decision(response, [record], reason)
@@ -162,21 +175,19 @@ def _unusable(cluster: ControllerContext, rules: TokenSettings) -> ErrorCode | N
     return None if supported(cluster) else ErrorCode.UNSUPPORTED_VERSION
 
 
+def _may_renew(principal: str, token: DelegationTokenRecord) -> bool:
+    return principal == token.owner or principal in token.renewers
+
+
 def _find(
-    cluster: ControllerContext, rules: TokenSettings, asked: TokenRequester, secret: bytes
+    cluster: ControllerContext, rules: TokenSettings, secret: bytes
 ) -> DelegationTokenRecord | ErrorCode:
-    """The token of an HMAC, where the requester may renew it."""
+    """The token of an HMAC."""
     code = _unusable(cluster, rules)
     if code is not None:
         return code
     token = rules.secrets.find(tokens_of(cluster.image), bytes(secret))
-    if token is None:
-        return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    if is_expired(token, asked.wall_ms):
-        return ErrorCode.DELEGATION_TOKEN_EXPIRED
-    if asked.principal != token.owner and asked.principal not in token.renewers:
-        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
-    return token
+    return token or ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 def _until(token: DelegationTokenRecord, wall_ms: int) -> DelegationTokenRecord:

@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas.security.authorization.access_rules import Answer, Question
 from barnabas.security.authorization.acls import AclResourceType, Operation
-from barnabas.security.delegation_tokens import creation_refused, owner_of
+from barnabas.security.delegation_tokens import concerned_by, creation_refused, owner_of, tokens_of
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_delegation_token_response import DescribedDelegationToken
 from barnabas.wire.request import Proof
@@ -28,19 +28,19 @@ def check_create_token(question: Question) -> Answer:
     if question.may(Operation.CREATE_TOKENS, USER, owner):
         return None
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    return creation_refused(request, ctx.principal, code)
+    return creation_refused(request, ctx.principal, code, ctx.api_version)
 
 
 def check_describe_token(question: Question) -> Answer:
-    """Owners and renewers see their tokens; others those that Describe on the token allows, or DescribeTokens
-    on its owner."""
-    principal = question.ctx.principal
+    """Owners, requesters and renewers see their tokens; others those that Describe on the token allows, or
+    DescribeTokens on its owner."""
+    principal, known = question.ctx.principal, tokens_of(question.image)
 
     def is_seen(token: DescribedDelegationToken) -> bool:
         owner = f"{token.principal_type}:{token.principal_name}"
-        mine = [owner, *(f"{one.principal_type}:{one.principal_name}" for one in token.renewers)]
+        record = known.get(token.token_id)
         return (
-            principal in mine
+            (record is not None and principal in concerned_by(record))
             or question.may(Operation.DESCRIBE, TOKEN, token.token_id, audited=False)
             or question.may(Operation.DESCRIBE_TOKENS, USER, owner, audited=False)
         )

@@ -33,6 +33,8 @@ class Progress:
     """Who holds `/controller`; None where it is missing."""
     is_kraft: bool
     """Whether that is a KRaft controller."""
+    writer: int
+    """The controller of the quorum that has written `/migration` last; -1 where it is missing."""
     written_offset: int
     """Up to which offset of the log `/migration` says that the znodes are; -1 where it is missing."""
     log_offset: int
@@ -53,7 +55,7 @@ def progress_of(
     controller = None if holder is None else ControllerZnode.decode(CONTROLLER, holder.data)
     epoch = -1 if controller is None else controller.kraft_epoch or 0
     is_kraft = holder is not None and not holder.stat.ephemeral_owner and epoch >= 0
-    written = -1 if mark is None else MigrationZnode.decode(MIGRATION, mark.data).metadata_offset
+    written = None if mark is None else MigrationZnode.decode(MIGRATION, mark.data)
     state = -1 if image is None else image.zk_migration_state
     missing = _missing(znodes, image, unreached)
     differing: tuple[str, ...] = ()
@@ -66,7 +68,8 @@ def progress_of(
         state="" if state < 0 else ZkMigrationState(state).name,
         controller=None if controller is None else controller.broker_id,
         is_kraft=is_kraft,
-        written_offset=written,
+        writer=-1 if written is None else written.controller_id,
+        written_offset=-1 if written is None else written.metadata_offset,
         log_offset=-1 if image is None else image.offset,
         brokers=_modes(znodes, image),
         missing=missing,
