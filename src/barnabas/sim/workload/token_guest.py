@@ -97,7 +97,7 @@ class TokenGuest:
         else:
             user.ends_ms = max(
                 said_ms, before_ms
-            )  # sessions last until the end that they were told
+            )  # sessions last until the end that they had
 
 
 class TokenUser:
