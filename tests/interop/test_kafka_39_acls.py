@@ -15,7 +15,7 @@ import pytest
 from barnabas.cli.local.zookeeper_servers import ZooKeeperServers
 from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.zookeeper.layout.acl_znodes import AclZnode
-from tests.interop.test_kafka_39_mixed_cluster import (
+from tests.interop.mixed_cluster import (
     JAVA,
     OURS,
     THEIRS,

@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 START_S = 90.0
@@ -67,16 +66,11 @@ class StandaloneCluster:
             self.start_worker()
             self.wait_for_workers(2)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each in (*self._workers.values(), self._master):
             if each is not None:
                 kill_group(each)

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from barnabas.pipeline.read.dead_letters import dead_letters
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
@@ -120,3 +122,27 @@ def test_values_with_schemas_of_a_registry_become_columns(
         good, bare = rows(cars, **{"value.format": "json"})
         assert (good.id, str(good.day)) == (3, "2024-02-29")
         assert (bare.id, bytes(bare.value)) == (None, text)
+
+
+def test_values_are_written_and_registered_in_a_format(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    with registry_server() as registry:
+        topic = make_topic(1)
+        cluster = {"kafka.bootstrap.servers": bootstrap, "value.format": "avro"}
+        cluster["value.schema.registry"] = registry.url
+        rows = spark.sql(
+            "select cast(id as string) as key, if(id = 1, null,"
+            " struct(id, timestamp'2024-02-29 01:02:03' as at)) as value from range(3)"
+        ).coalesce(1)
+        rows.write.format("barnabas").mode("append").options(**cluster, topic=topic).save()
+        assert registry.subjects == {f"{topic}-value": [1]}
+        frame = spark.read.format("barnabas").options(**cluster, subscribe=topic).load()
+        found = frame.selectExpr("data.*", "_error").orderBy("offset").collect()
+        at = "2024-02-29 01:02:03"
+        assert [(each.id, each.at and str(each.at), each._error) for each in found] == [
+            (0, at, None), (None, None, None), (2, at, None)
+        ]  # fmt: skip
+        text = rows.selectExpr("cast(value as string) as value").write.format("barnabas")
+        with pytest.raises(Exception, match=r"struct with value\.format avro"):
+            text.mode("append").options(**cluster, topic=topic).save()

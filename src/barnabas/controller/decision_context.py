@@ -64,6 +64,8 @@ class ControllerContext:
         "kraft_version",
         "next_offset",
         "node_id",
+        "offline_replicas",
+        "orders_by_epoch",
         "policies",
         "properties",
         "settings",
@@ -107,6 +109,12 @@ class ControllerContext:
         once the decision is applied."""
         self.arriving: int | None = None
         """A broker that is being unfenced in this decision."""
+        self.offline_replicas: dict[tuple[Uuid, int], set[int]] = {}
+        """By topic id and index, brokers that have answered that the log directory of their replica has
+        failed, where the metadata name no directories (ZooKeeper)."""
+        self.orders_by_epoch = False
+        """Whether brokers hear of changes by LeaderAndIsr (ZooKeeper): those of Apache Kafka follow one only
+        if its leader epoch is higher than the partition's."""
         self.elr_elections = 0
         self.unclean_elections = 0
         """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""

@@ -106,6 +106,8 @@ class ZookeeperNode:
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._classical: dict[str, tuple[str, int]] = {}
+        self._unreadable: dict[str, None] = {}
+        """Log directories that could not be read when this process began."""
 
     # -- start -------------------------------------------------------------------------------------
 
@@ -126,16 +128,22 @@ class ZookeeperNode:
             raise
 
     def _read_directories(self) -> None:
-        disk = self.ports.disk
+        disk, failures = self.ports.disk, []
         for path in self.config.log_dirs:
-            disk.make_dirs(path)
-            if not disk.try_lock(f"{path}/{LOCK_FILE}"):
+            try:
+                disk.make_dirs(path)
+                is_free = disk.try_lock(f"{path}/{LOCK_FILE}")
+                assert self.config.zookeeper is not None
+                if is_free and self.config.zookeeper.migrates and back_from_quorum(disk, path):
+                    self.ports.log("info", "migration.directory_reverted", path=path)
+                known = read_classical_properties(disk, path)
+            except OSError as error:  # offline from the start
+                self._unreadable[path] = None
+                failures.append(error)
+                continue
+            if not is_free:
                 why = "another process has it; each node needs a log directory of its own"
                 raise OSError(0, why, path)
-            assert self.config.zookeeper is not None
-            if self.config.zookeeper.migrates and back_from_quorum(disk, path):
-                self.ports.log("info", "migration.directory_reverted", path=path)
-            known = read_classical_properties(disk, path)
             if known is None:
                 continue
             if self.config.node_id not in (known[1], GENERATED):
@@ -145,6 +153,8 @@ class ZookeeperNode:
             if any(known != other for other in self._classical.values()):
                 raise DirectoryError(f"{path} is of another broker or cluster than the others")
             self._classical[path] = known
+        if len(failures) == len(self.config.log_dirs):
+            raise failures[0]
 
     def _known(self, cluster_id: str, broker_id: int) -> None:
         """The ensemble has said of which cluster this is, and which broker."""
@@ -210,13 +220,22 @@ class ZookeeperNode:
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
         """Version 0 has no directory ids: those of this process are its own affair."""
         broker_id, rng = int(self.config.node_id), self.ports.rng("ids")
-        found = {}
+        found: dict[str, MetaProperties] = {}
+        failures: list[OSError] = []
         for path in self.config.log_dirs:
+            if path in self._unreadable:
+                continue
             if path not in self._classical:
                 text = classical_text(cluster_id, broker_id)
-                self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+                try:
+                    self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+                except OSError as error:
+                    failures.append(error)
+                    continue
             directory = random_uuid(rng.randbytes)
             found[path] = MetaProperties(cluster_id, NodeId(broker_id), directory)
+        if not found:
+            raise failures[0]
         return found
 
     def _make_broker(
@@ -245,8 +264,10 @@ class ZookeeperNode:
         )
         broker.open_lifecycle = self._open_registration
         broker.on_configured = self.listeners.follow
+        broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
+        broker.replicas.directories.names_new_replicas = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
         follow = partial(_follow_ruler, broker, self.election)

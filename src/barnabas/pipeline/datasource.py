@@ -81,22 +81,22 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from barnabas.pipeline.write.sink import check_columns
+        from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import BatchWriter
 
         check_direction(self.options, reading=False)
         options = sink_options(self.options, streaming=False)
         check_columns(schema, options, overwrite=overwrite)
-        return BatchWriter(options)
+        return BatchWriter(with_writer_schema(options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from barnabas.pipeline.write.sink import check_columns
+        from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import StreamWriter
 
         check_direction(self.options, reading=False)
         options = sink_options(self.options, streaming=True)
         check_columns(schema, options, overwrite=False)
-        return StreamWriter(options)
+        return StreamWriter(with_writer_schema(options, schema))
 
 
 def register(spark: SparkSession) -> None:

@@ -25,13 +25,18 @@ from barnabas.pipeline.cluster_client import (
     ClusterClient,
 )
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.formats.value_options import ValueOptions, value_options
+from barnabas.pipeline.formats.value_options import (
+    ValueOptions,
+    value_options,
+    write_value_options,
+)
 from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
 from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.pipeline.formats.resolved_schema import ReaderSchema
+    from barnabas.pipeline.formats.writer_schema import WriterSchema
 
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -160,6 +165,10 @@ class SinkOptions:
     """One of `DELIVERIES`."""
     transactional_id: str | None = None
     transaction_timeout_ms: int = 300_000
+    values: ValueOptions | None = None
+    """How column `value` is encoded; None where it is bytes or text."""
+    writer_schema: WriterSchema | None = None
+    """Of `values`, once it was found."""
 
 
 Options: TypeAlias = Mapping[str, str]
@@ -229,6 +238,7 @@ def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
         delivery=delivery,
         transactional_id=options.get("kafka.transactional.id"),
         transaction_timeout_ms=number(options, "kafka.transaction.timeout.ms", 300_000),
+        values=write_value_options(options),
     )
 
 

@@ -33,3 +33,12 @@ def test_a_node_without_zookeeper_does_not_load_kazoo() -> None:
 def test_missing_kazoo_is_one_sentence_that_says_what_to_install() -> None:
     said = _run("\n" + NO_KAZOO)
     assert said == "zookeeper.connect needs the package kazoo: pip install 'barnabas[zookeeper]'"
+
+
+def test_a_znode_without_data_has_none_on_the_wire() -> None:
+    # Empty data is no JSON: a broker of Kafka before 3.0 ended at /latest_producer_id_block.
+    told = "from barnabas.host.zookeeper.wire import to_kazoo; "
+    told += "from barnabas.zookeeper.operations import Create, SetData; "
+    for request in ("Create('/a', b'')", "SetData('/a', b'')"):
+        data = _run(told + f"print(to_kazoo({request}).serialize()[6:10].hex())")
+        assert data == "ffffffff"

@@ -43,7 +43,7 @@ def at(offset: int) -> dict[str, dict[str, int]]:
 
 
 def ranges(reader: StreamReader, begin: int, end: int) -> list[str]:
-    return [str(each.what) for each in reader.partitions(at(begin), at(end))]
+    return [str(what) for each in reader.partitions(at(begin), at(end)) for what in each.ranges]
 
 
 def created_again(cluster: FakeCluster, end: int) -> None:

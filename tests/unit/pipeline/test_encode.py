@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from barnabas.pipeline.errors import OptionError, StagingError, WriteRefusedError
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.write.batch_encoder import BatchEncoder
-from barnabas.pipeline.write.sink import check_columns
+from barnabas.pipeline.write.columns import check_columns
 from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.record.decode import records_in
 from tests.effort import examples

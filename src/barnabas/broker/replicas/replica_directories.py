@@ -48,6 +48,13 @@ class ReplicaDirectories:
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.lost: dict[Partition, Uuid] = {}
         """Replicas whose directory failed, which it was."""
+        self.names_new_replicas = False
+        """Whether the controller says which replicas are new, and the metadata name no directories
+        (ZooKeeper)."""
+        self.first_assigned: dict[Key, None] = {}
+        """Replicas that this broker has for the first time, until their logs are made (ZooKeeper)."""
+        self.removed_offline: dict[TopicPartition, None] = {}
+        """Replicas that went while their directory was offline: what they left is there still (ZooKeeper)."""
         self._none_is_new = False
         """Whether each log directory held something when this process began."""
         self._not_found: set[Key] | None = None
@@ -84,6 +91,7 @@ class ReplicaDirectories:
                     " that directory, or reassign the replica",
                 )
             assigned = DIRECTORY_UNASSIGNED
+        self._check_new(name, (topic_id, state.partition))
         copy = self.logs.futures.logs.get(name)
         if copy is not None and copy.topic_id != topic_id:
             self.logs.futures.drop(name)
@@ -101,6 +109,23 @@ class ReplicaDirectories:
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
         return self._create(name, topic_id, assigned)
+
+    def _check_new(self, name: TopicPartition, key: Key) -> None:
+        """A log that is not here, of a replica that is not new, may be in the directory that is offline."""
+        is_new = key in self.first_assigned
+        self.first_assigned.pop(key, None)
+        if self.names_new_replicas and not is_new and self.logs.any_offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{name} is no new replica, and may be in a log directory that is offline",
+            )
+        self.removed_offline.pop(name, None)
+
+    def on_removed(self, partition: Partition) -> None:
+        """This broker has no such replica any more."""
+        self.lost.pop(partition, None)
+        if self.names_new_replicas and not partition.is_online:
+            self.removed_offline[partition.name] = None
 
     def _create(self, name: TopicPartition, topic_id: Uuid, assigned: Uuid) -> PartitionLog:
         """A new log. If the metadata name no directory and the chosen one fails now, create it in another:

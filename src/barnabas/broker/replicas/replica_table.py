@@ -296,9 +296,9 @@ class ReplicaTable:
         """This broker has no such replica any more: its log goes, too."""
         self.fetchers.stop(partition)
         led = partition.is_leader
+        self.directories.on_removed(partition)
         partition.delete()
         self.index.remove(partition)
-        self.directories.lost.pop(partition, None)
         if led:
             self._tell(partition, None)
         self.logs.delete(partition.name)

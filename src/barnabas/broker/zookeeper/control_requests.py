@@ -128,6 +128,12 @@ class ControlRequests:
             self.replay(self._records(request, configs))
             if isinstance(request, StopReplicaRequest):
                 self._when_stopped(request, parked)
+            elif (
+                isinstance(request, LeaderAndIsrRequest) and self._target.replicas.logs.any_offline
+            ):
+                # Which replicas are offline is known when they had their turn.
+                waiting = self._target.replicas.waiting
+                waiting.when_done(partial(self._complete, request, parked))
             else:
                 parked.complete(self._answer(request))
         finally:
@@ -141,11 +147,21 @@ class ControlRequests:
             records = of_update_metadata(image, request, me)
         elif isinstance(request, LeaderAndIsrRequest):
             records = of_leader_and_isr(image, request)
+            self._note_new(request)
         else:
             records = of_stop_replica(image, request, me.node_id)
         for name in sorted(configs):
             records += config_records(image, TOPIC, name, configs[name])
         return records
+
+    def _note_new(self, request: LeaderAndIsrRequest) -> None:
+        new = self._target.replicas.directories.first_assigned
+        by_id = self._target.replicas.by_id
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                key = (Uuid(topic.topic_id), state.partition_index)
+                if state.is_new and key not in by_id:
+                    new[key] = None
 
     def replay(self, records: Sequence[Message]) -> None:
         """As one batch: readers see all of it or nothing."""
@@ -180,16 +196,23 @@ class ControlRequests:
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
         return LeaderAndIsrResponse(topics=topics)
 
+    def _complete(self, request: Any, parked: Parked) -> None:
+        parked.complete(self._answer(request))
+
     def _when_stopped(self, request: StopReplicaRequest, parked: Parked) -> None:
         """The answer says that logs are gone, so it waits for the turn of their replicas."""
         table = self._target.replicas
+        offline = table.directories.removed_offline
 
         def stopped() -> None:
             errors = []
             for name, index, is_deleted in stopped_partitions(request):
                 if is_deleted:
                     _forget_log(table, TopicPartition(name, index))
-                errors.append(StopReplicaPartitionError(topic_name=name, partition_index=index))
+                error = StopReplicaPartitionError(topic_name=name, partition_index=index)
+                if is_deleted and TopicPartition(name, index) in offline:
+                    error.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                errors.append(error)
             parked.complete(StopReplicaResponse(partition_errors=errors))
 
         table.waiting.when_done(stopped)

@@ -25,7 +25,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.types import ZERO_UUID, Uuid
+from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, ZERO_UUID, Uuid
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -74,6 +74,7 @@ def of_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> lis
                 record.adding_replicas = list(state.adding_replicas)
                 record.removing_replicas = list(state.removing_replicas)
                 record.leader_recovery_state = state.leader_recovery_state
+                record.directories = _known_directories(known, record)
                 if known is None or not _is_same(known, record):
                     records.append(record)
     return records
@@ -83,6 +84,7 @@ def of_update_metadata(
     image: MetadataImage, request: UpdateMetadataRequest, me: Incarnation
 ) -> list[Message]:
     records = _brokers(image, request.live_brokers, me, request.broker_epoch)
+    live = {broker.id for broker in request.live_brokers}
     if request.type == FULL:
         named = {Uuid(topic.topic_id) for topic in request.topic_states}
         lacking = [topic_id for topic_id in image.topics_by_id if topic_id not in named]
@@ -96,6 +98,9 @@ def of_update_metadata(
         for state in states:
             record = _row(known, Uuid(topic.topic_id), state, state.zk_version)
             if record is not None:
+                record.directories = _directories(
+                    record, [b for b in state.offline_replicas if b in live], me
+                )
                 rare = _rare_of(known, record)
                 record.adding_replicas, record.removing_replicas = rare.adding, rare.removing
                 record.leader_recovery_state = rare.recovery
@@ -265,6 +270,24 @@ def _rare_of(known: Topic | None, record: PartitionRecord) -> Rare:
     return known.rare.get(index, ORDINARY)
 
 
+def _directories(record: PartitionRecord, offline: Sequence[int], me: Incarnation) -> list[Uuid]:
+    """Other brokers' replicas in failed log directories: they join no ISR, and clients learn of them. This
+    broker knows its own."""
+    return [
+        DIRECTORY_LOST if b in offline and b != me.node_id else DIRECTORY_MIGRATING
+        for b in record.replicas
+    ]
+
+
+def _known_directories(known: Topic | None, record: PartitionRecord) -> list[Uuid]:
+    """LeaderAndIsr does not say them: they are as UpdateMetadata has said."""
+    index = record.partition_id
+    said = {}
+    if known is not None and known.has(index):
+        said = dict(zip(known.replicas[index], known.directories[index], strict=True))
+    return [said.get(broker, DIRECTORY_MIGRATING) for broker in record.replicas]
+
+
 def _is_same(known: Topic, record: PartitionRecord) -> bool:
     index = record.partition_id
     if not known.has(index):
@@ -276,6 +299,7 @@ def _is_same(known: Topic, record: PartitionRecord) -> bool:
         known.partition_epoch[index],
         known.replicas[index],
         known.isr[index],
+        known.directories[index],
         rare.adding,
         rare.removing,
         rare.recovery,
@@ -285,6 +309,7 @@ def _is_same(known: Topic, record: PartitionRecord) -> bool:
         record.partition_epoch,
         tuple(record.replicas),
         tuple(record.isr),
+        tuple(record.directories or ()),
         tuple(record.adding_replicas),
         tuple(record.removing_replicas),
         record.leader_recovery_state,

@@ -26,6 +26,7 @@ from barnabas.wire.messages.kafka39.controlled_shutdown_response import Controll
 from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import BrokerListener, BrokerZnode, broker_path
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.layout.request_znodes import LogDirEventZnode
 from barnabas.zookeeper.operations import Create, Created, Delete, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
@@ -193,12 +194,23 @@ class ZookeeperRegistration:
         self.cordoned = tuple(sorted(directories))
 
     def on_directory_offline(self, directory: Uuid) -> None:
-        """There is no way yet to tell the controller which replicas are gone, so the broker ends, and the
-        replicas on other brokers take over."""
-        self.ports.halt(
-            f"log directory {uuid_text(directory)} has failed; where ZooKeeper coordinates the cluster"
-            " a broker ends with its first failed log directory"
-        )
+        """The controller asks then which replicas are offline (`LeaderAndIsr`)."""
+        self._tell_log_dir_event()
+
+    def _tell_log_dir_event(self) -> None:
+        event = LogDirEventZnode(self.identity.node_id)
+
+        def on_done(result: Created | ZooKeeperError) -> None:
+            if self.phase is LifecyclePhase.STOPPED:
+                return
+            if isinstance(result, ZooKeeperError):
+                # A new controller asks every broker anyway, and so does one that sees it register again.
+                self.ports.log("warning", "broker.log_dir_event_untold", error=result)
+                at_ms = self.ports.clock.now_ms() + ZNODE_RETRY_MS
+                self.ports.wakeups.call_at(at_ms, self._tell_log_dir_event)
+
+        create = Create(event.path, event.encode(), sequential=True)
+        self._sessions.submit(create, on_done)
 
     # -- the end -----------------------------------------------------------------------------------
 

@@ -156,6 +156,7 @@ def _decide(
     change = PartitionChangeBuilder(cluster, topic, index, _reason(broker, topic, index, states))
     change.isr = tuple([state.broker_id for state in states])
     change.recovery = data.leader_recovery_state
+    change.asked_by_leader = True
     return change.build()
 
 
@@ -249,6 +250,7 @@ def _check_members(
 ) -> Refusal | None:
     why = []
     replicas, directories = topic.replicas[index], topic.directories[index]
+    offline = cluster.offline_replicas.get((topic.id, index), ())
     for state in states:
         broker = state.broker_id
         known = cluster.image.brokers.get(broker)
@@ -262,6 +264,6 @@ def _check_members(
             why.append(f"{broker} is fenced")
         elif state.broker_epoch != -1 and state.broker_epoch != known.epoch:
             why.append(f"{broker} has broker epoch {known.epoch}, not {state.broker_epoch}")
-        elif not known.has_directory(directories[replicas.index(broker)]):
+        elif broker in offline or not known.has_directory(directories[replicas.index(broker)]):
             why.append(f"{broker} lost the log directory of its replica")
     return Refusal(ErrorCode.INELIGIBLE_REPLICA, "; ".join(why)) if why else None

@@ -40,6 +40,7 @@ class PartitionChangeBuilder:
 
     __slots__ = (
         "adding",
+        "asked_by_leader",
         "cluster",
         "directories",
         "elected",
@@ -78,6 +79,8 @@ class PartitionChangeBuilder:
         self.rules = cluster.rules(topic)
         self.unclean_allowed = self.rules.unclean
         self.strategy: Strategy = elections.keep_or_offline
+        self.asked_by_leader = False
+        """Whether the answer tells the leader of this change: it needs no new leader epoch to hear of it."""
         self.elected: Elected | None = None
         """The election's result, once built."""
 
@@ -111,6 +114,7 @@ class PartitionChangeBuilder:
             record.leader_recovery_state = self.recovery
         if not _changes(record):
             return None
+        self._bump_for_order(record)
         self._check_invariants(record)
         self._record_reason(record)
         return record
@@ -165,8 +169,11 @@ class PartitionChangeBuilder:
         replicas, directories = topic.replicas[index], topic.directories[index]
         moved = self.directories
         unclean_shutdown = self.unclean_shutdown
+        offline = cluster.offline_replicas.get((topic.id, index), ())
 
         def acceptable(replica: int) -> bool:
+            if replica in offline:
+                return False
             if replica in unclean_shutdown and replica not in self.isr:
                 return False
             if replica in moved:
@@ -225,6 +232,15 @@ class PartitionChangeBuilder:
             new = record.isr
             if any(r not in new for r in self.topic.isr[self.index]):
                 record.leader = self.topic.leader[self.index]
+
+    def _bump_for_order(self, record: PartitionChangeRecord) -> None:
+        """A leader of Apache Kafka ignores LeaderAndIsr with the leader epoch that it has, and would
+        offer ISRs with an old partition epoch for ever."""
+        if not self.cluster.orders_by_epoch or record.leader != LEADER_UNCHANGED:
+            return
+        moves = (record.replicas, record.adding_replicas, record.removing_replicas)
+        if not self.asked_by_leader or any(ids is not None for ids in moves):
+            record.leader = self.topic.leader[self.index]
 
     def _record_last_known(
         self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool

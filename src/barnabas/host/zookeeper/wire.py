@@ -160,13 +160,14 @@ def _acl(acl: tuple[ZnodeAcl, ...]) -> list[ACL]:
 
 
 def to_kazoo(request: Request[Any]) -> Any:
-    """What kazoo sends for `request`."""
+    """What kazoo sends for `request`. A znode without data has none, not an empty one: brokers of Apache
+    Kafka take what is there for JSON."""
     match request:
         case Create():
             flags = EPHEMERAL * request.ephemeral | SEQUENTIAL * request.sequential
-            return jute.Create2(request.path, request.data, _acl(request.acl), flags)
+            return jute.Create2(request.path, request.data or None, _acl(request.acl), flags)
         case SetData():
-            return jute.SetData(request.path, request.data, request.version)
+            return jute.SetData(request.path, request.data or None, request.version)
         case Delete():
             return jute.Delete(request.path, request.version)
         case CheckVersion():

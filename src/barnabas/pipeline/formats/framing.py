@@ -7,6 +7,8 @@ the path of its message in the file, as zigzag varints: their number and each in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 MAGIC = 0
 HEADER_BYTES = 5
 INDEXES_MAX = 100
@@ -20,6 +22,25 @@ def schema_id(value: bytes) -> int:
     if len(value) < HEADER_BYTES or value[0] != MAGIC:
         raise FramingError("the value has no schema id: no zero byte and 4 bytes at its begin")
     return int.from_bytes(value[1:HEADER_BYTES], "big")
+
+
+def framed(number: int, path: Sequence[int] | None = None) -> bytes:
+    """What goes before a value of that schema; `path` is that of a Protobuf message."""
+    begin = bytes([MAGIC]) + number.to_bytes(4, "big")
+    if path is None:
+        return begin
+    if tuple(path) == (0,):
+        return begin + b"\0"
+    return begin + b"".join(_zigzagged(each) for each in (len(path), *path))
+
+
+def _zigzagged(number: int) -> bytes:
+    """Of a number that is not negative."""
+    left, found = number << 1, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes(found + bytes([left]))
 
 
 def message_path(value: bytes) -> tuple[tuple[int, ...], int]:

@@ -13,10 +13,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
+
 from barnabas.pipeline.errors import OptionError
 
 TYPES = {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}
 DEPTH_MAX = 30
+DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def ddl_of(text: str) -> str:
@@ -68,3 +71,31 @@ def _referred(name: str, top: Any) -> Any:
     if found is None:
         raise OptionError(f"the JSON schema refers to {name}: only its own parts are followed")
     return found
+
+
+def derived_json_schema(type_: pa.DataType) -> str:
+    """Of a struct of columns, each of which may be absent."""
+    return json.dumps({"$schema": DRAFT, **_schema_of(type_)})
+
+
+def _schema_of(type_: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_struct(type_):
+        return {
+            "type": "object",
+            "properties": {each.name: _schema_of(each.type) for each in type_},
+        }
+    if pa.types.is_list(type_):
+        return {"type": "array", "items": _schema_of(type_.value_type)}
+    if pa.types.is_map(type_):
+        return {"type": "object", "additionalProperties": _schema_of(type_.item_type)}
+    if pa.types.is_boolean(type_):
+        return {"type": "boolean"}
+    if pa.types.is_integer(type_):
+        return {"type": "integer"}
+    if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return {"type": "number"}
+    if pa.types.is_date(type_):
+        return {"type": "string", "format": "date"}
+    if pa.types.is_timestamp(type_):
+        return {"type": "string", "format": "date-time"}
+    return {"type": "string"}

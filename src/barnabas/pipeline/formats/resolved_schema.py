@@ -69,17 +69,22 @@ def reader_schema(options: Mapping[str, str]) -> ReaderSchema | None:
 
 def resolved(values: ValueOptions) -> ReaderSchema:
     """Raises `OptionError`, also for what the registry says."""
-    needed = {"avro": "fastavro", "protobuf": "google.protobuf"}.get(values.format)
-    if needed is not None and not _is_installed(needed):
-        raise OptionError(
-            f"value.format {values.format} needs {needed}: pip install 'barnabas[formats]'"
-        )
+    check_installed(values)
     try:
         return _resolved(values)
     except OptionError:
         raise
     except PipelineError as error:
         raise OptionError(f"value.schema: {error}") from error
+
+
+def check_installed(values: ValueOptions) -> None:
+    """Raises `OptionError`."""
+    needed = {"avro": "fastavro", "protobuf": "google.protobuf"}.get(values.format)
+    if needed is not None and not _is_installed(needed):
+        raise OptionError(
+            f"value.format {values.format} needs {needed}: pip install 'barnabas[formats]'"
+        )
 
 
 def _is_installed(module: str) -> bool:

@@ -1,6 +1,7 @@
 """A schema registry with Confluent's REST interface: schemas by id and by subject, with what they refer to.
 
-Owns requests, retries and a cache per process. A schema under an id never changes, so it is asked for once.
+Owns requests, retries and a cache per process. To register a schema again changes nothing, so that is tried
+again too. A schema under an id never changes, so it is asked for once.
 An answer that says no is definite (`UnknownSchemaError`: the record is bad); a registry that does not answer
 is asked again, at each of its URLs, until the time for it is over (`RegistryError`: the task fails, and Spark
 runs it again). An id that was unknown is asked for again after a while, as it may be registered by then.
@@ -16,6 +17,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -98,6 +100,32 @@ class SchemaRegistry:
         """Raises `RegistryError`."""
         return self._schema_of(self._version(subject, version), ())
 
+    def registered(self, subject: str, version: str) -> tuple[int, RegisteredSchema]:
+        """The schema and its id. Raises `RegistryError`."""
+        answer = self._version(subject, version)
+        return self._id_in(answer), self._schema_of(answer, ())
+
+    def register(
+        self, subject: str, kind: str, text: str, references: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[int, int]:
+        """Id and version of the schema in the subject, where it may be already. Raises `RegistryError`, also
+        where the registry finds it incompatible with what the subject has."""
+        body: dict[str, Any] = {"schema": text, "references": list(references)}
+        if kind != "AVRO":
+            body["schemaType"] = kind
+        path = f"/subjects/{quote(subject, safe='')}"
+        number = self._id_in(self._get(f"{path}/versions", body))
+        version = self._get(path, body).get("version")
+        if not isinstance(version, int):
+            raise RegistryError(f"{self._options.urls[0]} answers without a version")
+        return number, version
+
+    def _id_in(self, answer: Mapping[str, Any]) -> int:
+        number = answer.get("id")
+        if not isinstance(number, int):
+            raise RegistryError(f"{self._options.urls[0]} answers without an id")
+        return number
+
     def _version(self, subject: str, version: str) -> dict[str, Any]:
         return self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
 
@@ -116,12 +144,13 @@ class SchemaRegistry:
             )
         return RegisteredSchema(answer.get("schemaType", "AVRO"), text, tuple(references))
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _get(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """With a `body` it is a POST."""
         deadline = now_ms() + self._patience_ms
         while True:
             for url in self._options.urls:
                 try:
-                    return self._ask(url, path)
+                    return self._ask(url, path, body)
                 except (OSError, ValueError) as error:
                     if isinstance(error, urllib.error.HTTPError) and _is_definite(error.code):
                         raise self._refused(url, path, error) from error
@@ -130,14 +159,18 @@ class SchemaRegistry:
                 raise RegistryError(f"the schema registry does not answer: {last}")
             time.sleep(PAUSE_S)
 
-    def _ask(self, url: str, path: str) -> dict[str, Any]:
+    def _ask(self, url: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         headers = {"Accept": ACCEPT}
+        if body is not None:
+            headers["Content-Type"] = ACCEPT.partition(",")[0]
         if self._options.user:
             pair = f"{self._options.user}:{self._options.password}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         elif self._options.token:
             headers["Authorization"] = f"Bearer {self._options.token}"
-        request = urllib.request.Request(url + path + self._query, headers=headers)
+        data = None if body is None else json.dumps(body).encode()
+        target = url + path + (self._query if body is None else "")
+        request = urllib.request.Request(target, data, headers)
         with urllib.request.urlopen(request, timeout=REQUEST_S, context=self._context) as answer:
             content = answer.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:

@@ -49,7 +49,55 @@ class ValueOptions:
 
 
 def value_options(options: Mapping[str, str]) -> ValueOptions | None:
-    """None where values stay bytes. Raises `OptionError`."""
+    """Of a reader, None where values stay bytes. Raises `OptionError`."""
+    name = format_of(options)
+    if name is None:
+        return None
+    registry = registry_options(options)
+    delimiter = _delimiter(options)
+    if registry is not None and name == "csv":
+        raise OptionError(f"{REGISTRY} is for json, avro and protobuf, not for csv")
+    schema = _schema_text(options, name)
+    if not schema and registry is None:
+        raise OptionError(f"value.format needs value.schema: {_WANTED[name]}")
+    message = _message(options, name, is_needed=bool(schema))
+    subject = _subject(
+        options, options.get("subscribe", ""), is_needed=registry is not None and not schema
+    )
+    return ValueOptions(name, schema, message, delimiter, registry, subject, _version(options))
+
+
+def write_value_options(options: Mapping[str, str]) -> ValueOptions | None:
+    """Of a writer: `version` is empty unless an option names it, and then the registry has the schema. Raises
+    `OptionError`."""
+    name = format_of(options)
+    if name is None:
+        return None
+    registry = registry_options(options)
+    if registry is not None and name == "csv":
+        raise OptionError(f"{REGISTRY} is for json, avro and protobuf, not for csv")
+    schema = _schema_text(options, name)
+    version = _version(options) if "value.schema.version" in options else ""
+    if version and registry is None:
+        raise OptionError(f"value.schema.version needs {REGISTRY}")
+    if version and schema:
+        raise OptionError("value.schema or value.schema.version, not both")
+    if schema and (name == "csv" or (name == "json" and registry is None)):
+        raise OptionError(
+            f"value.schema is not for writing {name}: the fields of column value are what is written"
+        )
+    if name == "protobuf" and not schema and not version:
+        raise OptionError(
+            "value.format protobuf needs value.schema, a descriptor set as @FILE or base64; or"
+            f" {REGISTRY} and value.schema.version"
+        )
+    message = _message(options, name, is_needed=bool(schema))
+    subject = _subject(options, options.get("topic", ""), is_needed=registry is not None)
+    return ValueOptions(name, schema, message, _delimiter(options), registry, subject, version)
+
+
+def format_of(options: Mapping[str, str]) -> str | None:
+    """Raises `OptionError`."""
     name = options.get("value.format")
     if name is None:
         given = sorted(each for each in options if each.lower().startswith("value.schema"))
@@ -59,29 +107,23 @@ def value_options(options: Mapping[str, str]) -> ValueOptions | None:
     name = name.lower()
     if name not in FORMATS:
         raise OptionError(f"value.format is one of {', '.join(FORMATS)}, not {name!r}")
+    return name
+
+
+def _delimiter(options: Mapping[str, str]) -> str:
     delimiter = options.get("csv.delimiter", ",")
     if len(delimiter) != 1:
         raise OptionError("csv.delimiter is one character")
-    registry = registry_options(options)
-    if registry is not None and name == "csv":
-        raise OptionError(f"{REGISTRY} is for json, avro and protobuf, not for csv")
-    schema = _schema_text(options, name)
-    if not schema and registry is None:
-        raise OptionError(f"value.format needs value.schema: {_WANTED[name]}")
+    return delimiter
+
+
+def _message(options: Mapping[str, str], name: str, *, is_needed: bool) -> str:
     message = options.get("value.schema.message", "")
     if message and name != "protobuf":
         raise OptionError("value.schema.message is for value.format protobuf")
-    if name == "protobuf" and schema and not message:
+    if name == "protobuf" and is_needed and not message:
         raise OptionError("value.schema.message names the Protobuf message: package.Message")
-    return ValueOptions(
-        name,
-        schema,
-        message,
-        delimiter,
-        registry,
-        _subject(options, is_needed=registry is not None and not schema),
-        _version(options),
-    )
+    return message
 
 
 _WANTED = {
@@ -117,16 +159,16 @@ def _schema_text(options: Mapping[str, str], name: str) -> str:
         raise OptionError(f"value.schema: {schema[1:]} is no UTF-8 text") from error
 
 
-def _subject(options: Mapping[str, str], *, is_needed: bool) -> str:
+def _subject(options: Mapping[str, str], of_topics: str, *, is_needed: bool) -> str:
     """As Confluent's TopicNameStrategy has it where none is given."""
     given = options.get("value.schema.subject", "").strip()
     if given or not is_needed:
         return given
-    topics = [each.strip() for each in options.get("subscribe", "").split(",") if each.strip()]
+    topics = [each.strip() for each in of_topics.split(",") if each.strip()]
     if len(topics) != 1:
         raise OptionError(
-            "value.schema.subject names the registry's subject that has the reader schema: topics have"
-            " more than one, or go by a pattern"
+            "value.schema.subject names the registry's subject that has the schema: there is not one topic"
+            " by name"
         )
     return f"{topics[0]}-value"
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.pipeline.errors import WriteRefusedError
+from barnabas.pipeline.formats.encoding import BadRowError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.speed import warn_if_interpreted
 from barnabas.record import columnar_kernels as kernels
@@ -122,6 +123,9 @@ class BatchEncoder:
         self._wall_ms = wall_ms
         self._turn = turn
         self._counts: dict[str, int] = {}
+        self._task, self._rows = turn, 0
+        schema = options.writer_schema
+        self._value_encoder = None if schema is None else schema.encoder()
         warn_if_interpreted()
 
     def encode(self, rows: Any) -> Iterator[EncodedBatch]:
@@ -132,7 +136,7 @@ class BatchEncoder:
         columns = {name.lower(): rows.column(name) for name in rows.schema.names}
         names, topic_of = self._topics(columns, size)
         keys = BytesColumn.of(columns.get("key"), size)
-        values = BytesColumn.of(columns["value"], size)
+        values = BytesColumn.of(self._encoded(columns["value"]), size)
         headers = HeadersColumn.of(columns.get("headers"), size)
         stamps = self._stamps(columns.get("timestamp"))
         counts = np.array([self._count(each) for each in names], np.int32)
@@ -141,6 +145,7 @@ class BatchEncoder:
             partitions, counts[topic_of], self._turn, keys.ends, keys.valid, keys.data
         )
         self._turn += size
+        self._rows += size
         target = topic_of.astype(np.int64) << 32 | partitions
         order = kernels.frozen(np.argsort(target, kind="stable").astype(np.int64))
         edges = np.flatnonzero(np.diff(target[order])) + 1
@@ -149,6 +154,16 @@ class BatchEncoder:
             partition = TopicPartition(names[int(topic_of[first])], int(partitions[first]))
             for count, data in self._batches(group, keys, values, headers, stamps):
                 yield EncodedBatch(partition, count, data)
+
+    def _encoded(self, column: Any) -> Any:
+        """Values as bytes. Raises `WriteRefusedError`, which names row and column."""
+        if self._value_encoder is None:
+            return column
+        try:
+            return self._value_encoder(column)
+        except BadRowError as error:
+            row = self._rows + error.row
+            raise WriteRefusedError(f"row {row} of task {self._task}: {error}") from error
 
     def _topics(self, columns: Mapping[str, Any], size: int) -> tuple[list[str], kernels.Ints]:
         if self._options.topic is not None:

@@ -24,15 +24,6 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from barnabas.pipeline.admission import AdmissionRequest, admit
 from barnabas.pipeline.checkpoint import planned
@@ -40,7 +31,6 @@ from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
 from barnabas.pipeline.errors import (
     BatchRefusedTooLargeError,
     ClusterUnreachableError,
-    OptionError,
     StagingError,
     WriteRefusedError,
 )
@@ -89,35 +79,6 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     query: str = ""
     run: str = ""
     """Ids of the stream and of its present run; empty outside of streams."""
-
-
-def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
-    """Raises `OptionError` where a DataFrame cannot be written as records."""
-    if overwrite:
-        raise OptionError("mode overwrite is not possible: a topic is appended to")
-    allowed: dict[str, tuple[type[DataType], ...]] = {
-        "key": (BinaryType, StringType),
-        "value": (BinaryType, StringType),
-        "topic": (StringType,),
-        "partition": (IntegerType,),
-        "headers": (ArrayType,),
-        "timestamp": (TimestampType,),
-    }
-    found = {each.name.lower(): each.dataType for each in schema.fields}
-    for name, type_ in found.items():
-        if name not in allowed:
-            raise OptionError(f"column {name!r} is none of {', '.join(allowed)}")
-        if not isinstance(type_, allowed[name]):
-            names = " or ".join(each.typeName() for each in allowed[name])
-            raise OptionError(f"column {name!r} is {names}, not {type_.simpleString()}")
-    if "value" not in found:
-        raise OptionError("column 'value' is missing")
-    if "topic" not in found and options.topic is None:
-        raise OptionError("no topic: set option topic or give a column topic")
-    headers = found.get("headers")
-    shape = "array<struct<key:string,value:binary>>"
-    if headers is not None and headers.simpleString() != shape:
-        raise OptionError(f"column 'headers' is {shape}, not {headers.simpleString()}")
 
 
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:

@@ -13,24 +13,23 @@ Source: Kafka's ``ControllerChannelManager`` and ``AbstractControllerBrokerReque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from barnabas.client.network.channels import ChannelError
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrLiveLeader,
-    LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
 from barnabas.wire.messages.kafka39.stop_replica_request import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -38,13 +37,20 @@ from barnabas.wire.messages.kafka39.stop_replica_request import (
 )
 from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
 from barnabas.wire.messages.kafka39.update_metadata_request import (
-    UpdateMetadataBroker,
-    UpdateMetadataEndpoint,
-    UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.controller.order_requests import (
+    EPOCH_DURING_DELETE,
+    Key,
+    Removed,
+    leader_state,
+    live_broker,
+    metadata_state,
+    removed_topic,
+    told_of_replicas,
+)
 
 PURPOSE = "controller orders"
 TIMEOUT_MS = 30_000.0
@@ -53,11 +59,10 @@ PARTITIONS_MAX = 2_000
 """In one request."""
 INCREMENTAL, FULL = 1, 2
 """Type of an UpdateMetadata that has every topic (KIP-866)."""
-LEADER_DURING_DELETE = -2
-EPOCH_DURING_DELETE = -2
 
-Key = tuple[Uuid, int]
 Stopped = tuple[str, int]
+OnReplicas = Callable[[int, Collection[Key], Collection[Key]], None]
+"""(broker, its replicas in failed log directories, those that it has)."""
 
 
 class OrderSender(Protocol):
@@ -85,14 +90,6 @@ class OrderSender(Protocol):
     ) -> Callable[[], None]: ...
 
 
-class _Removed(NamedTuple):
-    """A topic that is being deleted, as brokers learn of it."""
-
-    name: str
-    topic_id: Uuid
-    partitions: int
-
-
 class _BrokerQueue:
     """What one incarnation of a broker has to learn."""
 
@@ -104,7 +101,7 @@ class _BrokerQueue:
         """And whether the broker has that replica for the first time: only then may its log be made where a
         log directory is offline."""
         self.metadata: dict[Key, None] = {}
-        self.removed: dict[Uuid, _Removed] = {}
+        self.removed: dict[Uuid, Removed] = {}
         self.stopped: dict[Stopped, None] = {}
         self.brokers_changed = True
         """Whether it has to learn who lives."""
@@ -138,7 +135,14 @@ class BrokerOrders:
         self._listener = listener
         self._queues: dict[int, _BrokerQueue] = {}
         self.controller_epoch = -1
+        self.offline_replicas: Mapping[Key, Collection[int]] = {}
+        """What the controller knows of replicas in failed log directories."""
+        self.on_replicas: OnReplicas = lambda broker, offline, online: None
+        """What a broker has answered of its replicas."""
+        self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
+        self.on_reached: Callable[[int], None] = lambda broker: None
+        """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
         self.on_stale: Callable[[int], None] = lambda epoch: None
         """A broker obeys a newer controller."""
@@ -206,7 +210,7 @@ class BrokerOrders:
     ) -> None:
         """The committed image has moved; `assigned` are the brokers that got their first replica."""
         for topic in deleted:
-            removed = _Removed(topic.name, topic.id, len(topic))
+            removed = Removed(topic.name, topic.id, len(topic))
             for queue in self._queues.values():
                 queue.removed[topic.id] = removed
         keys = dict(changes.partitions)
@@ -232,7 +236,24 @@ class BrokerOrders:
     def on_removed(self, name: str, topic_id: Uuid, partitions: int) -> None:
         """A topic that a former controller has begun to delete."""
         for queue in self._queues.values():
-            queue.removed[topic_id] = _Removed(name, topic_id, partitions)
+            queue.removed[topic_id] = Removed(name, topic_id, partitions)
+        self._pump()
+
+    def ask_replicas(self, broker: int) -> None:
+        """Say again what the broker has replicas of: it answers which ones are offline."""
+        queue = self._queues.get(broker)
+        if queue is None:
+            return
+        for topic in self._image.topics_by_id.values():
+            for index, replicas in enumerate(topic.replicas):
+                if broker in replicas:
+                    queue.leader_and_isr.setdefault((topic.id, index), False)
+        self._pump_one(queue)
+
+    def tell(self, keys: Iterable[Key]) -> None:
+        """Have every broker learn of these partitions (again)."""
+        for queue in self._queues.values():
+            queue.metadata.update(dict.fromkeys(keys))
         self._pump()
 
     def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> bool:
@@ -305,7 +326,9 @@ class BrokerOrders:
                     topic_name=name,
                     topic_id=topic_id,
                     partition_states=[
-                        self._leader_state(state, (topic_id, state.partition) in new)
+                        leader_state(
+                            state, self.controller_epoch, (topic_id, state.partition) in new
+                        )
                         for state in of_topic
                     ],
                 )
@@ -327,21 +350,6 @@ class BrokerOrders:
 
         return request, undo
 
-    def _leader_state(self, state: PartitionState, is_new: bool) -> LeaderAndIsrPartitionState:
-        return LeaderAndIsrPartitionState(
-            partition_index=state.partition,
-            controller_epoch=self.controller_epoch,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
-            partition_epoch=state.partition_epoch,
-            replicas=list(state.replicas),
-            adding_replicas=list(state.adding),
-            removing_replicas=list(state.removing),
-            is_new=is_new,
-            leader_recovery_state=state.recovery,
-        )
-
     def _endpoint(self, broker: int) -> Endpoint | None:
         known = self._image.brokers.get(broker)
         return None if known is None or known.fenced else known.endpoint(self._listener)
@@ -356,11 +364,19 @@ class BrokerOrders:
             UpdateMetadataTopicState(
                 topic_name=name,
                 topic_id=topic_id,
-                partition_states=[self._metadata_state(state) for state in of_topic],
+                partition_states=[
+                    metadata_state(
+                        state,
+                        self.controller_epoch,
+                        self._image.brokers,
+                        self.offline_replicas.get((topic_id, state.partition), ()),
+                    )
+                    for state in of_topic
+                ],
             )
             for (topic_id, name), of_topic in _by_topic(states).items()
         ]
-        gone = [self._removed_topic(one) for one in removed.values()]
+        gone = [removed_topic(one, self.controller_epoch) for one in removed.values()]
         request = UpdateMetadataRequest(
             controller_id=self._node_id,
             is_k_raft_controller=self._of_quorum,
@@ -369,7 +385,7 @@ class BrokerOrders:
             type=FULL if not begun else INCREMENTAL if self._of_quorum else 0,
             topic_states=[*gone, *topics],
             live_brokers=[
-                _live_broker(known)
+                live_broker(known)
                 for _, known in sorted(self._image.brokers.items())
                 if not known.fenced
             ],
@@ -389,34 +405,6 @@ class BrokerOrders:
         while queue.metadata:
             states += self._take(queue.metadata)
         return states
-
-    def _metadata_state(self, state: PartitionState) -> UpdateMetadataPartitionState:
-        brokers = self._image.brokers
-        return UpdateMetadataPartitionState(
-            partition_index=state.partition,
-            controller_epoch=self.controller_epoch,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
-            zk_version=state.partition_epoch,
-            replicas=list(state.replicas),
-            offline_replicas=[b for b in state.replicas if b not in brokers or brokers[b].fenced],
-        )
-
-    def _removed_topic(self, removed: _Removed) -> UpdateMetadataTopicState:
-        return UpdateMetadataTopicState(
-            topic_name=removed.name,
-            topic_id=removed.topic_id,
-            partition_states=[
-                UpdateMetadataPartitionState(
-                    partition_index=index,
-                    controller_epoch=self.controller_epoch,
-                    leader=LEADER_DURING_DELETE,
-                    leader_epoch=EPOCH_DURING_DELETE,
-                )
-                for index in range(removed.partitions)
-            ],
-        )
 
     def _stop_replica(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
         taken = list(queue.stopped)[:PARTITIONS_MAX]
@@ -453,13 +441,17 @@ class BrokerOrders:
         if isinstance(answer, ChannelError) or code:
             self._on_failed(queue, undo, answer, code)
             return
+        self.on_reached(queue.broker)
         if isinstance(answer, StopReplicaResponse):
-            done = [
-                (one.topic_name, one.partition_index)
-                for one in answer.partition_errors
-                if not one.error_code
-            ]
+            done: list[Stopped] = []
+            failed: list[Stopped] = []
+            for one in answer.partition_errors:
+                which = failed if one.error_code else done
+                which.append((one.topic_name, one.partition_index))
             self.on_stopped(queue.broker, done)
+            self.on_not_stopped(queue.broker, failed)
+        elif isinstance(answer, LeaderAndIsrResponse):
+            self.on_replicas(queue.broker, *told_of_replicas(answer, self._image))
         self._pump_one(queue)
 
     def _on_failed(
@@ -511,16 +503,3 @@ def _by_topic(
     for state in states:
         found.setdefault((state.topic_id, state.topic), []).append(state)
     return found
-
-
-def _live_broker(known: BrokerRegistration) -> UpdateMetadataBroker:
-    return UpdateMetadataBroker(
-        id=known.id,
-        endpoints=[
-            UpdateMetadataEndpoint(
-                port=at.port, host=at.host, listener=name, security_protocol=at.protocol
-            )
-            for name, at in known.listeners.items()
-        ],
-        rack=known.rack,
-    )

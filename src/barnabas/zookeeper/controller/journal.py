@@ -265,7 +265,7 @@ class ZookeeperJournal:
         assigned: dict[tuple[Uuid, int], list[int]] = {}
         for batch in batches:
             for record in batch.records:
-                if isinstance(record, PartitionRecord):
+                if isinstance(record, PartitionRecord) and not batch.observed:
                     key = Uuid(record.topic_id), record.partition_id
                     assigned[key] = list(record.replicas)
                 if isinstance(record, RemoveTopicRecord):

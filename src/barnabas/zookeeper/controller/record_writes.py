@@ -54,6 +54,8 @@ class RecordWrites:
         self._below: list[Operation] = []
         self._others: list[Operation] = []
         self._writes: dict[tuple[Uuid, int], int] = {}
+        self._versions: dict[tuple[Uuid, int], int] = {}
+        """Of state znodes that leaders wrote themselves."""
         self._last: list[Operation] = []
 
     def add(self, records: Iterable[Message], *, observed: bool = False) -> None:
@@ -65,6 +67,10 @@ class RecordWrites:
                     others.append(record)
             elif not observed:
                 self._add(record)
+            elif isinstance(record, PartitionRecord):
+                key = (Uuid(record.topic_id), record.partition_id)
+                self._versions[key] = record.partition_epoch
+                self._writes.pop(key, None)
         operations = self._known.layout.apply(others)
         if not observed:
             self._others += operations
@@ -132,7 +138,8 @@ class RecordWrites:
             self._assignment(topic)
         written = self._writes.get(key, 0)
         self._writes[key] = written + 1
-        version = written if before is None else before.partition_epoch + written
+        first = 0 if before is None else before.partition_epoch
+        version = self._versions.get(key, first) + written
         znode = self._state(topic, record.partition_id)
         self._below.append(SetData(znode.path, znode.encode(), version))
 

@@ -26,6 +26,7 @@ from barnabas.controller.partitions.leader_and_isr import (
 )
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import ZERO_UUID
+from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
@@ -36,13 +37,21 @@ from barnabas.zookeeper.controller.topic_requests import TopicRequests
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS, BrokerZnode, broker_path
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
-from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
+from barnabas.zookeeper.layout.request_znodes import (
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    PREFERRED_ELECTION,
+    REASSIGN,
+)
 from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
-WATCHED = (IDS, TOPICS, DELETE_TOPICS, REASSIGN, PREFERRED_ELECTION)
+WATCHED = (
+    IDS, TOPICS, DELETE_TOPICS, REASSIGN, PREFERRED_ELECTION, ISR_CHANGES, LOG_DIR_EVENTS,
+)  # fmt: skip
 LOOK_AGAIN_MS = 1_000.0
 """How often a broker that looks dead, and whose registration is there, is asked whether it lives."""
 
@@ -72,17 +81,25 @@ class ZookeeperController:
             ports, sessions, journal, controller, self.deletions, self._ask
         )
         self._moves = PartitionRequests(ports, sessions, controller, self._ask)
+        self.notifications = BrokerNotifications(
+            ports, sessions, journal, controller, orders, self._ask
+        )
+        controller.cluster.orders_by_epoch = True
         self._reader: MetadataReader | None = None
         self._registered: dict[int, int] = {}
         """Creation zxid of the registrations that are there."""
         self._leaving: dict[int, int] = {}
         """Brokers that have asked to leave, under that epoch."""
+        self._starting: dict[int, None] = {}
+        """Brokers that have registered and not answered yet: Apache Kafka's register before they listen."""
         self._look: Wakeup | None = None
         journal.written = controller.image
         journal.on_commit = controller.on_commit
         journal.on_written = self._on_written
         journal.on_lost = election.resign
         orders.on_stopped = self.deletions.on_stopped
+        orders.on_not_stopped = self.deletions.on_not_stopped
+        orders.on_reached = self._on_reached
         orders.on_unreachable = self._on_unreachable
         orders.on_stale = lambda epoch: election.resign(
             f"a broker obeys a newer epoch than {epoch}"
@@ -146,7 +163,9 @@ class ZookeeperController:
         self._orders.end()
         self.deletions.end()
         self._moves.end()
+        self.notifications.end()
         self._registered, self._leaving = {}, {}
+        self._starting.clear()
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -189,6 +208,8 @@ class ZookeeperController:
         }
         if path in (REASSIGN, PREFERRED_ELECTION):
             self._moves.look_at(path)
+        elif path in (ISR_CHANGES, LOG_DIR_EVENTS):
+            self.notifications.look_at(path)
         elif path in followers:
             self._ask(GetChildren(path, watch=True), followers[path])
 
@@ -221,6 +242,8 @@ class ZookeeperController:
     def _on_unregistered(self, broker: int) -> None:
         self._registered.pop(broker, None)
         self._leaving.pop(broker, None)
+        self._starting.pop(broker, None)
+        self.notifications.forget_broker(broker)
         reason = f"broker {broker} is gone: its registration in ZooKeeper has ended"
         self.decider.fencing.fence(broker, reason)
 
@@ -241,6 +264,8 @@ class ZookeeperController:
         controller, broker = self.decider, znode.broker_id
         self._registered[broker] = czxid
         self._leaving.pop(broker, None)
+        self._starting[broker] = None
+        self.notifications.forget_broker(broker)
         cluster = controller.cluster
         known = controller.image.brokers.get(broker)
         reason = f"broker {broker} registers in ZooKeeper"
@@ -267,9 +292,14 @@ class ZookeeperController:
         if broker in self._registered:
             self._leaving[broker] = self._registered[broker]
 
+    def _on_reached(self, broker: int) -> None:
+        self._starting.pop(broker, None)
+
     def _on_unreachable(self, broker: int) -> None:
         """A connection to the broker ended: is the process gone?"""
         known = self.decider.image.brokers.get(broker)
+        if broker in self._starting:
+            return
         if self._in_office and known is not None and not known.fenced:
             self.decider.liveness.probe(known)
 
@@ -310,6 +340,7 @@ class ZookeeperController:
             "journal": self._journal.describe(),
             "orders": self._orders.describe(),
             "deletions": self.deletions.describe(),
+            "offline_replicas": self.notifications.describe(),
             "registered": {str(broker): czxid for broker, czxid in self._registered.items()},
         }
 

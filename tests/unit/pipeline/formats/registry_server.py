@@ -27,6 +27,8 @@ class Registry:
     subjects: dict[str, list[int]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     fails: int = 0
+    closed: set[str] = field(default_factory=set)
+    """Subjects that take no further schema."""
 
     def register(
         self, subject: str, schema: str, *, kind: str = "AVRO", references: Any = ()
@@ -37,6 +39,27 @@ class Registry:
             del self.by_id[number]["schemaType"]
         self.subjects.setdefault(subject, []).append(number)
         return number
+
+    def take(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A POST: registers a schema once, or says which version of a subject it is."""
+        self.asked.append(path)
+        kind = body.get("schemaType", "AVRO")
+        _, subject, *versions = path.strip("/").split("/")
+        same = {"schema": body["schema"], "references": body.get("references", [])}
+        ids = self.subjects.get(subject, [])
+        found = [each for each in ids if same.items() <= self.by_id[each].items()]
+        if versions and subject in self.closed and not found:
+            return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
+        if versions and not found:
+            found = [
+                self.register(subject, body["schema"], kind=kind, references=same["references"])
+            ]
+        if not found:
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        number = found[0]
+        if versions:
+            return 200, {"id": number}
+        return 200, {"id": number, "version": self.subjects[subject].index(number) + 1, **same}
 
     def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
         self.asked.append(path)
@@ -69,7 +92,13 @@ def registry_server(
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, answer = registry.answer(self.path, self.headers.get("Authorization", ""))
+            self.say(*registry.answer(self.path, self.headers.get("Authorization", "")))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.say(*registry.take(self.path, body))
+
+        def say(self, code: int, answer: dict[str, Any]) -> None:
             content = json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
