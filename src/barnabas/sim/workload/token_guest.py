@@ -95,9 +95,7 @@ class TokenGuest:
         except ChannelError:
             pass
         else:
-            user.ends_ms = max(
-                said_ms, before_ms
-            )  # sessions last until the end that they had
+            user.ends_ms = max(said_ms, before_ms)  # sessions last until the end that they had
 
 
 class TokenUser:
