@@ -31,8 +31,8 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 venv: $(STAMP) ## Create .venv from the lock files
 
-demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end
-	$(BIN)/python -m barnabas.demo
+demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end (SECURE=1: by TLS and SASL)
+	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
 
 test: venv ## All tests (25 to 30 minutes on two cores)
 	$(PYTEST) -m "not long" --durations=10

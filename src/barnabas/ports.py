@@ -296,6 +296,10 @@ class Secrets(Protocol):
     def check_tls(self, settings: Any, *, is_server: bool) -> None:
         """Read what `settings` name. Raises ``ConfigError`` with one sentence."""
 
+    def certificate_ends_ms(self, settings: Any) -> int | None:
+        """When the certificate ends that a server with `settings` shows now, in ms since 1970. Raises
+        ``OSError``."""
+
 
 @runtime_checkable
 class HasSecrets(Protocol):

@@ -218,6 +218,54 @@ def test_a_client_that_trusts_another_authority_is_told(cluster: Cluster, tmp_pa
         client.topics()
 
 
+def barnabas(*arguments: str) -> subprocess.CompletedProcess[str]:
+    asked = [sys.executable, "-m", "barnabas", *arguments]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+
+
+def shown_certificates(cluster: Cluster) -> dict[tuple[str, str], str]:
+    """Fingerprints, by node and listener."""
+    data = ["--data", str(cluster.directory / "cluster")]
+    listed = json.loads(barnabas("certificates", "list", "--json", *data).stdout)
+    return {(row["node"], row["listener"]): row["fingerprint"] for row in listed}
+
+
+def test_nodes_that_run_show_renewed_certificates(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    before = shown_certificates(cluster)
+    assert len(before) == 6  # a broker's and a controller's listener of three nodes
+    producer = Producer(confluent(cluster, "PLAIN"))
+    producer.produce(topic, b"before")
+    assert producer.flush(WAIT_S) == 0
+    data = ["--data", str(cluster.directory / "cluster")]
+    done = barnabas("certificates", "renew", "--days", "20", *data)
+    assert done.returncode == 0 and "authority" not in done.stderr, done.stderr
+    after = shown_certificates(cluster)
+    assert after.keys() == before.keys() and not set(after.values()) & set(before.values())
+    producer.produce(topic, b"after")  # by a connection from before
+    assert producer.flush(WAIT_S) == 0
+    fresh = Producer(confluent(cluster, "SCRAM-SHA-256"))
+    fresh.produce(topic, b"new")
+    assert fresh.flush(WAIT_S) == 0
+    described = barnabas("cluster", "describe", "--json", *data)
+    found = json.loads(described.stdout)["certificates"]
+    assert {(each["node_id"], each["seconds"] // 86_400) for each in found} == {
+        (node, 19) for node in cluster.node_ids
+    }
+    assert "the certificate of CONTROLLER ends in 19 days" in described.stderr
+
+
+def test_the_nodes_files_pass_the_check(cluster: Cluster, tmp_path: Path) -> None:
+    folder = cluster.directory / "cluster/security"
+    given = [str(folder / "node-1.pem"), "--ca", str(folder / "ca.pem"), "--name", "localhost"]
+    done = barnabas("certificates", "check", *given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = barnabas("certificates", "check", *given, "--name", "example.com", "--json")
+    assert done.returncode == 1
+    results = {each["check"]: each["result"] for each in json.loads(done.stdout)}
+    assert results["names"] == "problem" and results["key"] == results["chain"] == "ok"
+
+
 def test_no_password_is_in_any_log(cluster: Cluster) -> None:
     for node in cluster.node_ids:
         text = cluster.log_text(node)

@@ -80,6 +80,7 @@ class Broker:
 
     lifecycle: Lifecycle
     names_controller = False
+    listener_metrics: Callable[[], Mapping[str, int]] = dict
     """Whether clients learn which broker is the controller."""
 
     def __init__(

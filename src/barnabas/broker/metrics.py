@@ -47,7 +47,12 @@ def count_steps(
         if owned.loaded:
             states.update(by_state(known for _, known in owned.machine.ids.items()))
         yield
-    on_counted(_of_groups(broker, groups) | _of_transactions(broker, states) | _of_quotas(broker))
+    on_counted(
+        _of_groups(broker, groups)
+        | _of_transactions(broker, states)
+        | _of_quotas(broker)
+        | dict(broker.listener_metrics())
+    )
 
 
 def _of_groups(broker: DescribeClusterRole, tally: GroupTally) -> Metrics:

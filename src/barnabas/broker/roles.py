@@ -194,6 +194,9 @@ class DescribeClusterRole(
     @property
     def quotas(self) -> ClientQuotas: ...
 
+    listener_metrics: Callable[[], Mapping[str, int]]
+    """What the node counts of its listeners."""
+
 
 class DescribeConfigsRole(HasImage, HasConfig, HasNodeId, Protocol):
     """The metadata's values over those of this broker's own file."""

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "users": "barnabas.cli.commands.users",
     "tokens": "barnabas.cli.commands.tokens",
     "quotas": "barnabas.cli.commands.quotas",
+    "certificates": "barnabas.cli.commands.certificates",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

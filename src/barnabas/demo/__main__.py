@@ -24,13 +24,19 @@ def settings_from(arguments: list[str]) -> DemoSettings:
     parser.add_argument(
         "--bootstrap", help="host:port of a running cluster; nothing is started or killed then"
     )
+    parser.add_argument(
+        "--secure", action="store_true", help="TLS and SASL on every listener, for Spark too"
+    )
     given = parser.parse_args(arguments)
+    if given.secure and given.bootstrap:
+        parser.error("--secure is for a cluster that the demo starts itself, without --bootstrap")
     return DemoSettings(
         directory=given.data or Path(tempfile.mkdtemp(prefix="barnabas-demo-")),
         keep=given.data is not None,
         rate=given.rate,
         rows=given.rows,
         bootstrap=given.bootstrap,
+        secure=given.secure,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import BlockingConnection
 from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_quorum_request import (
@@ -47,14 +48,16 @@ def leader_of(cluster: ClusterClient, topic: str, partition: int) -> int:
     return -1
 
 
-def leads_the_quorum(controller: Endpoint) -> bool:
+def leads_the_quorum(controller: Endpoint, security: ClientSecurity = OPEN) -> bool:
     """Whether the node behind this controller listener is the active controller; only that one
     answers the question, and only once it leads."""
     request = DescribeQuorumRequest(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
     )
     try:
-        connection = BlockingConnection(controller, "barnabas-demo", timeout_ms=REQUEST_TIMEOUT_MS)
+        connection = BlockingConnection(
+            controller, "barnabas-demo", timeout_ms=REQUEST_TIMEOUT_MS, security=security
+        )
     except ChannelError:
         return False  # it does not listen yet
     try:
@@ -69,12 +72,18 @@ def leads_the_quorum(controller: Endpoint) -> bool:
 
 class ActiveController:
     """Looks for the active controller in the background while the nodes start. `controllers` gives
-    the controller listeners by node id, as far as they are known. Times are monotonic seconds."""
+    the controller listeners by node id, as far as they are known, `security` how they are reached. Times are
+    monotonic seconds."""
 
-    def __init__(self, controllers: Callable[[], Mapping[int, Endpoint]]) -> None:
+    def __init__(
+        self,
+        controllers: Callable[[], Mapping[int, Endpoint]],
+        security: Callable[[], ClientSecurity] = lambda: OPEN,
+    ) -> None:
         self.node = -1
         self.seen_at: float | None = None
         self._controllers = controllers
+        self._security = security
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -82,7 +91,7 @@ class ActiveController:
         deadline = time.monotonic() + CONTROLLER_S
         while self.seen_at is None and time.monotonic() < deadline:
             for node, endpoint in self._controllers().items():
-                if leads_the_quorum(endpoint):
+                if leads_the_quorum(endpoint, self._security()):
                     self.node, self.seen_at = node, time.monotonic()
                     return
             time.sleep(POLL_S)
@@ -108,11 +117,18 @@ def wait_for_whole_isr(cluster: ClusterClient, topic: str, replicas: int, timeou
 class NewLeader:
     """Waits for another leader than `old` in the background. Times are monotonic seconds."""
 
-    def __init__(self, survivors: Sequence[Endpoint], topic: str, partition: int, old: int) -> None:
+    def __init__(
+        self,
+        survivors: Sequence[Endpoint],
+        topic: str,
+        partition: int,
+        old: int,
+        security: ClientSecurity = OPEN,
+    ) -> None:
         self.leader = -1
         self.seen_at: float | None = None
         self._cluster = ClusterClient(
-            survivors, "barnabas-demo-watch", patience_ms=NEW_LEADER_S * 1000
+            survivors, "barnabas-demo-watch", patience_ms=NEW_LEADER_S * 1000, security=security
         )
         self._what = (topic, partition, old)
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -14,11 +14,11 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.jobs.job_file import load
+from barnabas.pipeline.jobs.job_file import parse
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.warm_up import warm_up
 
@@ -56,14 +56,23 @@ def session(directory: str) -> SparkSession:
     return spark
 
 
-def started(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, StreamingQuery]:
-    """The two jobs, as their files say, in one session."""
+def started(
+    spark: SparkSession, bootstrap: str, directory: str, access: Mapping[str, str]
+) -> dict[str, StreamingQuery]:
+    """The two jobs, as their files say, in one session; `access` are options of ``[cluster]`` besides."""
     environment = {"KAFKA": bootstrap, "DATA": directory}
     queries: list[StreamingQuery] = []
     for name in JOBS:
-        job = load(str(Path(__file__).with_name(f"{name}.toml")), environment)
+        file = Path(__file__).with_name(f"{name}.toml")
+        job = parse(str(file), with_access(file.read_text(encoding="utf-8"), access), environment)
         JobRun(job, spark, lambda _: None).start(queries, available_now=False)
     return dict(zip(JOBS, queries, strict=True))
+
+
+def with_access(text: str, access: Mapping[str, str]) -> str:
+    """A job's file whose cluster is reached by the options `access`."""
+    lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in access.items()]
+    return text.replace("[cluster]\n", "\n".join(["[cluster]", *lines, ""]), 1)
 
 
 def totals(query: StreamingQuery) -> dict[str, int]:
@@ -100,7 +109,7 @@ def run(read_line: Callable[[], str]) -> int:
     compiling.join()
     say(event="session", version=spark.version)
     settings = json.loads(read_line())
-    queries = started(spark, settings["bootstrap"], directory)
+    queries = started(spark, settings["bootstrap"], directory, settings["access"])
     say(event="started")
     done = threading.Event()
     reporter = threading.Thread(target=report_until, args=(done, queries), daemon=True)

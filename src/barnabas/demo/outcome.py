@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,11 +96,11 @@ def _sums(table: pa.Table, keys: list[str]) -> Iterator[tuple[tuple[str, int], D
         )
 
 
-def read_changelog(bootstrap: str) -> Changelog:
-    """Topic ``delays`` from beginning to end."""
+def read_changelog(access: Mapping[str, str]) -> Changelog:
+    """Topic ``delays`` from beginning to end. `access`: librdkafka's settings of the cluster."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **access,
             "group.id": "demo",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

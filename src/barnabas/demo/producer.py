@@ -7,7 +7,7 @@ a row that was sent after a given moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,8 @@ class WatchedTopic:
 class FlightProducer:
     """Sends rows at up to `rate` per second. Times are ``time.monotonic`` seconds."""
 
-    def __init__(self, bootstrap: str, rate: float) -> None:
+    def __init__(self, access: Mapping[str, str], rate: float) -> None:
+        """`access`: librdkafka's settings of the cluster."""
         self.rate = rate
         self.sent = 0
         self.acknowledged = 0
@@ -41,7 +42,7 @@ class FlightProducer:
         self._began = 0.0
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **access,
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,

@@ -12,6 +12,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.demo.access import Access, access_to
 from barnabas.demo.failover import ActiveController, NewLeader, leader_of, wait_for_whole_isr
 from barnabas.demo.flights import Figures, Row, data_file, figures_of, read_rows, to_json
 from barnabas.demo.outcome import Check, compare, read_changelog, read_landed
@@ -35,6 +36,10 @@ ALL_IN_S = 150.0
 WHOLE_S = 60.0
 SHOW_ROWS = 1000
 CONTROLLER_LISTENER = "CONTROLLER"
+
+
+def access_of(cluster: Cluster) -> Access:
+    return access_to(cluster.bootstrap, cluster.directory / "cluster", cluster.client_properties)
 
 
 def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
@@ -63,6 +68,7 @@ class DemoSettings:
     rate: float
     rows: int | None = None
     bootstrap: str | None = None
+    secure: bool = False
     keep: bool = False
 
 
@@ -73,7 +79,7 @@ class DemoStory:
         self.settings = settings
         self.progress = progress
         self._cluster: Cluster | None = None
-        self._bootstrap = settings.bootstrap or ""
+        self._access = Access(settings.bootstrap or "")
         self._killed: tuple[int, float] | None = None
         self._new_leader: NewLeader | None = None
         self._told_failover = False
@@ -93,22 +99,31 @@ class DemoStory:
             return self._compare(changed)
 
     def _view(self) -> KafkaCluster:
-        return KafkaCluster.shared(endpoints(self._bootstrap), "barnabas-demo")
+        return KafkaCluster.shared(
+            endpoints(self._access.bootstrap), "barnabas-demo", security=self._access.security
+        )
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _start_nodes(self, stack: contextlib.ExitStack) -> None:
         if self.settings.bootstrap is not None:
-            self.progress.done("nodes", f"using {self._bootstrap}")
+            self.progress.done("nodes", f"using {self._access.bootstrap}")
             return
         self.progress.update("nodes", "three processes are starting")
         began = time.monotonic()
-        cluster = Cluster(REPLICAS, self.settings.directory, start_timeout_s=READY_S)
+        cluster = Cluster(
+            REPLICAS,
+            self.settings.directory,
+            start_timeout_s=READY_S,
+            secure=self.settings.secure,
+        )
         stack.callback(cluster.stop)
-        controller = ActiveController(lambda: controllers_of(cluster))
+        controller = ActiveController(
+            lambda: controllers_of(cluster), lambda: access_of(cluster).to_controllers
+        )
         cluster.start()
         self._cluster = cluster
-        self._bootstrap = cluster.bootstrap
+        self._access = access_of(cluster)
         took_s = time.monotonic() - began
         controller.wait(CONTROLLER_S)
         elected_s = (controller.seen_at or time.monotonic()) - began
@@ -123,14 +138,16 @@ class DemoStory:
         self.progress.update("topics", "creating flights and delays")
         replicas = REPLICAS if self._cluster is not None else 1
         config = {"min.insync.replicas": str(min(2, replicas))}
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin = AdminClient({**self._access.librdkafka, "log_level": 0})
         topics = [NewTopic(name, PARTITIONS, replicas, config=config) for name in (TOPIC, "delays")]
         for name, created in admin.create_topics(topics).items():
             try:
                 created.result(READY_S)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise StoryError(f"topic {name} exists already in {self._bootstrap}") from error
+                    raise StoryError(
+                        f"topic {name} exists already in {self._access.bootstrap}"
+                    ) from error
                 raise StoryError(f"topic {name} was not created: {error}") from error
         self.progress.done(
             "topics",
@@ -142,7 +159,7 @@ class DemoStory:
         self.progress.update("spark", "a session on two cores is starting")
         if spark.heard("session", SPARK_S) is None:
             raise StoryError(f"no Spark session after {SPARK_S:.0f} s: see {spark.log_file}")
-        spark.tell(bootstrap=self._bootstrap)
+        spark.tell(bootstrap=self._access.bootstrap, access=self._access.spark)
         if spark.heard("started", SPARK_S) is None:
             raise StoryError(f"the queries did not start: see {spark.log_file}")
         version = spark.latest["session"]["version"]
@@ -153,7 +170,7 @@ class DemoStory:
 
     def _stream(self, spark: SparkProcess) -> None:
         total = self.settings.rows or 336_776
-        producer = FlightProducer(self._bootstrap, self.settings.rate)
+        producer = FlightProducer(self._access.librdkafka, self.settings.rate)
         began = time.monotonic()
         kill_row, restart_row = int(total * KILL_AT), int(total * RESTART_AT)
         for row in self._rows():
@@ -209,7 +226,7 @@ class DemoStory:
         producer.watched = WatchedTopic(0, producer.sent)
         self._cluster.kill(leader)
         self._killed = (leader, time.monotonic())
-        self._new_leader = NewLeader(survivors, TOPIC, 0, leader)
+        self._new_leader = NewLeader(survivors, TOPIC, 0, leader, self._access.security)
 
     def _client_endpoint(self, node: int) -> str:
         assert self._cluster is not None
@@ -271,7 +288,7 @@ class DemoStory:
         self.progress.update("check", "computing the figures from the package's file")
         truth: Figures = figures_of(self._rows())
         landed = read_landed(self.settings.directory / "spark" / "flights")
-        changelog = read_changelog(self._bootstrap)
+        changelog = read_changelog(self._access.librdkafka)
         checks = compare(truth, landed, changelog, changed)
         wrong = sum(1 for each in checks if not each.holds)
         if wrong:

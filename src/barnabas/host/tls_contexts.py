@@ -25,6 +25,8 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED,
 }  # fmt: skip
+SERVER_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: a key of its own for each connection, and encryption that proves what it carries."""
 Log = Callable[..., None]
 
 
@@ -97,6 +99,11 @@ class HostSecrets:
         self._contexts[settings, is_server] = made
         return made.context
 
+    def certificate_ends_ms(self, settings: TlsSettings) -> int | None:
+        """Raises ``OSError``."""
+        self.context(settings, is_server=True)
+        return self._contexts[settings, True].expires_ms
+
     def describe(self) -> dict[str, int | None]:
         """When this process's certificates end, by keystore."""
         return {
@@ -133,7 +140,7 @@ def _make(settings: TlsSettings, is_server: bool) -> _Context:
     else:
         context.check_hostname = settings.checks_names
         context.verify_mode = ssl.CERT_REQUIRED
-    _choose_ciphers(context, settings.ciphers)
+    _choose_ciphers(context, settings.ciphers, is_server)
     expires_ms = None
     if settings.keystore is not None:
         expires_ms = _load_own(context, settings.keystore)
@@ -144,10 +151,13 @@ def _make(settings: TlsSettings, is_server: bool) -> _Context:
     return _Context(context, stamps, expires_ms)
 
 
-def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
-    """Of the names in Java's form, those of TLS 1.2 become OpenSSL's; those of 1.3 are always on."""
+def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...], is_server: bool) -> None:
+    """Of the names in Java's form, those of TLS 1.2 become OpenSSL's; those of 1.3 are always on. A server
+    whose configuration names none takes `SERVER_CIPHERS`."""
     names = [_openssl_name(suite) for suite in suites if not _is_of_13(suite)]
     if not names:
+        if is_server:
+            context.set_ciphers(SERVER_CIPHERS)
         return
     try:
         context.set_ciphers(":".join(names))

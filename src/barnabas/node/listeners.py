@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from barnabas.config.listeners import ADDRESS_LIMITS, ListenerSpec, parse_address_limits
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Listener, Ports
+from barnabas.security.certificate_watch import CertificateWatch
 from barnabas.security.listener_security import ListenerStages, listener_security
 from barnabas.security.quotas.connection_limits import ConnectionQuotas, connection_limits
 from barnabas.security.sasl_server import (
@@ -68,6 +69,7 @@ class Listeners:
             spec.name: ListenerStages(ports, listener_security(config, spec), credentials, tokens)
             for spec in config.listeners
         }
+        self.certificates = CertificateWatch(ports, self.stages)
         for spec in config.listeners:
             self.servers[spec.name] = RequestServer(
                 ports,
@@ -95,6 +97,7 @@ class Listeners:
                 accept,
                 self.connections.gate(spec.name, for_nodes=self._is_for_nodes(spec)),
             )
+        self.certificates.begin()
 
     def _is_for_nodes(self, spec: ListenerSpec) -> bool:
         """Whether clients do not come to it."""

@@ -162,6 +162,7 @@ class Node:
             to_controllers=None if self.security.is_open else self.quorum_channels,
             policies=self._policies,
         )
+        controller.listener_metrics = self.listeners.certificates.metrics
         self.controller = self.metadata.controller = controller
         if config.migration is not None:
             self._migrating = MigratingController(
@@ -195,6 +196,7 @@ class Node:
         self.broker = broker
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_configured = self.listeners.follow
+        broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()

@@ -264,6 +264,7 @@ class ZookeeperNode:
         )
         broker.open_lifecycle = self._open_registration
         broker.on_configured = self.listeners.follow
+        broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
         broker.replicas.directories.names_new_replicas = True

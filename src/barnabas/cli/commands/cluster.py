@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import typer
 
+from barnabas.cli.certificates.days_left import certificates_of, say_what_ends
 from barnabas.cli.commands.client_metrics import client_metrics
 from barnabas.cli.commands.cluster_events import events
 from barnabas.cli.connection.connect import (
@@ -52,19 +53,24 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
         described = connected.describe_cluster()
         active = active_controller(connected, described.controller_id)
         states = states_of(connected.topics())
+        certificates = certificates_of(connected, described.brokers)
     counted = ", ".join(f"{count} {name}" for name, count in states.items() if count)
     title = (
         f"cluster {described.cluster_id}  controller {'none' if active is None else active}"
         f"  partitions: {counted or 'none'}"
     )
-    table = table_of(title, "broker", "address", "rack", "state", right=("broker",))
+    shown = ("certificates",) if certificates else ()
+    table = table_of(title, "broker", "address", "rack", "state", *shown, right=("broker",))
     for broker in described.brokers:
         state = "fenced" if broker.fenced else "active"
-        table.add_row(
-            str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state
-        )
+        row = (str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state)
+        ends = [f"{each}" for each in certificates if each.node_id == broker.node_id]
+        table.add_row(*row, *([", ".join(ends) or "-"] if shown else []))
     told = {**asdict(described), "controller_id": active, "partitions": states}
+    if certificates:
+        told["certificates"] = [each._asdict() for each in certificates]
     show(as_json, told, table)
+    say_what_ends(certificates)
 
 
 def active_controller(connected: Connected, named: int) -> int | None:

@@ -1,6 +1,7 @@
 """A certificate authority of one machine: its certificate, and those that it signs, as PEM text.
 
-Its key is held in memory only: a later node gets its certificate from a new authority, beside the former.
+Its key may be kept (`Authority.pem_with_key`, `read_authority`): certificates are renewed by one that
+clients trust already.
 Needs `cryptography` (``pip install 'barnabas[security]'``).
 """
 
@@ -43,15 +44,29 @@ class Identity:
 class Authority:
     """Signs certificates for the loopback addresses."""
 
-    def __init__(self, name: str = "Barnabas on this machine", days: float = 2) -> None:
+    def __init__(
+        self,
+        name: str = "Barnabas on this machine",
+        days: float = 2,
+        kept: Identity | None = None,
+    ) -> None:
+        """`kept` is the authority of an earlier process; else it is made. Certificates hold for `days`."""
         self._days = days
-        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.key = kept.key if kept is not None else ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = self._sign(self._name, self.key, is_authority=True)
+        if kept is not None:
+            self._name = kept.certificate.subject
+            self.certificate = kept.certificate
+        else:
+            self.certificate = self._sign(self._name, self.key, is_authority=True)
 
     @property
     def pem(self) -> str:
         return self.certificate.public_bytes(PEM).decode()
+
+    @property
+    def pem_with_key(self) -> str:
+        return Identity(self.certificate, self.key).pem()
 
     def identity(
         self, common_name: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
@@ -94,6 +109,20 @@ class Authority:
             critical=False,
         )
         return builder.sign(self.key, hashes.SHA256())
+
+
+def read_authority(pem: str, days: float) -> Authority | None:
+    """The authority of `pem_with_key`, which signs for `days`; None where it ends before they are over, or
+    `pem` is none."""
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), None)
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+    except ValueError:
+        return None
+    ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.not_valid_after_utc < ends:
+        return None
+    return Authority(days=days, kept=Identity(certificate, key))
 
 
 def _general_name(host: str) -> x509.GeneralName:

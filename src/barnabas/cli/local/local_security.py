@@ -1,6 +1,7 @@
 """What ``barnabas up --secure`` keeps: an authority, a certificate per node, users, and clients' files.
 
     DIR/security/ca.pem          the authority's certificate, which clients trust
+    DIR/security/authority.pem   its key and certificate, for renewals
     DIR/security/node-1.pem      a node's key and certificate
     DIR/security/passwords.json  of the users, for later starts
     DIR/security/token-key       the key of delegation tokens
@@ -26,7 +27,7 @@ from barnabas.config.properties import format_properties
 if TYPE_CHECKING:
     from barnabas.wire.schema import Message
 
-CERTIFICATES_DAYS = 3650
+AUTHORITY_DAYS, CERTIFICATES_DAYS = 3650, 825
 ADMIN, USER, BROKER = "admin", "user", "broker"
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 CLIENTS_MECHANISM = "SCRAM-SHA-512"
@@ -52,19 +53,14 @@ class LocalSecurity:
     def create(self, node_ids: Sequence[int]) -> None:
         """Make what is missing. Raises :class:`Failure`."""
         try:
-            from barnabas.cli.local.certificate_authority import Authority
+            import cryptography  # noqa: F401
         except ImportError as error:
             raise Failure("--secure needs a package: pip install 'barnabas[security]'") from error
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             missing = [node for node in node_ids if not self._certificate(node).exists()]
             if missing:
-                authority = Authority(days=CERTIFICATES_DAYS)
-                trusted = self._folder / "ca.pem"
-                former = trusted.read_text() if trusted.exists() else ""
-                write_private(trusted, former + authority.pem)
-                for node in missing:
-                    write_private(self._certificate(node), authority.identity(f"node-{node}").pem())
+                self._issue(missing, CERTIFICATES_DAYS)
             if not self.is_there:
                 passwords = {name: os.urandom(18).hex() for name in (ADMIN, USER, BROKER)}
                 write_private(self._folder / "passwords.json", json.dumps(passwords))
@@ -77,6 +73,37 @@ class LocalSecurity:
             write_private(self._path / "user.properties", user)
         except OSError as error:
             raise Failure(f"{self._folder} cannot be written: {error.strerror}") from error
+
+    def nodes(self) -> list[int]:
+        """Those that have a certificate."""
+        files = self._folder.glob("node-*.pem")
+        return sorted(int(file.stem.removeprefix("node-")) for file in files)
+
+    def renew(self, node_ids: Sequence[int], days: float = CERTIFICATES_DAYS) -> bool:
+        """Give nodes new certificates and keys of `days`; whether the authority is a new one, which clients
+        have to read. Raises :class:`Failure`."""
+        try:
+            return self._issue(node_ids, days)
+        except OSError as error:
+            raise Failure(f"{self._folder} cannot be written: {error.strerror}") from error
+
+    def _issue(self, node_ids: Sequence[int], days: float) -> bool:
+        from barnabas.cli.local.certificate_authority import Authority, read_authority
+
+        kept = self._folder / "authority.pem"
+        authority = read_authority(kept.read_text(), days) if kept.exists() else None
+        is_new = authority is None
+        if authority is None:
+            made = Authority(days=max(AUTHORITY_DAYS, days + 1))
+            write_private(kept, made.pem_with_key)
+            authority = read_authority(made.pem_with_key, days)
+            assert authority is not None
+            trusted = self._folder / "ca.pem"
+            former = trusted.read_text() if trusted.exists() else ""
+            write_private(trusted, former + made.pem)
+        for node in node_ids:
+            write_private(self._certificate(node), authority.identity(f"node-{node}").pem())
+        return is_new
 
     def node_properties(self, node_id: int) -> dict[str, str]:
         """What makes a node's listeners secure."""

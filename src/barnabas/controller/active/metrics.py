@@ -69,4 +69,5 @@ def _metrics(role: QuorumController, counts: Counts) -> dict[str, int]:
         f"{PARTITIONS}Reassigning": counts.reassigning,
         f"{PARTITIONS}Recovering": counts.recovering,
         **{f"{OWN}{name}": value for name, value in role.backlog().items()},
+        **role.listener_metrics(),
     }

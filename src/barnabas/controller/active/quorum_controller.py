@@ -108,6 +108,9 @@ def _session_timeout_ms(config: NodeConfig) -> float:
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
+    listener_metrics: Callable[[], Mapping[str, int]] = dict
+    """What the node counts of its listeners."""
+
     def __init__(
         self,
         ports: Ports,

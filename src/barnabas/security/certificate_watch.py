@@ -1,0 +1,57 @@
+"""When the certificates of a node's listeners end: a metric each, and daily log events in the last month.
+
+The metric `CERTIFICATES` has whole seconds, negative once the end has passed. A certificate that was replaced
+counts from the next look on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.ports import HasSecrets, Ports
+from barnabas.security.listener_security import ListenerStages
+
+CERTIFICATES = "barnabas.security:type=Certificates,name=SecondsLeft,listener="
+DAY_S = 86_400
+DAY_MS = DAY_S * 1000.0
+WARNING_DAYS = 30
+
+
+class CertificateWatch:
+    """Of one node. `stages` are its listeners by name."""
+
+    def __init__(self, ports: Ports, stages: Mapping[str, ListenerStages]) -> None:
+        self._ports = ports
+        self._stages = stages
+
+    def begin(self) -> None:
+        """Look now, and once a day from then on."""
+        if self.seconds_left():
+            self._look()
+
+    def seconds_left(self) -> dict[str, int]:
+        """By listener that speaks TLS."""
+        ports, found = self._ports, {}
+        if not isinstance(ports, HasSecrets):
+            return {}
+        for name, stage in self._stages.items():
+            if stage.security.tls is None:
+                continue
+            try:
+                end_ms = ports.secrets.certificate_ends_ms(stage.security.tls)
+            except OSError:
+                continue  # it was replaced by one that is refused; connections say so
+            if end_ms is not None:
+                found[name] = (end_ms - ports.clock.wall_ms()) // 1000
+        return found
+
+    def metrics(self) -> dict[str, int]:
+        return {f"{CERTIFICATES}{name}": left for name, left in self.seconds_left().items()}
+
+    def _look(self) -> None:
+        for name, left in self.seconds_left().items():
+            days = left // DAY_S
+            if days < WARNING_DAYS:
+                level = "warning" if left >= 0 else "error"
+                self._ports.log(level, "tls.certificate_expires", listener=name, days=days)
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + DAY_MS, self._look)
