@@ -98,6 +98,7 @@ class ZookeeperController:
         journal.on_written = self._on_written
         journal.on_lost = election.resign
         orders.on_stopped = self.deletions.on_stopped
+        orders.on_not_stopped = self.deletions.on_not_stopped
         orders.on_reached = self._on_reached
         orders.on_unreachable = self._on_unreachable
         orders.on_stale = lambda epoch: election.resign(
