@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers.broker_registration import unfence
+from barnabas.controller.brokers.broker_heartbeat import unfence
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
