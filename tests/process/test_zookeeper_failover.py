@@ -6,6 +6,7 @@ Pauses are longer than a ZooKeeper session (18 s), so these take minutes.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -20,12 +21,13 @@ from barnabas.cli.local.zookeeper_servers import (
     four_letter_word,
     java,
 )
-from tests.process.launch import Up, wait_until
+from tests.process.launch import Up, barnabas, wait_until
 from tests.process.test_zookeeper_mode import (
     PARTITIONS,
     TOPIC,
     Numbers,
     all_in_sync,
+    bootstrap,
     create,
     kill,
     read_all,
@@ -184,3 +186,48 @@ def test_sessions_move_when_zookeepers_leader_dies(
     create(up, "after_the_leader_died", within_s=60.0)
     numbers.wait_for_more()
     assert registrations(znodes) == before
+
+
+def log_dir(up: Up, broker: int) -> Path:
+    return up.data / f"node-{broker}" / "data"
+
+
+def test_a_broker_returns_with_an_empty_disk(up: Up, znodes: KazooClient, numbers: Numbers) -> None:
+    before = registrations(znodes)
+    leader = read_json(znodes, f"/brokers/topics/{numbers.topic}/partitions/0/state")["leader"]
+    pid, directory = node_pid(up, leader), log_dir(up, leader)
+    os.kill(pid, signal.SIGSTOP)  # it is started again at once: its disk has to be empty by then
+    for found in directory.iterdir():
+        if found.is_dir():
+            shutil.rmtree(found)
+        else:
+            found.unlink()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: str(leader) in registrations_after(znodes, before), "it does not register")
+    numbers.wait_for_more()
+    wait_until(lambda: all_in_sync(znodes, numbers.topic), "it does not return to its ISRs")
+    assert (directory / f"{numbers.topic}-0").is_dir()
+
+
+def test_a_topic_is_deleted_while_a_replica_is_down(
+    up: Up, znodes: KazooClient, numbers: Numbers
+) -> None:
+    create(up, "goes", PARTITIONS)
+    controller = read_json(znodes, "/controller")["brokerid"]
+    down = next(broker for broker in (1, 2, 3) if broker != controller)
+    pid, directory = node_pid(up, down), log_dir(up, down)
+    wait_until((directory / "goes-0").is_dir, "its replica")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: str(down) not in registrations(znodes), "its session does not end")
+        deleted = barnabas("topics", "delete", "goes", "--yes", "-b", bootstrap(up))
+        assert deleted.returncode == 0, deleted.stderr
+        numbers.wait_for_more()
+        assert znodes.exists("/admin/delete_topics/goes") is not None
+        assert znodes.exists("/brokers/topics/goes") is not None
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: znodes.exists("/brokers/topics/goes") is None, "the topic is not gone")
+    assert znodes.exists("/admin/delete_topics/goes") is None
+    wait_until(lambda: not (directory / "goes-0").exists(), "its log is not gone")
+    wait_until(lambda: all_in_sync(znodes, numbers.topic), "it does not return to its ISRs")

@@ -2,7 +2,7 @@
 
 * ``partition/`` is the log itself: ``partition_log`` appends and reads (with ``segmented_log``),
   ``truncation``, ``retention`` and ``flush_jobs`` change and sync it,
-  ``log_loader`` opens it after a start or a crash.
+  ``log_loader`` opens it after a start, with ``crash_recovery`` after a crash.
 * ``segments/`` has one segment and its indexes; ``state/`` what is known of producers and leader epochs.
 * ``directories/`` has all logs of a broker (``log_directories``) and one entry of ``log.dirs``
   (``log_directory``), moves logs between entries, and chooses what to clean and when (``log_cleaner``).

@@ -25,7 +25,7 @@ from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.ports import Disk
 from barnabas.raft.bootstrap_snapshot import write_first_snapshot
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.security.client_security import OPEN
+from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.sim import secured
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
@@ -377,12 +377,19 @@ class SimCluster:
             node.start()
 
     def client(
-        self, name: str, newest: Newest = NO_BOUNDS, user: str = "admin", mechanism: str = "PLAIN"
+        self,
+        name: str,
+        newest: Newest = NO_BOUNDS,
+        user: str = "admin",
+        mechanism: str = "PLAIN",
+        security: ClientSecurity | None = None,
     ) -> Client:
         """A client in a process of its own, on a machine that never fails. What its tasks do not catch,
-        a judge's objection or a fault of the client, ends the run. `user` counts in a secured cluster."""
+        a judge's objection or a fault of the client, ends the run. `user` counts in a secured cluster, unless
+        there is `security`."""
         machine = self.machines.get(name) or self.add_machine(name)
-        security = secured.security_of(user, mechanism) if self.topology.is_secured else OPEN
+        if security is None:
+            security = secured.security_of(user, mechanism) if self.topology.is_secured else OPEN
         client = Client(
             machine.start_process(), self.bootstrap, name, newest=newest, security=security
         )

@@ -159,6 +159,9 @@ def late_guest(run: Run) -> str:
     for guest in run.workload.guests:
         if guest.passed_ms <= gatekeeper.open_ms:
             return f"{guest.name} was let pass last at {guest.passed_ms:.0f} ms"
+    by_token = run.workload.token_guest
+    if by_token is not None and not by_token.is_served_at_last():
+        return f"the guest with tokens was let pass last at {by_token.passed_ms:.0f} ms"
     return ""
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.client.delegation_tokens import DelegationToken
 from barnabas.security.client_security import ClientSecurity
 from barnabas.security.sasl_client import SaslCredential
 
 PROTOCOL = "SASL_PLAINTEXT"
 GUEST = "guest"
 GUEST_PRINCIPAL = f"User:{GUEST}"
+ADMIN_PRINCIPAL = "User:admin"
+TOKEN_MECHANISM = "SCRAM-SHA-256"
+TOKENS_SINCE = 14
+"""3.6-IV2: metadata before hold no delegation tokens."""
 PASSWORDS = {"node": "of-nodes", "admin": "of-clients", GUEST: "of-guests"}
 _USERS = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
 SETTINGS: Mapping[str, str] = {
@@ -20,6 +25,9 @@ SETTINGS: Mapping[str, str] = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:node;User:admin",
+    "delegation.token.secret.key": "of-tokens",
+    "delegation.token.expiry.time.ms": "4000",
+    "delegation.token.expiry.check.interval.ms": "1000",
 }
 
 
@@ -38,3 +46,9 @@ def node_settings() -> dict[str, str]:
 def security_of(user: str, mechanism: str = "PLAIN") -> ClientSecurity:
     """How a client of the simulator connects as `user`."""
     return ClientSecurity(PROTOCOL, None, SaslCredential(mechanism, user, PASSWORDS[user]))
+
+
+def security_of_token(token: DelegationToken) -> ClientSecurity:
+    """How a client of the simulator connects by `token`."""
+    credential = SaslCredential(TOKEN_MECHANISM, token.token_id, token.password, by_token=True)
+    return ClientSecurity(PROTOCOL, None, credential)

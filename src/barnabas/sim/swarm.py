@@ -24,6 +24,7 @@ from barnabas.sim import bounds
 from barnabas.sim.cluster import Topology
 from barnabas.sim.faults import KINDS, LOSE_DATA
 from barnabas.sim.history import Promise
+from barnabas.sim.secured import TOKENS_SINCE
 from barnabas.sim.workload import (
     ConsumerPlan,
     ProducerPlan,
@@ -200,6 +201,7 @@ def secure(
             rng_of, "guests authenticate", "PLAIN", "SCRAM-SHA-256" if scram else "PLAIN"
         ),
     )
+    guests = replace(guests, tokens=topology.first_level >= TOKENS_SINCE)
     return (
         replace(topology, is_secured=True, settings=settings),
         replace(workload, guests=guests),

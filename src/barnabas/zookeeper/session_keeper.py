@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from posixpath import splitext
 from typing import Protocol, TypeVar
 
 from barnabas.config.zookeeper import ZookeeperSettings
@@ -135,6 +136,9 @@ class SessionKeeper:
         return f"SessionKeeper({self.id:#x}, {state})"
 
 
+_FORMS = {".pem": "PEM", ".p12": "PKCS12", ".jks": "JKS"}
+
+
 def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> SessionSettings:
     """As the node's file says; `texts` are its properties. Raises ``ConfigError``."""
     tls = None
@@ -144,6 +148,10 @@ def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> S
             for name, text in texts.items()
             if name.startswith(f"{PREFIX}ssl.") and name != "zookeeper.ssl.client.enable"
         }
+        for store in ("ssl.keystore", "ssl.truststore"):
+            kind = _FORMS.get(splitext(keys.get(f"{store}.location", ""))[1])
+            if kind is not None:  # as ZooKeeper's own client does where the type is not said
+                keys.setdefault(f"{store}.type", kind)
         tls = tls_settings(SecurityKeys(keys), is_server=False)
     return SessionSettings(
         settings.connect,

@@ -6,6 +6,8 @@ from barnabas.security.authorization import acl_index
 from barnabas.security.authorization.acl_index import AclIndex
 from barnabas.security.authorization.acls import WILDCARD_PRINCIPAL, Acl, Permission
 from barnabas.security.authorization.authorizer import Authorizer
+from barnabas.security.delegation_tokens import TokenCredentials
+from barnabas.security.scram import TokenCredential
 from barnabas.sim.run import Plan
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -51,6 +53,18 @@ def removed_entries_stay() -> list[Patch]:
     return [(AclIndex, "_remove", lambda self, acl: None)]
 
 
+def sessions_outlive_their_token() -> list[Patch]:
+    find = TokenCredentials.find
+
+    def without_end(
+        self: TokenCredentials, mechanism: str, token_id: str
+    ) -> TokenCredential | None:
+        found = find(self, mechanism, token_id)
+        return None if found is None else found._replace(ends_at_ms=1 << 50)
+
+    return [(TokenCredentials, "find", without_end)]
+
+
 MUTANTS = (
     Mutant("answers-outlive-changes", "answers given before an ACL changed are given on",
            answers_outlive_changes, SECURED),
@@ -58,4 +72,6 @@ MUTANTS = (
     Mutant("hosts-overlooked", "an entry for one host holds for all", hosts_are_overlooked, SECURED),
     Mutant("removed-entries-stay", "an entry that was removed is still obeyed",
            removed_entries_stay, SECURED),
+    Mutant("sessions-outlive-tokens", "a session by a delegation token has no end",
+           sessions_outlive_their_token, SECURED),
 )  # fmt: skip

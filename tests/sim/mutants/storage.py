@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.log.compaction.compaction_rules import OffsetMap, Retained, retained_of
-from barnabas.log.partition import log_loader, truncation
+from barnabas.log.partition import crash_recovery, log_loader, truncation
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.state.producer_state import ProducerStates
@@ -43,7 +43,7 @@ def epochs_not_cut() -> list[Patch]:
 
 def log_not_recovered() -> list[Patch]:
     """After a crash a log is taken as it is found: nothing is checked, nothing is read for what it says."""
-    return [(log_loader, "_recover", lambda log, seen, before_cut: log_loader.Cut())]
+    return [(log_loader, "recover", lambda log, seen, before_cut: crash_recovery.Cut())]
 
 
 def compaction_keeps_the_oldest() -> list[Patch]:

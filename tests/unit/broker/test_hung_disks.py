@@ -81,8 +81,8 @@ class ColdLog:
 
     log_start_offset, log_end_offset = 0, 1
 
-    def __init__(self, home: str) -> None:
-        self.home = home
+    def __init__(self, log_dir: str) -> None:
+        self.log_dir = log_dir
 
     def read(self, offset: int, max_bytes: int, *, block: bool) -> bytes | None:
         return b"" if block else None

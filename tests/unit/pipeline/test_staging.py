@@ -16,7 +16,7 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.write import sink
 from barnabas.pipeline.write.commit_log import CommitLog
-from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore
+from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.types import Buffer
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
@@ -133,3 +133,12 @@ def test_a_ledger_that_nobody_can_read_is_not_taken_for_a_new_one(tmp_path: Path
     store.write("app/committed.json", [b""])
     with pytest.raises(StagingError, match=r"app/committed.json cannot be read"):
         CommitLog(store, "app").committed()
+
+
+@pytest.mark.parametrize(
+    ("location", "instead"),
+    [("s3a://b/p", "s3://bucket/path"), ("S3N://b/p", "s3://"), ("dbfs:/p", "/dbfs/")],
+)
+def test_a_name_of_another_system_is_refused_with_ours(location: str, instead: str) -> None:
+    with pytest.raises(StagingError, match=f"{location}.* set stagingLocation to .*{instead}"):
+        open_store(location)

@@ -342,3 +342,51 @@ def test_observers_without_number_are_not_remembered(
         request.replica_state.replica_id = number
         ask(replica, request, 18)
     assert len(state.board.observers) <= 20
+
+
+def begin_request(replica: RaftNode, epoch: int) -> begin_epoch.BeginQuorumEpochRequest:
+    part = begin_epoch.PartitionData(leader_epoch=epoch, leader_id=9)
+    topic = begin_epoch.TopicData(topic_name=METADATA_TOPIC, partitions=[part])
+    return begin_epoch.BeginQuorumEpochRequest(cluster_id=CLUSTER, topics=[topic])
+
+
+def end_request(replica: RaftNode, epoch: int) -> end_epoch.EndQuorumEpochRequest:
+    part = end_epoch.PartitionData(leader_epoch=epoch, leader_id=9)
+    topic = end_epoch.TopicData(topic_name=METADATA_TOPIC, partitions=[part])
+    return end_epoch.EndQuorumEpochRequest(cluster_id=CLUSTER, topics=[topic])
+
+
+def test_absurd_epochs_are_refused_and_stall_no_quorum() -> None:
+    quorum = Quorum()
+    quorum.start()
+    first = leader(quorum).epoch
+    for node in quorum.nodes.values():
+        replica = node.replica
+        assert replica is not None
+        for epoch in (2**31 - 1, 2**31 - 2, 2**30, replica.epoch + (1 << 24) + 1):
+            requests = (
+                vote_request(replica),
+                begin_request(replica, epoch),
+                end_request(replica, epoch),
+            )
+            requests[0].topics[0].partitions[0].replica_epoch = epoch
+            for request in requests:
+                [part] = ask(replica, request, 1).topics[0].partitions
+                assert part.error_code == ErrorCode.INVALID_REQUEST
+                assert part.leader_epoch == replica.epoch == first
+    quorum.commit(b"1")
+    assert leader(quorum).epoch == first
+
+
+def test_an_epoch_that_is_far_ahead_leaves_room_for_elections() -> None:
+    quorum = Quorum()
+    quorum.start()
+    replica = leader(quorum)
+    epoch = replica.epoch + (1 << 24)
+    request = vote_request(replica)
+    request.topics[0].partitions[0].replica_epoch = epoch
+    ctx = RequestContext(api_key=request.API_KEY, api_version=2)
+    handlers.vote.handle(request, ctx, replica)  # answered when the epoch is durable
+    quorum.settle()
+    assert leader(quorum).epoch >= epoch
+    quorum.commit(b"1")

@@ -37,7 +37,8 @@ from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSear
 from barnabas.controller.active.leaders_id_check import LeadersIdCheck
 from barnabas.controller.active.refusals import Refusals
 from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
-from barnabas.controller.brokers.broker_registration import BrokerStanding, noted
+from barnabas.controller.brokers.broker_heartbeat import noted
+from barnabas.controller.brokers.broker_registration import BrokerStanding
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile

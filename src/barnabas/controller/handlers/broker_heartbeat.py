@@ -9,7 +9,7 @@ Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066)
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers import broker_registration
+from barnabas.controller.brokers import broker_heartbeat, broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -43,6 +43,6 @@ def handle(
     return role.decide(
         API,
         request,
-        lambda cluster: broker_registration.heartbeat(cluster, request, role.sessions),
+        lambda cluster: broker_heartbeat.heartbeat(cluster, request, role.sessions),
         appended,
     )

@@ -8,7 +8,7 @@ Version notes: 3 may be refused by THROTTLING_QUOTA_EXCEEDED (KIP-599).
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.topics import create_topics
+from barnabas.controller.topics import create_partitions
 from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -42,7 +42,7 @@ def handle(
     answer = role.decide(
         API,
         request,
-        lambda cluster: create_topics.create_partitions(
+        lambda cluster: create_partitions.create_partitions(
             cluster, request, role.placement_rng, quota
         ),
     )

@@ -21,7 +21,7 @@ from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected, Electorate
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 from barnabas.controller.slicing import Steps, in_slices
-from barnabas.controller.topics.create_topics import check_assignment, is_cordoned
+from barnabas.controller.topics.topic_assignments import check_assignment, is_cordoned
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Replicas, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError

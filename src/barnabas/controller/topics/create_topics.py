@@ -1,40 +1,36 @@
-"""Topics come, grow and go.
+"""Topics are created, all of a request or none of its records.
 
-Source: KIP-4, KIP-195, KIP-599, KIP-516 (topic ids), KIP-525 (configurations in the answer);
+Source: KIP-4, KIP-599, KIP-516 (topic ids), KIP-525 (configurations in the answer);
 Kafka's ReplicationControlManager.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.config.topic_names import check_topic_name
-from barnabas.controller.atomic_batch import RECORDS_MAX, AtomicBatchBuilder, BatchItem
+from barnabas.controller.atomic_batch import AtomicBatchBuilder, BatchItem
 from barnabas.controller.configs.alter_configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
-from barnabas.controller.partitions.placement import UsableBroker, placing
 from barnabas.controller.policies import check_changed_configs, check_new_topic
-from barnabas.metadata.features import DIRECTORIES_SINCE
+from barnabas.controller.topics.topic_assignments import (
+    Assignment,
+    Placement,
+    check_assignment,
+    manual_assignment,
+    partition_record,
+    place_partitions,
+)
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
-from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.views.describe_configs import Configuration, created_entries
 from barnabas.ports import Rng
 from barnabas.security.quotas.mutation_quota import UNCOUNTED, MutationQuota
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ONE_UUID, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.create_partitions_request import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from barnabas.wire.messages.create_partitions_response import (
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
     CreatableTopicConfigs,
@@ -42,22 +38,6 @@ from barnabas.wire.messages.create_topics_response import (
     CreateTopicsResponse,
 )
 from barnabas.wire.schema import Message
-
-
-class Assignment(NamedTuple):
-    """Replicas and first ISR of one new partition."""
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-class Placement(NamedTuple):
-    """Where the partitions of a new topic go."""
-
-    partitions: int
-    factor: int
-    assignments: Iterable[Assignment]
-
 
 # -- names -----------------------------------------------------------------------------------------
 
@@ -94,7 +74,7 @@ def create_topics(
         plain = wanted.name.replace(".", "_")
 
         def decide() -> tuple[CreatableTopicResult, Iterator[Message]]:
-            _check_once(asked, wanted.name)
+            check_named_once(asked, wanted.name)
             if taken.get(plain) == wanted.name:
                 del taken[plain]  # decided once more
             made = _create(cluster, wanted, rng, taken, may_describe_configs, quota)
@@ -116,7 +96,8 @@ def create_topics(
     ).decision()
 
 
-def _check_once(asked: Counter[str], name: str) -> None:
+def check_named_once(asked: Counter[str], name: str) -> None:
+    """Raises INVALID_REQUEST."""
     if asked[name] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
@@ -240,46 +221,6 @@ def _placed(cluster: ControllerContext, wanted: CreatableTopic, rng: Rng) -> Pla
     return Placement(count, factor, place_partitions(cluster, count, factor, rng))
 
 
-def place_partitions(
-    cluster: ControllerContext, count: int, factor: int, rng: Rng
-) -> Iterator[Assignment]:
-    """Placement on the usable brokers, one by one as they are asked for. Raises
-    INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
-    if count > RECORDS_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request: {count}, at most {RECORDS_MAX}.",
-        )
-    try:
-        placed = placing(usable_brokers(cluster), count, factor, rng)
-    except KafkaError as error:
-        raise KafkaError(
-            error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
-        ) from error
-    active = cluster.active_brokers()
-    # Each assignment has an active broker, or nothing could have been placed.
-    return (_assignment(replicas, active) for replicas in placed)
-
-
-def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignment:
-    return Assignment(tuple(replicas), tuple([b for b in replicas if b in active]))
-
-
-def usable_brokers(cluster: ControllerContext) -> list[UsableBroker]:
-    """Brokers that may take new replicas: not those with every log directory cordoned."""
-    return [
-        UsableBroker(broker.id, broker.rack, not cluster.is_active(broker.id))
-        for broker in (cluster.image.brokers[b] for b in sorted(cluster.image.brokers))
-        if not is_cordoned(cluster, broker.id)
-    ]
-
-
-def is_cordoned(cluster: ControllerContext, broker: int) -> bool:
-    """Every registered log directory takes no new replicas (KIP-1066)."""
-    known = cluster.image.brokers[broker]
-    return bool(known.cordoned) and all(d in known.cordoned for d in known.directories)
-
-
 def _manual(cluster: ControllerContext, wanted: CreatableTopic) -> Placement:
     if wanted.replication_factor != -1:
         raise KafkaError(
@@ -313,50 +254,6 @@ def _manual(cluster: ControllerContext, wanted: CreatableTopic) -> Placement:
     return Placement(len(assignments), len(by_index[0]), assignments)
 
 
-def manual_assignment(
-    cluster: ControllerContext, index: int, replicas: tuple[int, ...]
-) -> Assignment:
-    """A checked assignment with its ISR. Raises INVALID_REPLICA_ASSIGNMENT where it is empty."""
-    assignment = _assignment(replicas, cluster.active_brokers())
-    if not assignment.isr:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All brokers specified in the manual partition assignment for partition {index} are"
-            " fenced or in controlled shutdown.",
-        )
-    return assignment
-
-
-def check_assignment(
-    cluster: ControllerContext, replicas: Sequence[int], factor: int | None
-) -> None:
-    """Registered brokers, none twice, as many as the topic's others.
-
-    Raises INVALID_REPLICA_ASSIGNMENT.
-    """
-    problem = None
-    if not replicas:
-        problem = "The manual partition assignment includes an empty replica list."
-    for broker in sorted(replicas):
-        if broker not in cluster.image.brokers:
-            problem = problem or (
-                f"The manual partition assignment includes broker {broker}, but no such broker is"
-                " registered."
-            )
-        elif list(replicas).count(broker) > 1:
-            problem = problem or (
-                f"The manual partition assignment includes the broker {broker} more than once."
-            )
-    if problem is None and factor is not None and len(replicas) != factor:
-        problem = (
-            f"The manual partition assignment includes a partition with {len(replicas)}"
-            f" replica(s), but this is not consistent with previous partitions, which have"
-            f" {factor} replica(s)."
-        )
-    if problem:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-
-
 def new_topic_id(cluster: ControllerContext, rng: Rng) -> Uuid:
     """A random (version 4) UUID that is not reserved, unused, and does not begin with '-'."""
     while True:
@@ -367,113 +264,3 @@ def new_topic_id(cluster: ControllerContext, rng: Rng) -> Uuid:
         reserved = topic_id in (ZERO_UUID, ONE_UUID, METADATA_TOPIC_ID) or raw[0] >> 2 == 62
         if not reserved and topic_id not in cluster.image.topics_by_id:
             return topic_id
-
-
-def partition_record(
-    cluster: ControllerContext, topic_id: Uuid, index: int, assignment: Assignment
-) -> PartitionRecord:
-    """A new partition, led by the first live replica."""
-    replicas = assignment.replicas
-    with_directories = cluster.image.metadata_version >= DIRECTORIES_SINCE
-    return PartitionRecord(
-        partition_id=index,
-        topic_id=topic_id,
-        replicas=replicas,
-        isr=assignment.isr,
-        leader=assignment.isr[0],
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=[cluster.default_directory(b) for b in replicas] if with_directories else (),
-    )
-
-
-# -- more partitions -------------------------------------------------------------------------------
-
-
-def create_partitions(
-    cluster: ControllerContext,
-    request: CreatePartitionsRequest,
-    rng: Rng,
-    quota: MutationQuota = UNCOUNTED,
-) -> Decision[CreatePartitionsResponse]:
-    """One answer per topic, in the order asked."""
-    asked = Counter(topic.name for topic in request.topics)
-
-    def part(wanted: CreatePartitionsTopic) -> BatchItem:
-        present = len(cluster.image.topics_by_name.get(wanted.name, ()))
-
-        def read_set() -> tuple[Uuid, int] | None:
-            topic = cluster.image.topics_by_name.get(wanted.name)
-            return None if topic is None else (topic.id, len(topic))
-
-        def decide() -> tuple[CreatePartitionsTopicResult, Iterator[Message]]:
-            _check_once(asked, wanted.name)
-            records = _grow(cluster, wanted, rng, quota)
-            return CreatePartitionsTopicResult(name=wanted.name), records
-
-        def refuse(error: KafkaError) -> CreatePartitionsTopicResult:
-            return CreatePartitionsTopicResult(
-                name=wanted.name, error_code=error.code, error_message=error.message or None
-            )
-
-        return BatchItem(max(wanted.count - present, 1), decide, refuse, read_set)
-
-    parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
-    return AtomicBatchBuilder(
-        cluster,
-        parts,
-        lambda results: CreatePartitionsResponse(results=results),
-        validate_only=request.validate_only,
-    ).decision()
-
-
-def _grow(
-    cluster: ControllerContext, wanted: CreatePartitionsTopic, rng: Rng, quota: MutationQuota
-) -> Iterator[Message]:
-    topic = cluster.image.topics_by_name.get(wanted.name)
-    if topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{wanted.name}'."
-        )
-    present = len(topic)
-    if wanted.count == present:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-    if wanted.count < present:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would"
-            " not be an increase.",
-        )
-    additional = wanted.count - present
-    factor = len(topic.replicas[0])
-    if wanted.assignments is None:
-        assignments: Iterable[Assignment] = place_partitions(cluster, additional, factor, rng)
-    else:
-        assignments = _grown_manually(cluster, wanted, present, additional, factor)
-    quota.count(wanted.name, additional)
-    return (
-        partition_record(cluster, topic.id, present + i, assignment)
-        for i, assignment in enumerate(assignments)
-    )
-
-
-def _grown_manually(
-    cluster: ControllerContext,
-    wanted: CreatePartitionsTopic,
-    present: int,
-    additional: int,
-    factor: int,
-) -> list[Assignment]:
-    given = wanted.assignments or ()
-    if len(given) != additional:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {additional} additional partition(s), but only {len(given)}"
-            " assignment(s) were specified.",
-        )
-    assignments = []
-    for i, one in enumerate(given):
-        replicas = tuple(one.broker_ids)
-        check_assignment(cluster, replicas, factor)
-        assignments.append(manual_assignment(cluster, present + i, replicas))
-    return assignments

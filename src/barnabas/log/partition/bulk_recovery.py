@@ -1,8 +1,8 @@
 """Checking very many small batches without producers, as the quorum's log has them, in few steps each.
 
 A metadata log may have a million batches of one record, all of which a node reads that starts after a crash.
-This module does what :mod:`barnabas.log.partition.log_loader` does for any batch, for plain batches only:
-an unusual batch ends the stretch, and `log_loader` checks it.
+This module does what :mod:`barnabas.log.partition.crash_recovery` does for any batch, for plain batches only:
+an unusual batch ends the stretch, and `crash_recovery` checks it.
 """
 
 from __future__ import annotations

@@ -1,23 +1,21 @@
 """Opens a partition's log: trusts what the recovery point vouches for, and reads the rest.
 
 After a clean shutdown nothing is scanned but the tail behind the last index entry. After a crash the
-batches from the recovery point on are read and checked: the first one that is cut off or whose CRC
-does not match ends the log, later segments are dropped, and indexes, leader epochs, producers and
-aborted transactions from there on are rebuilt. Nothing below the recovery point is touched. Where an
-older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
-are missing between two segments were lost with the first one's tail, unless compaction has been there.
+batches from the recovery point on are read and checked (:mod:`barnabas.log.partition.crash_recovery`), and
+indexes, leader epochs, producers and aborted transactions from there on are rebuilt. Nothing below the
+recovery point is touched.
 
 Source: Kafka's ``LogLoader``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log.checkpoints import LEADER_EPOCH
-from barnabas.log.config import FOREVER_MS, LogConfig
+from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import (
@@ -34,14 +32,14 @@ from barnabas.log.file_names import (
     offset_of,
 )
 from barnabas.log.partition import segment_swap, truncation
-from barnabas.log.partition.bulk_recovery import check_plain
+from barnabas.log.partition.crash_recovery import BeforeCut, Cut, LogScan, recover, recover_segment
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.producer_state_recovery import rebuild_producers
 from barnabas.log.segments import transaction_index
-from barnabas.log.segments.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
+from barnabas.log.segments.segment import Segment
 from barnabas.log.state.epoch_runs import EpochRuns
 from barnabas.log.state.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
@@ -59,43 +57,6 @@ class LoadedLog(NamedTuple):
     """Dropped at the end because they were no whole batch."""
     fault: str
     """Why, in one sentence; empty where nothing was dropped."""
-
-
-class Cut(NamedTuple):
-    """What recovery dropped."""
-
-    size: int = 0
-    fault: str = ""
-
-
-BeforeCut = Callable[[Segment, int, int], None]
-"""Told (segment, position, offset) where the log will end, before what is behind is dropped; may refuse."""
-
-
-class LogScan:
-    """What the batches behind the recovery point say besides their bytes, so that they are read once."""
-
-    __slots__ = ("compacted_to", "epochs", "from_offset", "has_gaps", "has_producers")
-
-    def __init__(self, from_offset: int, compacted_to: int = 0, has_gaps: bool = True) -> None:
-        self.from_offset = from_offset
-        """All batches that end behind it were seen."""
-        self.compacted_to = compacted_to
-        """Between segments that begin up to here offsets may be missing."""
-        self.has_gaps = has_gaps
-        """Whether offsets may be missing between batches."""
-        self.epochs = EpochRuns()
-        self.has_producers = False
-
-    def allows_gap(self, end: int, following: int) -> bool:
-        """Whether a segment may end at offset `end`, and the next begin at `following`: compaction has been
-        there, or must have been, for what was below the recovery point was durable."""
-        return following <= self.compacted_to or (self.has_gaps and end < self.from_offset)
-
-    def note(self, header: BatchHeader) -> None:
-        self.epochs.note(header.leader_epoch, header.base_offset)
-        if header.producer_id >= 0:
-            self.has_producers = True
 
 
 def open_log(
@@ -145,7 +106,7 @@ def open_log(
     for changes in (log.names, log.dir_name, log.epochs.changes):
         changes.reset(pending=not clean or is_empty)
     seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
-    cut = Cut() if seen is None else _recover(log, seen, before_cut)
+    cut = Cut() if seen is None else recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
     if later_cut is not None:
         cut, seen = later_cut, None
@@ -224,213 +185,12 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
     return left
 
 
-# -- after a crash -----------------------------------------------------------------------------------
-
-
-def _recover(log: PartitionLog, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
-    """Check what the recovery point does not vouch for. No CRC covers leader epochs: where they descend one
-    of them rotted, which its reader finds and has mended. (A quorum's log, which never has gaps, is looked
-    through by its owner.)"""
-    at = log.segment_index(seen.from_offset)
-    cut = _recover_from(log, at, seen, before_cut)
-    if seen.epochs.descend and seen.has_gaps:
-        for segment in log.segments[at:]:
-            segment.checked.clear(segment.size)
-    return cut
-
-
-def _recover_from(log: PartitionLog, at: int, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
-    size, recovery_point = 0, seen.from_offset
-    if at:
-        _complete_indexes(log.segments[at - 1], log.bases[at])
-    while at < len(log.segments):
-        following = log.bases[at + 1] if at + 1 < len(log.segments) else None
-        cut = _recover_segment(log.segments[at], recovery_point, following, seen, before_cut)
-        size += cut.size
-        if cut.fault:
-            for later in reversed(log.segments[at + 1 :]):
-                size += later.size
-                remove(log.disk, later)
-            if at + 1 < len(log.segments):
-                log.disk.sync_dir(log.directory)
-            del log.segments[at + 1 :]
-            log.index_segments()
-            return Cut(size, cut.fault)
-        at += 1
-    return Cut(size, "")
-
-
-def _complete_indexes(segment: Segment, following: int) -> None:
-    """The last segment that the recovery point vouches for, which the one at `following` follows: its batches
-    are durable, but the last entry of its time index may have come after that."""
-    try:
-        segment.find_end()
-        segment.finish()
-    except CorruptLogError as error:
-        # It was given back, but not durably. (An index that rotted may point behind the end of the file, and
-        # batches may have become zeros.)
-        if error.position < segment.size and _is_padding(segment, error.position):
-            if segment.end_before(following) == (following, error.position):
-                segment.file().truncate(error.position)
-                segment.size = error.position
-        with suppress(CorruptLogError):  # a batch rotted: told when it is read
-            segment.rebuild_indexes()
-
-
-def _recover_segment(
-    segment: Segment,
-    recovery_point: int,
-    following: int | None,
-    seen: LogScan | None = None,
-    before_cut: BeforeCut | None = None,
-) -> Cut:
-    """Cut `segment` behind its last sound batch, or where the segment that begins at `following` takes
-    over. Reports a fault only if the log has to end here. Reads the batches once, which rebuilds the
-    indexes and passes the batches to `seen`."""
-    start, next_offset, indexed_to = _position_of_recovery_point(segment, recovery_point)
-    _note_before(segment, start, indexed_to)
-    end, least, fault = start, next_offset, ""
-    exact = seen is not None and not seen.has_gaps
-    reach = max(next_offset, recovery_point) if exact else FOREVER_MS
-    note = segment.note
-    try:
-        if seen is not None:
-            most = FOREVER_MS if following is None else following
-            end, next_offset = check_plain(segment, start, next_offset, most, seen.epochs, reach)
-            least = next_offset
-            if exact and end > start:
-                reach = least
-        for header, position in segment.headers(end, crc=True):
-            base = header[0]  # by index: a log may have a million batches
-            last = base + header[6]
-            if base < least or segment.would_overflow(last):
-                raise CorruptLogError(segment.path, position, "the offsets do not ascend")
-            if base > reach:  # no CRC covers offsets
-                raise CorruptLogError(segment.path, position, "offsets are missing")
-            if base > least and _stands_out(segment, header, position, least):
-                raise CorruptLogError(segment.path, position, "its offset is beyond the next one's")
-            least = last + 1
-            if exact:
-                reach = least
-            if following is not None and least > following:
-                break
-            size = header[1] + LENGTH_PREFIX
-            note(header, position, size)
-            if seen is not None:
-                seen.note(header)
-            end, next_offset = position + size, least
-    except CorruptLogError as error:
-        fault = "" if _is_padding(segment, end, SCAN_BYTES) else str(error)
-    cut = segment.size - end
-    if following is None:
-        if cut and not fault and not _is_padding(segment, end, SCAN_BYTES):
-            fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
-    elif next_offset == following:
-        fault = ""
-    elif not fault and not cut and seen is not None and seen.allows_gap(next_offset, following):
-        pass  # what stood in between has newer values
-    elif not (fault or cut or exact or seen is None) and segment.would_overflow(following - 1):
-        pass  # nothing of this segment can have stood right before: the leader's compaction left the gap
-    else:
-        # A segment begins where the one before it ended: something is missing in between.
-        fault = fault or f"{segment.path} ends before offset {following}, where the log continues"
-    if fault and before_cut is not None:
-        before_cut(segment, end, next_offset)
-    if cut:
-        segment.file().truncate(end)
-        segment.size = end
-        if fault:  # the next loss of power must not bring it back behind what will be written here
-            segment.file().sync()
-    segment.write_indexes(complete=True)
-    segment.checked.trust_from(start)
-    return Cut(cut, fault)
-
-
-def _stands_out(segment: Segment, header: BatchHeader, position: int, least: int) -> bool:
-    """Whether a batch behind a gap reaches beyond the one that follows, for which there would be room without
-    the gap: its own offset rotted, not the next one's."""
-    data = segment.file().read_at(position + header.size, HEADER_SIZE)
-    if len(data) < HEADER_SIZE:
-        return False
-    following = read_header(data)
-    return (
-        following.magic == MAGIC
-        and following.base_offset < header.next_offset
-        and following.base_offset - least > header.last_offset_delta
-    )
-
-
 def _follows_on(log: PartitionLog, base: int) -> bool:
     """Whether the segment before the one at `base` ends there, and not earlier, by compaction."""
     try:
         return log.segments[log.bases.index(base) - 1].find_end() == base
     except CorruptLogError:
         return True
-
-
-def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bool:
-    """Whether the file continues with zeros (for `reach` bytes, to its end where None): room that was
-    preallocated and never written."""
-    file, end = segment.file(), segment.size if reach is None else position + reach
-    for start in range(position, end, CHECK_BYTES):
-        data = file.read_at(start, min(CHECK_BYTES, end - start))
-        if data.count(0) != len(data):
-            return False
-    return True
-
-
-def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
-    """Rebuild the index entries that are behind the last right one and before `start`."""
-    position = segment.begin_indexes(start, indexed_to)
-    if position < start:
-        for header, at in segment.headers(position):
-            segment.note(header, at, header.size)
-            if at + header.size >= start:
-                break
-
-
-class Start(NamedTuple):
-    """Where the batches begin that the recovery point does not vouch for."""
-
-    position: int
-    offset: int
-    """Behind the batches that were passed on the way there."""
-    indexed_to: int
-    """Index entries below this offset are right."""
-
-
-def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
-    """The first batch that ends behind the recovery point, without a look at the CRCs before it."""
-    base = segment.base_offset
-    if recovery_point <= base:
-        return Start(0, base, base)
-    if not segment.index.is_sound() or not segment.time_index.is_sound():
-        try:
-            segment.rebuild_indexes()
-        except CorruptLogError:
-            pass  # the tail is torn; the entries before it are right
-    position, least = segment.index.place_below(recovery_point - base)
-    offset = indexed_to = base
-    if position and not _stands_at(segment, position, base + least, recovery_point):
-        position = 0  # the entry rotted: rebuild all
-    else:
-        indexed_to = recovery_point
-    try:
-        for header, at in segment.headers(position):
-            if header.next_offset > recovery_point:
-                return Start(at, offset, indexed_to)
-            offset, position = header.next_offset, at + header.size
-        return Start(position, offset, indexed_to)
-    except CorruptLogError as error:
-        return Start(min(error.position, segment.size), offset, indexed_to)
-
-
-def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
-    """Whether a batch begins there, at an offset between these."""
-    try:
-        return is_between(next(segment.headers(position), None), least, most)
-    except CorruptLogError:
-        return False
 
 
 # -- what follows from the batches -------------------------------------------------------------------
@@ -443,11 +203,11 @@ def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut |
         end = active.find_end()
     except CorruptLogError as error:
         # The index points into nothing, or the tail is torn though the shutdown was clean.
-        cut = _recover_segment(active, 0, None)
+        cut = recover_segment(active, 0, None)
         cut = Cut(cut.size, cut.fault or str(error))
         end = active.find_end()
     if cut is None and end != closed_at > active.base_offset:
-        cut = _recover_segment(active, 0, _bound_of(active, closed_at))
+        cut = recover_segment(active, 0, _bound_of(active, closed_at))
         cut, end = (cut if cut.fault else None), active.find_end()
     first = log.segments[0].base_offset
     log.log_end_offset = max(end, first)
@@ -508,7 +268,7 @@ def _fit_producers(
 ) -> None:
     """Producer state at the log's end; the entries of aborted transactions that a crash took."""
     if clean:
-        truncation.rebuild_producers(log)
+        rebuild_producers(log)
         return
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset > recovery_point:
@@ -523,7 +283,7 @@ def _fit_producers(
             transaction_index.append_aborted(log.files, segment, done, stable)
 
     none_from = None if seen is None or seen.has_producers else seen.from_offset
-    truncation.rebuild_producers(log, on_aborted, none_from)
+    rebuild_producers(log, on_aborted, none_from)
 
 
 def _drop_stray_snapshots(log: PartitionLog, names: list[str]) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import REPAIRED
-from barnabas.log.partition import segment_swap, truncation
+from barnabas.log.partition import producer_state_recovery, segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments.segment import Located, Segment
 from barnabas.ports import Disk
@@ -348,5 +348,5 @@ def swap_in(log: PartitionLog, place: SegmentLocation, size: int) -> bool:
         return False
     segment_swap.replace_segments(log, [log.segments[at]], size, REPAIRED)
     log.segments[at].checked.trust_from(0)
-    truncation.on_mended(log, base)
+    producer_state_recovery.on_repaired(log, base)
     return True

@@ -28,6 +28,13 @@ HALF_WRITTEN = ".tmp"
 UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """What file systems say that have no links, or cannot sync a directory."""
 
+OTHER_NAMES = {
+    "s3a": "s3://bucket/path",
+    "s3n": "s3://bucket/path",
+    "dbfs": "the path /dbfs/...",
+}
+"""Schemes that pyarrow does not know, and by what the same place is reached."""
+
 
 class StagingStore(Protocol):
     """Files by name below one root. Missing files raise ``FileNotFoundError``."""
@@ -184,6 +191,12 @@ def open_store(location: str) -> StagingStore:
         return DirectoryStore(os.path.abspath(location))
     if scheme[1].lower() == "file":
         return DirectoryStore(unquote(urlparse(location).path))
+    instead = OTHER_NAMES.get(scheme[1].lower())
+    if instead is not None:
+        raise StagingError(
+            f"stagingLocation {location!r} has a name of Hadoop's or Databricks': set stagingLocation to"
+            f" {instead}, which names the same place"
+        )
     try:
         files, root = pafs.FileSystem.from_uri(location)
     except (ValueError, OSError) as error:

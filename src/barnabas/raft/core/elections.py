@@ -39,6 +39,10 @@ from barnabas.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from barnabas.raft.core.machine import Machine
 
+EPOCHS_AHEAD_MAX = 1 << 24
+"""How far the epoch of a request may be ahead: half a year of elections, one a second. A broken or hostile
+sender cannot take the quorum to the last epoch there is, 2**31 - 1, after which no election is possible."""
+
 
 def first_state(m: Machine, saved: ElectionState) -> State:
     """The state after a start, from what was persisted and from the log.
@@ -98,7 +102,9 @@ def check_from_voter(m: Machine, node_id: int, epoch: int) -> ErrorCode:
     a newer voter set than this replica."""
     if epoch < m.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.INVALID_REQUEST if node_id < 0 else ErrorCode.NONE
+    if node_id < 0 or epoch > m.epoch + EPOCHS_AHEAD_MAX:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
 
 
 def _grants_pre_vote(state: State) -> bool:

@@ -16,8 +16,9 @@ from typing import Protocol
 from barnabas.limits import NodeBounds, RaftBounds
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.crash_recovery import BeforeCut
 from barnabas.log.partition.flush_jobs import sync_log_job
-from barnabas.log.partition.log_loader import BeforeCut, open_log
+from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.log.partition.trusted_append import append_trusted

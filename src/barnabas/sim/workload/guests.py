@@ -64,6 +64,8 @@ class GuestsPlan:
     """Between two changes of entries or quotas, at most."""
     mechanism: str = "PLAIN"
     """By which guests authenticate."""
+    tokens: bool = False
+    """Whether one of them authenticates by delegation tokens."""
 
 
 class Guest:

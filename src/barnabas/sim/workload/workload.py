@@ -25,6 +25,7 @@ from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.sim.workload.recreated_topics import RemadeTopic
+from barnabas.sim.workload.token_guest import TokenGuest
 from barnabas.sim.workload.transactions import CommittedReader, Processor, ProcessorPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
@@ -106,11 +107,14 @@ class Workload:
         self.access = AccessHistory()
         self.gatekeeper: Gatekeeper | None = None
         self.guests: list[Guest] = []
+        self.token_guest: TokenGuest | None = None
         if plan.guests is not None and GUESTS not in skipped:
             self.gatekeeper = Gatekeeper(self, plan.guests)
             self.guests = [
                 Guest(self, plan.guests, each) for each in (Operation.WRITE, Operation.READ)
             ]
+            if plan.guests.tokens:
+                self.token_guest = TokenGuest(self)
 
     @property
     def is_ready(self) -> bool:
@@ -147,6 +151,8 @@ class Workload:
         self.gatekeeper.client.tasks.start(self.gatekeeper.run())
         for guest in self.guests:
             guest.client.tasks.start(guest.run())
+        if self.token_guest is not None:
+            self.token_guest.keeper.tasks.start(self.token_guest.run())
 
     async def _begin_transactions(self) -> None:
         """Operators do not know of the ledger: nothing of it is deleted."""

@@ -63,6 +63,8 @@ class SimMachine:
         self.off = False
         """Without power: nothing answers, not even a refusal."""
         self.clock_offset_ms = 0.0
+        self.was_set = False
+        """Whether its date ever jumped."""
         self.clock_ahead_ms = 0.0
         """The most that its date was ever ahead."""
         self.clock_rate = 1.0
@@ -78,6 +80,7 @@ class SimMachine:
     def jump(self, by_ms: float) -> None:
         """Its date is another one from now on."""
         self.clock_offset_ms += by_ms
+        self.was_set = True
         self.clock_ahead_ms = max(self.clock_ahead_ms, self.clock_offset_ms)
 
     def clock_ms(self) -> float:

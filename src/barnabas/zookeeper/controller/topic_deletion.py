@@ -107,6 +107,17 @@ class TopicDeletion:
                 del deletion.left[broker]
                 self._maybe_finish(deletion)
 
+    def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
+        """The broker could not delete its logs of these partitions."""
+        for name in sorted({topic for topic, _ in failed if topic in self._under_way}):
+            self._ports.log(
+                "info",
+                "topic.deletion_ineligible",
+                topic=name,
+                broker=broker,
+                reason="a log directory of the broker has failed; it is asked when it registers again",
+            )
+
     def _maybe_finish(self, deletion: _Deletion) -> None:
         leadership = self._journal.leadership
         if deletion.left or deletion.removing or leadership is None:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers.broker_registration import unfence
+from barnabas.controller.brokers.broker_heartbeat import unfence
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
@@ -103,6 +103,7 @@ class ZookeeperController:
         journal.on_written = self._on_written
         journal.on_lost = election.resign
         orders.on_stopped = self.deletions.on_stopped
+        orders.on_not_stopped = self.deletions.on_not_stopped
         orders.on_reached = self._on_reached
         orders.on_unreachable = self._on_unreachable
         orders.on_stale = lambda epoch: election.resign(

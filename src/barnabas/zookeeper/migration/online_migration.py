@@ -18,7 +18,7 @@ from functools import partial
 
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers.broker_registration import noted
+from barnabas.controller.brokers.broker_heartbeat import noted
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage

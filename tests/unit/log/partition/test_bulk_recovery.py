@@ -11,7 +11,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import LOG
-from barnabas.log.partition import bulk_recovery, log_loader
+from barnabas.log.partition import bulk_recovery, crash_recovery, log_loader
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.raft.core.batches import data_batch
 from barnabas.record.batch import HEADER, stamp_producer
@@ -121,7 +121,7 @@ def test_the_short_way_through_the_batches_finds_what_the_long_one_does(
     monkeypatch.setattr(bulk_recovery, "WINDOW_BYTES", random.Random(seed).choice((3_000, 1 << 20)))
     states = []
     for way in (counted, long):
-        monkeypatch.setattr(log_loader, "check_plain", way)
+        monkeypatch.setattr(crash_recovery, "check_plain", way)
         device = written(seed, config)
         point = random.Random(seed).choice((0, 0, 100))
         found = opened(device, config, recovery_point=point)
