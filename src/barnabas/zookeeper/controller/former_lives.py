@@ -1,10 +1,10 @@
 """Members of ISRs that registered again when no controller saw it: what a new controller decides of them.
 
-A running controller takes a broker that registers again out of its ISRs first. Where it died with that broker,
-the state znodes still say what was true of the broker's former life. A leader of then would lead again in
-the epoch in which it led before: with a log that may lack what it had sent to followers and not synced, so
-that in one epoch an offset would have two records. A state that was written before the registration of a
-member of its ISR shows that.
+A running controller takes a broker that registers again out of its ISRs first. Where it died with that
+broker, the state znodes still say what was true of the broker's former life. A leader of then would lead
+again in the epoch in which it led before: with a log that may lack what it had sent to followers and not
+synced, so that in one epoch an offset would have two records. A state that was written before the
+registration of a member of its ISR shows that.
 
 Apache Kafka 3.9 has no such look: its controller leaves a leader that is registered as it is.
 """
