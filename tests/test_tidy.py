@@ -265,6 +265,23 @@ def test_names_of_tests_are_no_longer_than_a_claim() -> None:
     assert not long, "\n".join(long)
 
 
+BANNED_CONSTANTS = {"AT_ONCE", "STEP", "LOOK_MS", "LOOKED", "CHUNK", "ASK_MS", "PATIENCE_MS"}
+"""Names that do not say what they bound."""
+
+
+def test_constants_say_what_they_bound() -> None:
+    wrong = [
+        f"{name}:{node.lineno} {node.id}"
+        for name in python_files()
+        if name.startswith("src/barnabas/")
+        for node in ast.walk(parsed(name)[0])
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and node.id in BANNED_CONSTANTS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_public_classes_have_a_name_of_their_own() -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for name in python_files():

@@ -74,7 +74,7 @@ class Group:
                     assert error.args[0].name() == "_NO_OFFSET", error
 
     def described(self) -> Any:
-        """This library's administrators go on asking a coordinator that moved, so each asks once."""
+        """This library's administrators continue asking a coordinator that moved, so each asks once."""
         found: list[Any] = []
         servers = {"bootstrap.servers": self.cluster.bootstrap}
 

@@ -71,7 +71,7 @@ def guest_votes(nodes: QuorumNodes) -> None:
     the guest's vote."""
     leader, other = a_host_leads(nodes)
     nodes.pause(GUEST)
-    time.sleep(3 * FETCH_WAIT_S)  # what it finds when it goes on is an empty answer
+    time.sleep(3 * FETCH_WAIT_S)  # what it finds when it continues is an empty answer
     nodes.restart(other)
     nodes.stop(leader)
     nodes.resume(GUEST)
@@ -81,7 +81,7 @@ def guest_votes(nodes: QuorumNodes) -> None:
 
 
 def guest_leads(nodes: QuorumNodes) -> None:
-    """Where a host lacks a record; then the hosts are stopped in turn and the others go on following it."""
+    """Where a host lacks a record; then the hosts stop in turn and the others continue to follow it."""
     leader, behind = a_host_leads(nodes)
     nodes.stop(behind)
     nodes.restart(GUEST)

@@ -62,7 +62,7 @@ def write(trio: Trio, system: System, *, transactions: bool) -> tuple[Served, Id
 
 
 def check_taken_over(trio: Trio, system: System, before: Served, producer: Idempotent) -> Served:
-    """The other system serves the same, goes on, and ends; what it served at its end."""
+    """The other system serves the same, continues, and ends; what it served at its end."""
     epochs = {
         (n, at): {row for row in epochs_on_disk(trio, n, at) if row[1] < before.epochs[at][-1][1]}
         for n in trio.nodes

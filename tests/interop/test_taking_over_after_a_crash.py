@@ -2,7 +2,7 @@
 
 Idempotent producers write, a group commits and a compacted topic is compacted while every node gets its
 kill -9. Whoever comes next recovers the logs without an error, serves every acknowledged record, the leader
-epochs and the committed offsets, remembers the producer, and goes on.
+epochs and the committed offsets, remembers the producer, and continues.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def killed_under_load(trio: Trio, system: System) -> tuple[Writers, Idempotent]:
 
 
 def check_recovered(trio: Trio, system: System, writers: Writers, producer: Idempotent) -> None:
-    """Everything that was promised is there, and the cluster goes on; it ends in order."""
+    """Everything that was promised is there, and the cluster continues; it ends in order."""
     with trio.running(system):
         trio.wait_for_isr([*TOPICS, *INTERNAL])
         assert not complaints(trio)

@@ -1,5 +1,5 @@
 """A real disk that is full, and one that fails, take one log directory offline and nothing else; one that
-hangs in a write holds its node up, which says where, and the others go on.
+hangs in a write holds its node up, which says where, and the others continue.
 
 Node 1 has two log directories, the second on a small file system; three nodes, acks=all.
 """

@@ -106,7 +106,7 @@ def test_a_leader_and_another_node_on_the_small_side_of_a_netsplit(five: Cluster
 
 @contextmanager
 def silent(cluster: Cluster, *nodes: int) -> Iterator[str]:
-    """SIGSTOP: their connections stay open and nothing comes; afterwards they go on where they were.
+    """SIGSTOP: their connections stay open and nothing comes; afterwards they continue where they were.
     Yields where the others listen."""
     others = [n for n in cluster.node_ids if n not in nodes]
     for node_id in nodes:

@@ -12,7 +12,7 @@ from bench.quorum_processes import NODES, Leads, Processes
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 PAUSE_S = 3.5
-"""Longer than the fetch time-out (2 s) and than a leader goes on without a majority (3 s)."""
+"""Longer than the fetch time-out (2 s) and than a leader continues without a majority (3 s)."""
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_reassignment_that_cannot_end_is_seen_and_cancelled(
     )
     cluster.pause(target)
     try:
-        # The paused node may be the controller: the others go on without it.
+        # The paused node may be the controller: the others continue without it.
         run("reassign", "execute", str(file))
         under_way = run.json("reassign", "status", "-t", "stuck")
         assert [(row["adding"], row["caught_up"]) for row in under_way] == [([target], [])]

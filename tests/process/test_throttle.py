@@ -1,4 +1,4 @@
-"""Reassignments held to a rate by real nodes, while producers go on unhindered."""
+"""Reassignments held to a rate by real nodes, while producers continue unhindered."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from barnabas.wire.messages.describe_delegation_token_request import (
 from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 
-AT_ONCE = -1
+EXPIRE_NOW = -1
 """A period after which a token expires."""
 
 
@@ -132,7 +132,7 @@ async def renew_token(client: Client, hmac: bytes, period_ms: int = -1) -> int:
     return int(answer.expiry_timestamp_ms)
 
 
-async def expire_token(client: Client, hmac: bytes, period_ms: int = AT_ONCE) -> int:
+async def expire_token(client: Client, hmac: bytes, period_ms: int = EXPIRE_NOW) -> int:
     """Until when the token is valid now. Raises `KafkaError`."""
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     answer = await client.ask_any(lambda: request, _check)

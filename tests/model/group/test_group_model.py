@@ -172,7 +172,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 3))
     def rejoin(self, number: int) -> None:
-        """The consumer's subscription changed: it joins anew."""
+        """The consumer's subscription changed: it joins again."""
         consumer = self.consumers.get(number)
         if consumer is not None and consumer.pending is None:
             consumer.step = "join"

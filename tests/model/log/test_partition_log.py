@@ -51,7 +51,7 @@ OPEN_BEYOND_RETENTION: list[tuple[Any, ...]] = [
     ("retain",),
     ("transactional", 3, 1),
 ]
-"""Retention removes the first batch of a transaction that goes on."""
+"""Retention removes the first batch of a transaction that continues."""
 
 FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
     ("epoch",),

@@ -118,7 +118,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), number=st.integers(0, 1), again=st.booleans())
     def init(self, name: str, number: int, again: bool) -> None:
-        """A process begins in this place; one that ran there may go on for a while (`number`)."""
+        """A process begins in this place; one that ran there may continue for a while (`number`)."""
         known = self.producers.get((name, number))
         producer = Producer(name)
         request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=20_000)

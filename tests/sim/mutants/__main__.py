@@ -1,7 +1,7 @@
 """``python -m tests.sim.mutants``: plant each bug, play seeds until one finds it, print the table.
 
 Exit status 1 where a bug is not found within the bound. With ``--journal FILE`` what was found is kept there:
-interrupted, the same command goes on with the bugs that are left, of the same commit.
+interrupted, the same command continues with the bugs that are left, of the same commit.
 """
 
 from __future__ import annotations

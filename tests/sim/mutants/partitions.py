@@ -111,7 +111,7 @@ def joining_follower_not_waited_for() -> list[Patch]:
 
 
 def stale_session() -> list[Patch]:
-    """A session goes on with the follower's place in a leadership that is over."""
+    """A session continues with the follower's place in a leadership that is over."""
     return [(Partition, "_rebind_watchers", lambda self: None)]
 
 

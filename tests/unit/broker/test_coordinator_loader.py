@@ -37,7 +37,7 @@ def test_a_coordinator_whose_load_raises_is_loaded_again_later() -> None:
     odd, sound = shard(EmptyLog(KeyError("a member that never joined"))), shard(EmptyLog())
     loader.add(odd)
     loader.add(sound)
-    with pytest.raises(KeyError):  # the loop tells of it, and goes on
+    with pytest.raises(KeyError):  # the loop tells of it, and continues
         world.run_ms(100)
     world.run_ms(100)
     assert loaded == [sound] and odd.failed

@@ -471,7 +471,7 @@ def test_a_fault_at_one_partition_does_not_keep_the_others_from_being_fetched(
         follow(partition, records)
 
     monkeypatch.setattr(Partition, "append_as_follower", append)
-    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+    with pytest.raises(MemoryError):  # the loop tells of it, and continues
         world.answer(data(0, b"a"), data(1, b"b"))
     while not world.hand.sent:
         assert world.ports.world.step(), "nothing is fetched any more"

@@ -1,5 +1,5 @@
-"""Log directories that are not there when a broker starts: what they hold is not made anew, empty, in their
-place; and where it has to be, nobody takes it for what was there."""
+"""Log directories that are not there when a broker starts: what they hold is not created
+again, empty, in their place; and where it has to be, no broker takes it for what was there."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_replica_outside_the_isr_is_created_where_its_directory_is_unknown() -
 
 @pytest.mark.parametrize("is_away", [True, False])
 def test_a_clean_end_is_not_claimed_while_a_directory_is_away(is_away: bool) -> None:
-    """A replica whose directory the controller was not told is made anew: it must not be eligible then."""
+    """A replica whose directory the controller does not know is created again: it is not eligible then."""
     cluster = Cluster(directories=2)
     disk = cluster.sim.nodes[1].machine.disk
     stop(cluster, 1)

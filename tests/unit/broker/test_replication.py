@@ -106,7 +106,7 @@ def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:
 def test_a_broker_that_registers_anew_is_in_sync_again_where_nothing_is_written(
     three: Cluster,
 ) -> None:
-    """Its fetch sessions go on, and name no partition in which nothing happens (seed 100)."""
+    """Its fetch sessions continue, and name no partition in which nothing happens (seed 100)."""
     who = followers(three)[0]
     epoch = three.broker(who).lifecycle.broker_epoch
     assert three.ask(UnregisterBrokerRequest(broker_id=who)).error_code == 0
@@ -153,7 +153,7 @@ def test_below_min_isr_nothing_is_accepted_nor_committed(three: Cluster) -> None
     three.produce([b"a"])
     leader = three.leader("t")
     first, second = followers(three)
-    # Netsplits rather than deaths: the quorum has to go on.
+    # Netsplits rather than deaths: the quorum has to continue.
     three.sim.nodes[first].kill()
     three.until(lambda: len(isr(three)) == 2)
     partition = three.partition(leader)

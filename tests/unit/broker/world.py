@@ -100,7 +100,7 @@ class Cluster:
     # -- time ------------------------------------------------------------------------------------
 
     def until(self, condition: Callable[[], object], limit_ms: float = LIMIT_MS) -> None:
-        """Go on until `condition` holds; an error where that takes too long."""
+        """Continue until `condition` holds; an error where that takes too long."""
         end = self.world.now_ms + limit_ms
         while not condition():
             assert self.world.now_ms < end, f"it does not come to be in {limit_ms} ms"

@@ -177,7 +177,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     nodes = directory.lay_out(1, {})
     directory.state_file.write_text("{")
-    assert directory.read_state() is None  # `up` writes it anew
+    assert directory.read_state() is None  # `up` writes it again
     nodes[0].properties.write_text("a=1")
     with pytest.raises(Failure, match="is not what `barnabas up` writes"):
         directory.nodes()

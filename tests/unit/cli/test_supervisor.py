@@ -1,4 +1,4 @@
-"""The nodes of a directory through what their supervisor cannot do: it goes on, and so do they."""
+"""The nodes of a directory through what their supervisor cannot do: it continues, and so do they."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of a group share its partitions, and share them anew when one comes, leaves or is forgotten."""
+"""Members of a group share its partitions, and share them again when one comes, leaves or is forgotten."""
 
 from __future__ import annotations
 

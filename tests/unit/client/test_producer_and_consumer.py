@@ -147,7 +147,7 @@ def test_a_batch_that_a_topic_finds_too_large_goes_in_parts() -> None:
 
 
 def test_who_is_cut_off_from_the_others_is_not_asked_for_ever() -> None:
-    """It goes on saying that it leads, and can write nothing."""
+    """It continues saying that it leads, and can write nothing."""
     cluster = FakeCluster(partitions=1)
     metadata, produce = cluster.metadata, cluster.produce
 
@@ -480,7 +480,7 @@ def five_fetched() -> tuple[FakeCluster, Consumer]:
 
 
 def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its batch was checked and decoded anew for each part."""
+    """Its batch was checked and decoded again for each part."""
     decoded: list[int] = []
 
     def read_record(data: bytes, position: int) -> tuple[Any, ...]:

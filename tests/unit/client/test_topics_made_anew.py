@@ -1,4 +1,4 @@
-"""Topics that went away, and topics that were made anew under an old name."""
+"""Topics that went away, and topics that were created again under an old name."""
 
 from __future__ import annotations
 

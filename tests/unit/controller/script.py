@@ -232,7 +232,7 @@ class Script:
             self.world.controller.on_connection_closed(500 + int(broker))
 
     def do_silence(self, *brokers: str) -> None:
-        """The brokers are cut off: others go on sending heartbeats for 10 seconds."""
+        """The brokers are cut off: others continue sending heartbeats for 10 seconds."""
         known = self.world.image.brokers
         for _ in range(10):
             self.world.advance(1000)

@@ -90,7 +90,7 @@ def test_a_fault_in_a_pass_is_not_the_end_of_all(
         raise MemoryError("for a moment")
 
     monkeypatch.setattr(leader_balance, "imbalance", fail)
-    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+    with pytest.raises(MemoryError):  # the loop tells of it, and continues
         passes(world)
     passes(world)
     assert [subject for subject, _ in notes(world)] == ["broker 1"]

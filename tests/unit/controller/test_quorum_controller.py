@@ -215,7 +215,7 @@ def test_a_fault_while_a_broker_is_fenced_is_not_the_end_of_fencing(
         broker_fencing, "partitions_leaders_first" if partitions == 3 else "replicas_of", fail
     )
     world.controller.on_connection_closed(501)
-    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+    with pytest.raises(MemoryError):  # the loop tells of it, and continues
         world.settle()
     world.controller.on_connection_closed(503)
     world.settle()
@@ -470,7 +470,7 @@ def test_who_is_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
 
 
 def registering(world: World, *then: Message) -> tuple[list[Any], list[Any]]:
-    """Broker 1, which has the only replicas of t, died and registers anew in slices, and something else
+    """Broker 1, which has the only replicas of t, died and registers again in slices, and something else
     is asked for before it has: both answers. It serves as soon as it may."""
     world.join(1, 2)
     world.create("t", [[1]] * (4 * SLICE))

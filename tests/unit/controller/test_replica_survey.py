@@ -1,4 +1,4 @@
-"""Replicas that are asked how far they are before a decision, while the world goes on."""
+"""Replicas that are asked how far they are before a decision, while the world continues."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class Script(ConsumerRequests, Requests):
     # -- commands --------------------------------------------------------------------------------
 
     def do_config(self, **given: str) -> None:
-        """``key=value`` of the broker; begins anew."""
+        """``key=value`` of the broker; begins again."""
         self.world = World(1, **given)
 
     def do_topic(self, name: str, partitions: str = "4") -> None:

@@ -530,7 +530,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_not_told_by_id() -> None:
 
 
 def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it() -> None:
-    """Offsets expire in two batches; who is answered with the first commits one of them anew."""
+    """Offsets expire in two batches; who is answered with the first commits one of them again."""
     world, answers = World(offsets_retention_minutes="30"), list[Any]()
     world.topic("t", 200)
     log, append = world.logs[0], world.logs[0].append
@@ -650,7 +650,7 @@ def test_an_append_that_fails_by_a_fault_of_the_program_is_undone_and_answered()
 def test_a_fault_as_it_begins_takes_nothing_from_a_coordinator_that_has_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It counted as one that could not be read, and was filled anew while it answered: what had been
+    """It counted as one that could not be read, and was filled again while it answered: what had been
     committed was not there for a moment."""
     world = World()
     world.topic("t")

@@ -1,4 +1,4 @@
-"""Background work: queues keep their order, others go on, errors come back as values."""
+"""Background work: queues keep their order, others continue, errors come back as values."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class FakeCluster:
         return PartitionLeader(BROKER, 1)
 
     def forget(self, topic: str) -> None:
-        """There is nothing to learn anew."""
+        """There is nothing to learn again."""
 
     def ask_another(self) -> None:
         """There is no other."""

@@ -63,7 +63,7 @@ def test_a_request_has_its_own_time_to_be_sent(fake: FakeSocket) -> None:
 
 
 def test_a_writer_counts_partitions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker lives for many tasks: what it remembers may have grown, or been made anew."""
+    """A worker lives for many tasks: what it remembers may have grown, or been created again."""
     cluster = ClusterClient([HERE])
     counts = iter((2, 3))
 

@@ -64,7 +64,7 @@ def test_a_restored_checkpoint_writes_its_rows_again(cluster: FakeCluster, tmp_p
 def test_a_checkpoint_restored_while_its_query_was_copied_live_keeps_all_rows(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    """Within one run: the copy's ledger has sequences that the run goes on to use."""
+    """Within one run: the copy's ledger has sequences that the run continues to use."""
     here, copy = tmp_path / "checkpoint", tmp_path / "copy"
     for batch in Query(here).batches("old", 180):
         if batch == 2:

@@ -15,7 +15,7 @@ def test_bytes_a_killed_process_left_in_the_cache_are_durable_once_opened() -> N
         quorum.commit(b"durable")
         assert node.replica is not None
         node.replica.append([b"in the cache"])
-        quorum.world.run(quorum.world.now_ms)  # written; the sync goes on
+        quorum.world.run(quorum.world.now_ms)  # written; the sync continues
         node.kill()
         node.start()
         found = node.replica.machine.log

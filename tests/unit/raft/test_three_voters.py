@@ -47,7 +47,7 @@ def test_a_killed_leader_is_replaced_in_well_under_a_second(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_voters_that_were_restarted_know_their_leader_and_notice_its_death(seed: int) -> None:
-    """In its epoch, which goes on: they remember who leads."""
+    """In its epoch, which continues: they remember who leads."""
     quorum = Quorum(seed)
     quorum.start()
     quorum.commit(b"before")

@@ -168,7 +168,7 @@ def test_a_first_message_is_read_as_it_was_written() -> None:
 
 
 class Now:
-    """``ports.Background``: a job is done by the time that its caller goes on."""
+    """``ports.Background``: a job is done by the time that its caller continues."""
 
     def run(self, queue: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         try:

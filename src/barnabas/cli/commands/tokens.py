@@ -27,7 +27,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
 from barnabas.cli.moments import parse_duration
 from barnabas.client.delegation_tokens import (
-    AT_ONCE,
+    EXPIRE_NOW,
     DelegationToken,
     create_token,
     expire_token,
@@ -137,7 +137,7 @@ def expire(
     as_json: AsJson = False,
 ) -> None:
     """End a token. A connection made with it lasts until the end that it had then."""
-    period_ms = _duration(period) if period else AT_ONCE
+    period_ms = _duration(period) if period else EXPIRE_NOW
     with cluster(bootstrap, data) as connected:
         token = _find(connected, token_id)
         confirm(f"Expire token {token_id} of {token.owner}?", yes)

@@ -60,7 +60,7 @@ class OAuthClient:
     def evaluate(self, challenge: bytes) -> bytes | None:
         """None: it is done. Raises :class:`SaslError`."""
         if self._refused:
-            raise SaslError("the server refuses the token and goes on")
+            raise SaslError("the server refuses the token and continues")
         if not challenge:
             self.is_done = True
             return None

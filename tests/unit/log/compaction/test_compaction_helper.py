@@ -1,4 +1,4 @@
-"""Rounds of compaction with a helper that dies: they begin anew, and in the end go on without it."""
+"""Rounds of compaction with a helper that dies: they begin again, and in the end continue without it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_the_next_one_may_be_over_before_this_one_is_put_in_its_place(name: str)
 
 
 def compacted(world: DirectoriesWorld) -> PartitionLog:
-    """A log of which compaction has written the most anew, and said so."""
+    """A log of which compaction has written the most again, and said so."""
     world.config = replace(
         world.config, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01
     )

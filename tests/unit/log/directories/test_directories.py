@@ -378,7 +378,7 @@ def test_a_fault_of_one_log_is_not_the_end_of_upkeep(
 
     owner = PartitionLog if hasattr(PartitionLog, fails) else cleaning_pass
     monkeypatch.setattr(owner, fails, fail)
-    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+    with pytest.raises(MemoryError):  # the loop tells of it, and continues
         world.run_ms(200_000)
     world.run_ms(200_000)
     assert world.logs.cleaner.rounds
@@ -474,7 +474,7 @@ OTHER_ID = Uuid(b"another-topic-id")
 def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     wanted: Uuid | None,
 ) -> None:
-    """One was made anew while the other one's directory was away (seed 300027)."""
+    """One was created again while the other one's directory was away (seed 300027)."""
     world = made_anew(1, OTHER_ID)
     assert len(values(world.logs.logs[T1])) == 2
     resolve_duplicate(world.logs, T0, wanted)

@@ -70,7 +70,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_a_clean_end(world: DirectoriesWor
 def test_a_disk_that_hangs_in_a_cleaning_pass_ends_it_when_it_goes_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other directory's logs are compacted then, and one that is made anew there from its beginning."""
+    """The other directory's logs are compacted then, and one that is created there again from its start."""
     world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
     world.config = replace(world.config, cleanup_policy=("compact",))
     first, second = world.logs.directories

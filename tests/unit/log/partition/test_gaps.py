@@ -52,7 +52,7 @@ def test_a_gap_is_kept_where_compaction_has_been(
     assert bool(opened.fault) is not is_whole
     if is_whole:
         found = opened.log.read(gap - 1, 1 << 20)
-        assert found is not None  # the search goes on behind the gap
+        assert found is not None  # the search continues behind the gap
     else:
         assert opened.log.log_end_offset < gap
     opened.log.close()

@@ -175,7 +175,7 @@ def test_a_log_whose_last_segment_rotted_at_its_beginning_opens(byte: int) -> No
 
 @pytest.mark.parametrize("first", [0, 30, 57])
 def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> None:
-    """One keeps recovery from finding the recovery point, and entries are made anew from the other one on."""
+    """One keeps recovery from finding the recovery point, and entries are rebuilt from the other one on."""
     disk, log = hundred()
     rot_at(disk, log, first)
     rot_at(disk, log, 58)

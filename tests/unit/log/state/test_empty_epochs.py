@@ -7,7 +7,7 @@ from tests.model.log.log_model import LogModel
 
 def test_a_cut_at_the_very_end_forgets_an_epoch_without_records() -> None:
     """The new leader does not know it and sends the follower to the end of the epoch before, which is where
-    its log ends anyway: were it kept, they would go on like that for ever (seed 6)."""
+    its log ends anyway: were it kept, they would continue like that for ever (seed 6)."""
     model = LogModel(1)
     model.append(5, 60)
     log = model.log
