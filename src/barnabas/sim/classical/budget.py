@@ -8,7 +8,8 @@ from barnabas.sim.classical.settled import difference, stray
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.budget import Budget
 
-LOOK_MS = 50.0
+LOOK_EVERY_MS = 50.0
+"""Between two looks at all images."""
 
 
 class ClassicalBudget(Budget):
@@ -28,7 +29,7 @@ class ClassicalBudget(Budget):
     def what_differs(self) -> str:
         """Looked at now and then: the look goes through all topics of all brokers."""
         now_ms = self.cluster.world.now_ms
-        if now_ms >= self._looked_ms + LOOK_MS:
+        if now_ms >= self._looked_ms + LOOK_EVERY_MS:
             self._looked_ms, self._differs = now_ms, self._look()
         return self._differs
 
