@@ -8,14 +8,16 @@ import pytest
 
 from barnabas.limits import NodeBounds, ZookeeperBounds
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.types import Uuid
+from barnabas.sim.zookeeper.transactions import CommittedTransaction
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.zookeeper.layout.topic_znodes import (
     PartitionAssignment,
     PartitionStateZnode,
     TopicZnode,
     state_path,
 )
-from barnabas.zookeeper.operations import Create
+from barnabas.zookeeper.operations import Create, Delete, Multi
 from tests.unit.zookeeper.classical_cluster import ClassicalCluster
 
 STEPS = 25
@@ -247,3 +249,29 @@ def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
     cluster.move("t", controller, [1, 2])
     cluster.wait(lambda: found[-1:] != [] and set(found[-1][1]) == {1, 2}, "the replica is gone")
     assert [pair for pair in found if not set(pair[0]) <= set(pair[1])] == []
+
+
+def test_a_dead_controllers_znode_is_removed_by_few_transactions() -> None:
+    cluster = ClassicalCluster()
+    controller = cluster.wait_for_controller()
+    known = [node.election for node in cluster.nodes.values()]
+    cluster.wait(lambda: all(one.controller_id == controller for one in known), "it is known")
+    cluster.pass_time(500)
+    removals: list[object] = []
+
+    def look(entry: CommittedTransaction, result: object) -> None:
+        parts = entry.request.operations if isinstance(entry.request, Multi) else ()
+        removals.extend(one for one in parts if one == Delete("/controller"))
+
+    cluster.ensemble.on_committed = look
+    (server,) = cluster.ensemble.servers
+    assert server.process is not None
+    server.process.pause(700)  # what is asked meanwhile waits
+    cluster.kill(controller)
+    (one, *_) = cluster.nodes.values()
+    for number in range(50):  # whoever wants something of it is refused
+        at = Endpoint(f"n{controller}", 9092)
+        one.channels.send(at, ApiVersionsRequest(), lambda _: None, purpose=f"other {number}")
+    cluster.wait_for_controller(other_than=controller)
+    cluster.pass_time(1_000)
+    assert 1 <= len(removals) <= 6

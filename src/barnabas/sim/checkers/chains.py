@@ -230,7 +230,8 @@ class HeldLog:
     ) -> tuple[list[Link], list[Link]]:
         """Read everything that is there and compare it: (links that went, links that came back). Only
         where power was lost there may be any: a cut that was not synced, and what was written over it,
-        may be undone (seed 415). Raises :class:`Violation`."""
+        may be undone (seed 415), and a leader of a later epoch may have written over what went, within the
+        event that is looked at. Raises :class:`Violation`."""
         if any(s.path not in disk.names for s in log.segments):
             # The device was replaced by an empty one; the process has not noticed yet.
             return [], []
@@ -238,7 +239,7 @@ class HeldLog:
         first = next((link for link in before if link.end >= log.log_start_offset), before[-1])
         self._restart(first)
         _, new = self._read(disk, log)
-        if lost_power and not new:
+        if lost_power and all(link.epoch > before[-1].epoch for link in new):
             gone = [link for link in before if link.end > first.end and link not in self.chain]
             return gone, [link for link in self.chain if link not in before]
         if self.chain[-1] is not before[-1]:

@@ -25,7 +25,10 @@ class PartitionLogMatching(Rule):
             raise Violation(
                 f"{replica.where}: offset {link.start} follows {before.end}: a gap in the log"
             )
-        if replica.partition.is_leader and link.epoch != replica.partition.leader_epoch:
+        leader = replica.partition.leader
+        if leader is None or link.start < leader.epoch_start_offset:
+            return  # it may have been appended in a leadership before, within the same event
+        if link.epoch != replica.partition.leader_epoch:
             raise Violation(
                 f"{replica.where} leads in epoch {replica.partition.leader_epoch} and appends in epoch"
                 f" {link.epoch}"

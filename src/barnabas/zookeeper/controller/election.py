@@ -114,6 +114,9 @@ class ControllerElection:
         self._epoch_version = -1
         self._watch = 0
         """Counts the controllers that were seen, so that a late answer about a former one is left alone."""
+        self._looking = False
+        """Whether it is being found out if the controller lives, or its znode is being removed: a refused
+        connection says so again and again, and each removal is a transaction."""
         self._reading = False
         self._read_again = False
         self._unwatch: Callable[[], None] = lambda: None
@@ -251,6 +254,7 @@ class ControllerElection:
             return
         self.controller_id, self.controller_endpoint = controller, endpoint
         self._watch += 1
+        self._looking = False
         self._unwatch()
         self._unwatch = lambda: None
         self._ports.log("info", "controller.known", controller=controller, at=str(endpoint))
@@ -307,7 +311,7 @@ class ControllerElection:
         self._lose(reason)
         self._remove(held.version)
 
-    def _remove(self, version: int) -> None:
+    def _remove(self, version: int, then: Callable[[], None] = lambda: None) -> None:
         operations: tuple[Operation, ...] = (
             CheckVersion(CONTROLLER_EPOCH, version),
             Delete(CONTROLLER),
@@ -316,6 +320,7 @@ class ControllerElection:
         def on_done(result: object) -> None:
             at_ms = self._ports.clock.now_ms() + ELECTION_RETRY_MS
             self._ports.wakeups.call_at(at_ms, self._read)
+            then()
 
         self._sessions.submit(Multi(operations), on_done)
 
@@ -335,24 +340,33 @@ class ControllerElection:
         )
 
     def _look(self, watch: int, endpoint: Endpoint) -> None:
-        if watch != self._watch:
+        if watch != self._watch or self._looking:
             return
+        self._looking = True
         version = self._epoch_version
+
+        def on_removed() -> None:
+            # What is read then may be a later version of the epoch: it is looked at once more.
+            at_ms = self._ports.clock.now_ms() + 2 * ELECTION_RETRY_MS
+            self._ports.wakeups.call_at(at_ms, look_again)
+
+        def look_again() -> None:
+            if watch == self._watch:
+                self._looking = False
+                self._look(watch, endpoint)
 
         def on_probed(alive: bool) -> None:
             if watch != self._watch:
                 return
             if alive:
+                self._looking = False
                 at_ms = self._ports.clock.now_ms() + ELECTION_RETRY_MS
                 self._ports.wakeups.call_at(at_ms, partial(self._keep_connection, watch, endpoint))
                 return
             self._ports.log(
                 "warning", "controller.gone", controller=self.controller_id, at=str(endpoint)
             )
-            self._remove(version)
-            # What is read then may be a later version of the epoch: it is looked at once more.
-            at_ms = self._ports.clock.now_ms() + 2 * ELECTION_RETRY_MS
-            self._ports.wakeups.call_at(at_ms, partial(self._look, watch, endpoint))
+            self._remove(version, on_removed)
 
         self._network.probe(endpoint, on_probed)
 
