@@ -198,6 +198,15 @@ def test_other_configured_values_are_shown() -> None:
     assert found == ("configuration topics/t retention.ms", "1", "2")
 
 
+def test_a_configuration_that_kraft_does_not_know_stays_in_the_znodes() -> None:
+    data = ConfigZnode("", {"message.format.version": "2.8", "retention.ms": "1"}).encode()
+    znodes = fresh(of(topic(), *CLUSTER, SetData("/config/topics/t", data)))
+    (note,) = findings.look(znodes).notes
+    assert note.startswith("topics/t: message.format.version are no configurations under KRaft")
+    changed = done(znodes, copying.way_back(znodes, image_of(topic())))
+    assert changed["/config/topics/t"].data == config("message.format.version", "2.8")
+
+
 def test_a_registered_broker_prevents_a_copy() -> None:
     znodes = of([], *CLUSTER, Create("/brokers/ids/1", DOCUMENTS["/brokers/ids/1"]))
     (sentence,) = findings.look(znodes).preventing

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.known_configs import is_kept
 from barnabas.metadata.image.snapshot import image_records
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
@@ -30,6 +31,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     MigrationZnode,
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, config_changes
+from barnabas.zookeeper.layout.config_znodes import resource_of
 from barnabas.zookeeper.operations import (
     CheckVersion,
     Create,
@@ -120,13 +122,20 @@ def _changes(layout: ClusterLayout, after: MetadataImage) -> Iterator[Message]:
         yield RemoveAccessControlEntryRecord(id=acl_id)
     wanted = _configs_of(after)
     for entity, config in list(layout.configs.items()):
-        yield from config_changes(entity, dict(config), wanted.get(entity, {}))
+        known = {key: value for key, value in config.items() if _is_kept(entity, key)}
+        yield from config_changes(entity, known, wanted.get(entity, {}))
     for record in image_records(after):
         if isinstance(record, _OF_KRAFT_ALONE):
             continue
         if isinstance(record, PartitionRecord):
             record.leader, record.isr = NO_LEADER, _isr_without_elr(record)
         yield record
+
+
+def _is_kept(entity: str, key: str) -> bool:
+    """Whether KRaft has such a configuration; others are left as they are."""
+    resource = resource_of(entity)
+    return resource is None or is_kept(resource[0], key)
 
 
 def _isr_without_elr(record: PartitionRecord) -> Sequence[int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from barnabas.metadata.image.known_configs import is_kept
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CLUSTER_ID,
     CONTROLLER,
@@ -169,6 +170,14 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
             f"{_some(secret)} may be encrypted by password.encoder.secret, which KRaft does not use: set them"
             " again"
         )
+    unknown = [
+        f"{entity}: {key}"
+        for entity, config in layout.configs.items()
+        for key in config
+        if (resource := resource_of(entity)) is not None and not is_kept(resource[0], key)
+    ]
+    if unknown:
+        yield f"{_some(unknown)} are no configurations under KRaft: they stay in the znodes alone"
     moving = [
         f"{name}-{number}"
         for name, topic in layout.topics.items()
