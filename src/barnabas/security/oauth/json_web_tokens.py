@@ -74,7 +74,7 @@ def parse_key_set(data: bytes) -> tuple[IssuerKey, ...]:
 
     try:
         found = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise KeySetError("it is no JSON") from error
     items = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(items, list) or len(items) > KEYS_MAX:
