@@ -39,6 +39,7 @@ class MigratingCluster(ClassicalCluster):
         self.under_kraft: dict[int, Node] = {}
         self.ambush: tuple[MigrationPhase, Callable[[], None]] | None = None
         """What is done as soon as a leader is in a phase, once."""
+        self.controller_settings: dict[str, str] = {}
         super().__init__(brokers, seed, 1, **settings)
 
     def pass_time(self, ms: float) -> None:
@@ -82,6 +83,7 @@ class MigratingCluster(ClassicalCluster):
             "listeners": f"CONTROLLER://{host}:9093",
             "log.dirs": "/meta",
         }
+        values |= self.controller_settings
         if migrates:
             values |= {ENABLE: "true", "zookeeper.connect": self.ensemble.connect}
         if host not in self.machines:
