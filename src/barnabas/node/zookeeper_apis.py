@@ -85,6 +85,7 @@ RULES = {
             ApiKey.ENVELOPE,
             ApiKey.ALTER_PARTITION,
             ApiKey.ALLOCATE_PRODUCER_IDS,
+            ApiKey.DESCRIBE_QUORUM,
         )
     },
     **{module.API.key: ACTION for module in ORDERS},

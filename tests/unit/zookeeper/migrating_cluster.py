@@ -40,7 +40,12 @@ class MigratingCluster(ClassicalCluster):
         self.under_kraft: dict[int, Node] = {}
         self.ambush: tuple[MigrationPhase, Callable[[], None]] | None = None
         """What is done as soon as a leader is in a phase, once."""
+<<<<<<< HEAD
         super().__init__(brokers, seed, 1, NodeBounds(), **settings)
+=======
+        self.controller_settings: dict[str, str] = {}
+        super().__init__(brokers, seed, 1, **settings)
+>>>>>>> online
 
     def pass_time(self, ms: float) -> None:
         until_ms = self.world.now_ms + ms
@@ -83,6 +88,7 @@ class MigratingCluster(ClassicalCluster):
             "listeners": f"CONTROLLER://{host}:9093",
             "log.dirs": "/meta",
         }
+        values |= self.controller_settings
         if migrates:
             values |= {ENABLE: "true", "zookeeper.connect": self.ensemble.connect}
         if host not in self.machines:

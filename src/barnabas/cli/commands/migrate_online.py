@@ -10,7 +10,7 @@ from rich.table import Table
 
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
-from barnabas.cli.confirming import Yes, confirm
+from barnabas.cli.confirming import USAGE, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.connection.controller_directories import (
     check_metadata,
@@ -23,6 +23,9 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.config.node import NodeConfig
+from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
+from barnabas.metadata.features import LATEST_METADATA_VERSION as LATEST
+from barnabas.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import METADATA_TOPIC
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -48,10 +51,16 @@ def start(
     standalone: bool = typer.Option(
         False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
     ),
+    metadata_version: str = typer.Option(
+        "",
+        metavar="LEVEL",
+        help="As 3.9-IV0, the highest that brokers of Apache Kafka 3.9 know; else the latest.",
+    ),
 ) -> None:
     """Format these controllers for the migration of a running cluster, and say what comes next. Brokers serve
     on; nothing is changed in ZooKeeper."""
     configs = [load_node_file(file) for file in files]
+    features = _levels(metadata_version)
     for file, config in zip(files, configs, strict=True):
         _check_migrates(file, config)
     try:
@@ -65,11 +74,24 @@ def start(
         for config in configs:
             check_not_begun(config, standalone=standalone)
         for config in configs:
-            for directory in format_controller(config, found.cluster_id, [], standalone=standalone):
+            for directory in format_controller(
+                config, found.cluster_id, [], standalone=standalone, features=features
+            ):
                 typer.echo(f"node {config.node_id}: {directory}")
     for sentence in found.notes:
         typer.echo(sentence)
     typer.echo(_NEXT)
+
+
+def _levels(name: str) -> dict[str, int] | None:
+    """Raises `Failure`."""
+    if not name:
+        return None
+    level = next((level for level, known in METADATA_VERSION_NAMES.items() if known == name), 0)
+    if level < LOWEST_LEVEL:
+        lowest, highest = METADATA_VERSION_NAMES[LOWEST_LEVEL], METADATA_VERSION_NAMES[LATEST]
+        raise Failure(f"--metadata-version is one of {lowest} to {highest}", USAGE)
+    return {METADATA_VERSION: level}
 
 
 def _check_migrates(file: Path, config: NodeConfig) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,10 +104,15 @@ def check_not_begun(config: NodeConfig, *, standalone: bool) -> None:
 
 
 def format_controller(
-    config: NodeConfig, cluster_id: str, records: Sequence[Message], *, standalone: bool
+    config: NodeConfig,
+    cluster_id: str,
+    records: Sequence[Message],
+    *,
+    standalone: bool,
+    features: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """Let the quorum of this controller begin with `records`; its directories. A broker's directories keep
-    what they have. Raises `Failure`."""
+    """Let the quorum of this controller begin with `records`, and with `features` at other levels than the
+    default; its directories. A broker's directories keep what they have. Raises `Failure`."""
     check_not_begun(config, standalone=standalone)
     disk, wall_ms = HostDisk(), time.time_ns() // 1_000_000
     first = FirstVoters(config, standalone, "", False)
@@ -116,9 +121,17 @@ def format_controller(
         for directory in directories_of(config):
             complete_meta_properties(disk, directory, os.urandom)
         _remove(Path(metadata, _LOG))  # what an earlier copy says of who votes
-        made = format_node(disk, config, cluster_id, os.urandom, wall_ms, credentials=records)
+        made = format_node(
+            disk,
+            config,
+            cluster_id,
+            os.urandom,
+            wall_ms,
+            features=features,
+            credentials=records,
+        )
         if metadata not in made:
-            checkpoint = bootstrap_checkpoint(config, wall_ms, None, records)
+            checkpoint = bootstrap_checkpoint(config, wall_ms, features, records)
             disk.write_atomic(f"{metadata}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
         known = read_meta_properties(disk, metadata)
         assert known is not None

@@ -63,6 +63,8 @@ def progress_of(
         found = comparison.differences(znodes, image)
         differing = tuple(f"{d.what}: znodes {d.znodes!r}, log {d.log!r}" for d in found[:SHOWN])
     phase = _phase(state, is_kraft, missing, differing)
+    if image is None and is_kraft and written is not None and written.metadata_offset >= 0:
+        phase = MigrationPhase.DUAL_WRITE.value  # as the controller says that holds the znodes
     return Progress(
         phase=phase,
         state="" if state < 0 else ZkMigrationState(state).name,
@@ -118,13 +120,13 @@ def _modes(znodes: Mapping[str, NodeData], image: MetadataImage | None) -> dict[
 
 
 def _next_step(phase: str, image: MetadataImage | None) -> str:
-    if image is None:
+    if image is None and phase == NOT_BEGUN:
         return (
             "next: start the controllers, and give the brokers zookeeper.metadata.migration.enable"
         )
     if phase == FINAL:
         return "the migration is final: ZooKeeper is needed no more"
-    if phase != MigrationPhase.DUAL_WRITE.value:
+    if phase != MigrationPhase.DUAL_WRITE.value or image is None:
         return ""
     left = sorted(broker.id for broker in image.brokers.values() if broker.is_on_zookeeper)
     if left:
