@@ -122,7 +122,6 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
             {"client.quota.callback.class": "a.B"},
             "'a.B' is not allowed; there are no plug-ins that decide client quotas",
         ),
-        ({"delegation.token.secret.key": "hunter2"}, "'(hidden)' is not allowed; there are no del"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:99999"}, "a port from 0 to 65535"),
         ({"listeners": "PLAINTEXT://h:²"}, "a port from 0 to 65535"),

@@ -40,12 +40,8 @@ class MigratingCluster(ClassicalCluster):
         self.under_kraft: dict[int, Node] = {}
         self.ambush: tuple[MigrationPhase, Callable[[], None]] | None = None
         """What is done as soon as a leader is in a phase, once."""
-<<<<<<< HEAD
-        super().__init__(brokers, seed, 1, NodeBounds(), **settings)
-=======
         self.controller_settings: dict[str, str] = {}
-        super().__init__(brokers, seed, 1, **settings)
->>>>>>> online
+        super().__init__(brokers, seed, 1, NodeBounds(), **settings)
 
     def pass_time(self, ms: float) -> None:
         until_ms = self.world.now_ms + ms
