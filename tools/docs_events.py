@@ -26,6 +26,7 @@ PLACES = (
     "host",
     "client",
     "metadata",
+    "zookeeper",
 )
 
 _INTRODUCTION = """\

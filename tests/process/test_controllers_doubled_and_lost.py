@@ -79,7 +79,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
 def leader_of(controllers: Controllers) -> str:
     """The last one that became active."""
     active = [
-        name for name in controllers.processes if "controller active" in controllers.said(name)
+        name for name in controllers.processes if "controller.active" in controllers.said(name)
     ]
     return active[-1] if active else ""
 

@@ -138,7 +138,7 @@ class Broker:
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
             LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
-            self.fetches.wake,
+            self.fetches.check_and_complete,
             propagates_high_watermarks=selector is not None,
         )
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
@@ -172,7 +172,10 @@ class Broker:
 
     def _fetching_epoch(self) -> int:
         """The broker epoch sent to leaders: the last registration's, even if the controller has forgotten it
-        since or its answer is still to come. -1 is no epoch, and any incarnation would pass (KIP-903)."""
+        since or its answer is still to come. -1 is no epoch, and any incarnation would pass (KIP-903): so
+        fetches a broker whose cluster migrates, whose epochs in ZooKeeper and in the quorum have no order."""
+        if self.config.zookeeper is not None and self.config.zookeeper.migrates:
+            return -1
         known = self.image.brokers.get(self.node_id)
         seen = -1 if known is None or known.incarnation != self.incarnation else known.epoch
         self._last_epoch = max(self._last_epoch, seen, self.lifecycle.broker_epoch)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.cluster_view import ClusterView
     from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
     from barnabas.broker.controller_client.broker_lifecycle import BrokerLifecycle
+    from barnabas.broker.controller_client.controller_channel import ControllerChannel
     from barnabas.broker.controller_client.metadata_hold import MetadataHold
     from barnabas.broker.controller_client.producer_ids import ProducerIds
     from barnabas.broker.cooperative_jobs import CooperativeJobs
@@ -214,6 +215,17 @@ class AlterLogDirsRole(HasPorts, HasImage, HasLogs, Protocol):
     def lifecycle(self) -> BrokerLifecycle: ...
     @property
     def moves(self) -> LogDirMoves: ...
+
+
+class ForwardingRole(HasConfig, Protocol):
+    """Requests are handed on to the active controller."""
+
+    @property
+    def controller(self) -> ControllerChannel: ...
+
+
+class TokenRole(HasImage, HasConfig, Protocol):
+    """Delegation tokens, and the key of their HMACs."""
 
 
 class DynamicConfigRole(HasPorts, HasImage, HasLogs, HasNodeId, HasReplicas, Protocol):

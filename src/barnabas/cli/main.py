@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "transactions": "barnabas.cli.commands.transactions",
     "acls": "barnabas.cli.commands.acls",
     "users": "barnabas.cli.commands.users",
+    "tokens": "barnabas.cli.commands.tokens",
     "quotas": "barnabas.cli.commands.quotas",
     "certificates": "barnabas.cli.commands.certificates",
     "leaders": "barnabas.cli.commands.leaders",

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 ROOT = "root"
 AREAS = (
     "acl", "authorization", "broker", "client", "config", "connection", "consumer",
-    "controller", "decided", "fencing", "fetcher", "forwarded", "isr", "listener", "log",
-    "loop", "node", "oauth", "producer", "quorum", "raft", "replica", "request", "tls", "topic",
-    "transaction", "zookeeper",
+    "controller", "coordinator", "fetcher", "isr", "listener", "log", "loop", "migration", "node",
+    "oauth", "producer", "raft", "replica", "request", "tls", "topic", "transaction", "zookeeper",
 )  # fmt: skip
 """Every area that has events."""
 _RANKS = {"debug": 1, "info": 2, "warning": 3, "error": 4}

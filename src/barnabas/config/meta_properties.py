@@ -211,3 +211,17 @@ def classical_text(cluster_id: str, broker_id: int) -> str:
     return format_properties(
         values, "Which cluster and broker this is. Written at the first start; do not edit."
     )
+
+
+def back_from_quorum(disk: Disk, directory: str) -> bool:
+    """Make a directory that ran under KRaft a ZooKeeper broker's again; whether it was one. Partitions stay.
+    Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return False
+    text = disk.read_file(path).decode("utf-8", "replace")
+    if parse_properties(text).get("version", "0").strip() != "1":
+        return False
+    meta = parse_meta_properties(text, path)
+    disk.write_atomic(path, classical_text(meta.cluster_id, meta.node_id).encode())
+    return True

@@ -30,6 +30,7 @@ from barnabas.config.zookeeper import (
     ZookeeperSettings,
     classical_id,
     is_classical,
+    migration_settings,
     with_quorum_keys,
     zookeeper_settings,
 )
@@ -78,6 +79,8 @@ class NodeConfig:
     _texts: Mapping[str, str] = field(repr=False)
     zookeeper: ZookeeperSettings | None = None
     """Of a broker that ZooKeeper coordinates; None under a quorum."""
+    migration: ZookeeperSettings | None = None
+    """Of a controller that migrates a cluster from ZooKeeper; None for every other node."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
@@ -161,7 +164,6 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 _ABSENT = {
     "client.quota.callback.class": "there are no plug-ins that decide client quotas",
-    "delegation.token.secret.key": "there are no delegation tokens",
 }
 """Keys that promise what would silently not be kept."""
 
@@ -185,7 +187,10 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
     for_all = properties.get("allow.everyone.if.no.acl.found", "false").strip().lower()
     if for_all not in ("true", "false"):
         raise ConfigError("allow.everyone.if.no.acl.found", for_all, "it is true or false")
-    for name, why in _ABSENT.items():
+    absent = dict(_ABSENT)
+    if is_classical(properties):
+        absent["delegation.token.secret.key"] = "there are no delegation tokens with ZooKeeper"
+    for name, why in absent.items():
         given = properties.get(name, "").strip()
         if given:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
@@ -213,6 +218,9 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     else:
         _check_quorum(node_id, is_controller, voters, servers)
     _check_values(node_id, texts, values)
+    migration = None
+    if is_controller:
+        migration = migration_settings(properties, is_broker=is_broker)
     log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
     return NodeConfig(
         properties=properties,
@@ -224,7 +232,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
             if broker_key(name) is None
             and name not in OF_THE_AUTHORIZER
             and not name.startswith(OF_PROVIDERS)
-            and not (classical and name in ZOOKEEPER.keys)
+            and not ((classical or migration is not None) and name in ZOOKEEPER.keys)
         ),
         node_id=node_id,
         is_broker=is_broker,
@@ -254,6 +262,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         transactions=settings.TransactionSettings(values),
         _texts=texts,
         zookeeper=zookeeper_settings(properties) if classical else None,
+        migration=migration,
     )
 
 

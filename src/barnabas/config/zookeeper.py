@@ -20,6 +20,8 @@ GENERATED = -1
 """A broker id that the ensemble still has to give."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 """Of ``authorizer.class.name``: entries are znodes."""
+MIGRATION = "zookeeper.metadata.migration.enable"
+_QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
 
 
@@ -36,6 +38,8 @@ class ZookeeperSettings(Settings):
     control_plane_listener: str | None = _key("control.plane.listener.name")
     shutdown_retries_max: int = _key("controlled.shutdown.max.retries")
     shutdown_retry_backoff_ms: int = _key("controlled.shutdown.retry.backoff.ms")
+    migrates: bool = _key("zookeeper.metadata.migration.enable")
+    """Whether the cluster moves to KRaft while its brokers serve (KIP-866)."""
 
 
 def is_classical(properties: Mapping[str, str]) -> bool:
@@ -43,6 +47,33 @@ def is_classical(properties: Mapping[str, str]) -> bool:
     return bool(properties.get("zookeeper.connect", "").strip()) and not properties.get(
         "process.roles", ""
     )
+
+
+def is_migrating(texts: Mapping[str, str]) -> bool:
+    """Whether ``zookeeper.metadata.migration.enable`` is set."""
+    return texts.get(MIGRATION, "").strip().lower() == "true"
+
+
+def migration_settings(texts: Mapping[str, str], *, is_broker: bool) -> ZookeeperSettings | None:
+    """Of a KRaft controller's file that names the ensemble from which it migrates; None where it migrates
+    nothing. Raises :class:`ConfigError`."""
+    if not is_migrating(texts):
+        return None
+    if not texts.get("zookeeper.connect", "").strip():
+        raise ConfigError(MIGRATION, "true", "zookeeper.connect must name the ensemble")
+    if is_broker:
+        why = "a controller that migrates a cluster is no broker: process.roles=controller"
+        raise ConfigError(MIGRATION, "true", why)
+    known = {name: text for name, text in texts.items() if name in ZOOKEEPER.keys}
+    return ZookeeperSettings(ZOOKEEPER.typed(known))
+
+
+def _check_quorum_is_named(texts: Mapping[str, str]) -> None:
+    """A broker on ZooKeeper that migrates registers with the quorum, too."""
+    if not any(texts.get(key, "").strip() for key in _QUORUM):
+        raise ConfigError(MIGRATION, "true", f"{' or '.join(_QUORUM)} must name the controllers")
+    if not texts.get("controller.listener.names", "").strip():
+        raise ConfigError(MIGRATION, "true", "controller.listener.names must be set")
 
 
 def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
@@ -57,12 +88,9 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
     key = "inter.broker.protocol.version"
     if values[key] not in _PROTOCOL_VERSIONS:
         raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
-    for key, why in (
-        ("zookeeper.metadata.migration.enable", "this version migrates no cluster to KRaft"),
-        ("zookeeper.set.acl", "this version makes znodes for every client"),
-    ):
-        if values[key]:
-            raise ConfigError(key, "true", why)
+    key = "zookeeper.set.acl"
+    if values[key]:
+        raise ConfigError(key, "true", "this version makes znodes for every client")
     authorizer = texts.get("authorizer.class.name", "").strip()
     if authorizer not in ("", ACL_AUTHORIZER):
         why = (
@@ -97,6 +125,9 @@ def classical_id(texts: Mapping[str, str]) -> int:
 def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """`texts` with what a broker's table requires of the other mode's keys."""
     number = str(max(classical_id(texts), 0))
+    if is_migrating(texts):
+        _check_quorum_is_named(texts)
+        return {**texts, "process.roles": "broker", "node.id": number, "broker.id": number}
     protocols = texts.get("listener.security.protocol.map", "").strip()
     if protocols:
         protocols = f"{protocols},{UNREACHED_LISTENER}:PLAINTEXT"

@@ -150,7 +150,7 @@ class ControllerContext:
         known = self.image.brokers.get(broker)
         return known is not None and known.has_directory(directory)
 
-    def live_homes(self) -> Mapping[int, frozenset[Uuid]]:
+    def online_directories(self) -> Mapping[int, frozenset[Uuid]]:
         """Active brokers that named their directories, with those in which a replica is online."""
         now = (self.image.broker_version, self.arriving, *self.departing)
         if now != self._homes_at:

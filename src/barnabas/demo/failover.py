@@ -28,7 +28,7 @@ from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataR
 POLL_S = 0.01
 NEW_LEADER_S = 60.0
 CONTROLLER_S = 60.0
-ASK_MS = 500.0
+REQUEST_TIMEOUT_MS = 500.0
 
 
 def partitions_of(cluster: ClusterClient, topic: str) -> list[MetadataResponsePartition]:
@@ -56,12 +56,12 @@ def leads_the_quorum(controller: Endpoint, security: ClientSecurity = OPEN) -> b
     )
     try:
         connection = BlockingConnection(
-            controller, "barnabas-demo", timeout_ms=ASK_MS, security=security
+            controller, "barnabas-demo", timeout_ms=REQUEST_TIMEOUT_MS, security=security
         )
     except ChannelError:
         return False  # it does not listen yet
     try:
-        response = connection.call(request, DescribeQuorumResponse, timeout_ms=ASK_MS)
+        response = connection.call(request, DescribeQuorumResponse, timeout_ms=REQUEST_TIMEOUT_MS)
     except ChannelError:
         return False
     finally:

@@ -26,7 +26,7 @@ from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 FIRST_JOIN_MS_MIN = 10
 """A new group waits at least this long after each new member, also where `group.initial.rebalance.delay.ms`
 is 0: members that start together share its first generation. Apache Kafka's timer takes such a time."""
-LOOK_AGAIN_MS = 1_000
+REJOIN_WAIT_MS_MIN = 1_000
 """Where no member rejoined, the group waits at least this long again, whatever its members' time-outs."""
 
 
@@ -97,7 +97,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcom
     if group.state is GroupState.DEAD:
         return Outcome()
     if not group.elect_joined_leader() and group.members:
-        _wait(table, group, at, max(group.rebalance_timeout_ms, LOOK_AGAIN_MS))
+        _wait(table, group, at, max(group.rebalance_timeout_ms, REJOIN_WAIT_MS_MIN))
         return Outcome()
     group.begin_generation(at.wall_ms)
     if group.state is GroupState.EMPTY:

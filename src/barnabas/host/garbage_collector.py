@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 YOUNG = 5_000
 """Objects allocated and not freed since the last look at young ones: a look takes a millisecond."""
-LOOKS = 8
+COLLECTIONS_MAX = 8
 """Looks between two at what is older, at the most."""
 LONG_S = 0.0025
 """CPU time of a look after which what it found alive is set apart, and of several looks after which those
@@ -89,7 +89,7 @@ class GarbageCollector:
     def _look(self) -> None:
         generation = _YOUNGEST
         while generation < _OLDEST and (
-            self._looks[generation] >= LOOKS or self._spent_s[generation] >= LONG_S
+            self._looks[generation] >= COLLECTIONS_MAX or self._spent_s[generation] >= LONG_S
         ):
             self._looks[generation], self._spent_s[generation] = 0, 0.0
             generation += 1

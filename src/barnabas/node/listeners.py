@@ -21,6 +21,7 @@ from barnabas.security.sasl_server import (
     AUTHENTICATE_API,
     HANDSHAKE_API,
     Credentials,
+    Tokens,
     refuse_authenticate,
     refuse_handshake,
 )
@@ -48,8 +49,9 @@ class Listeners:
         config: NodeConfig,
         features: FeatureSource,
         credentials: Credentials = no_credentials,
+        tokens: Tokens | None = None,
     ) -> None:
-        """`credentials` are those of SCRAM. Raises ``ConfigError``."""
+        """`credentials` are those of SCRAM, `tokens` are delegation tokens. Raises ``ConfigError``."""
         self._ports = ports
         self._config = config
         self.servers: dict[str, RequestServer] = {}
@@ -64,7 +66,7 @@ class Listeners:
         )
         ids = itertools.count(1)
         self.stages = {
-            spec.name: ListenerStages(ports, listener_security(config, spec), credentials)
+            spec.name: ListenerStages(ports, listener_security(config, spec), credentials, tokens)
             for spec in config.listeners
         }
         self.certificates = CertificateWatch(ports, self.stages)

@@ -27,11 +27,13 @@ from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.features import KRAFT_VERSION, supported
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
+from barnabas.node.migrating_controller import MigratingController
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
@@ -40,6 +42,8 @@ from barnabas.raft.settings import settings_from_node
 from barnabas.security.authorization.access_rules import guard
 from barnabas.security.authorization.broker_access import BROKER_RULES
 from barnabas.security.authorization.controller_access import CONTROLLER_RULES
+from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
+from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
 from barnabas.security.quotas.client_meter import ClientMeter, ToldMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -60,7 +64,13 @@ class Node:
         """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`)."""
         self.config = config
         self.ports = ports
-        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        tokens = TokenCredentials(
+            TokenSecrets.of(config.values),
+            self._known_image,
+            ports.clock.wall_ms,
+            random_bytes_of(ports),
+        )
+        self.listeners = Listeners(ports, config, self._features, self._scram_credential, tokens)
         self.security = NodeSecurity(config)
         name = f"node-{config.node_id}"
         self.channels = Channels(ports, name, security=self.security.between_brokers)
@@ -72,6 +82,7 @@ class Node:
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
         self.quorum: RaftNode
+        self._migrating: MigratingController | None = None
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -88,6 +99,8 @@ class Node:
             self._assemble(identities)
             try:
                 self.quorum.start()
+                if self._migrating is not None:
+                    self._migrating.start()
                 if self.broker is not None:
                     self.broker.start()
             except BaseException:
@@ -151,6 +164,10 @@ class Node:
         )
         controller.listener_metrics = self.listeners.certificates.metrics
         self.controller = self.metadata.controller = controller
+        if config.migration is not None:
+            self._migrating = MigratingController(
+                self.ports, config, controller, self.metadata, self.channels
+            )
         self.listeners.on_disconnect(controller.on_connection_closed)
         self.listeners.measure(config.controller_listeners, ToldMeter())
         for table in self.listeners.tables(config.controller_listeners):
@@ -199,11 +216,14 @@ class Node:
         self.listeners.measure(self.config.broker_listeners, meter)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """As the metadata have it; a controller alone has its own image."""
-        image = self.metadata.image
+        """As the metadata have it."""
+        return scram_credential(self._known_image().scram_credentials, mechanism, user)
+
+    def _known_image(self) -> MetadataImage:
+        """A controller alone has its own image, with what is not committed yet."""
         if self.broker is None and self.controller is not None:
-            image = self.controller.image
-        return scram_credential(image.scram_credentials, mechanism, user)
+            return self.controller.image
+        return self.metadata.image
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""
@@ -225,6 +245,8 @@ class Node:
         self._stopping = True
 
         def quorum_left() -> None:
+            if self._migrating is not None:
+                self._migrating.close()
             self.listeners.close()
             self.channels.close()
             self.quorum_channels.close()
@@ -253,6 +275,7 @@ class Node:
             "node": int(self.config.node_id),
             "quorum": self.quorum.describe(),
             "controller": self.controller.describe() if self.controller else None,
+            "migration": self._migrating.describe() if self._migrating else None,
             "broker": self.broker.describe() if self.broker else None,
             "listeners": self.listeners.describe(),
         }

@@ -15,7 +15,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.snapshot import CHUNK, image_records
+from barnabas.metadata.image.snapshot import RECORDS_PER_SLICE, image_records
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
@@ -42,7 +42,7 @@ def beyond_what_was_lost(opened: BootstrappedReplica) -> Iterator[list[bytes]]:
         yield encode_records([abort], image.metadata_version)
         image.replay(abort)
     records = _raised(image)
-    while taken := list(islice(records, CHUNK)):
+    while taken := list(islice(records, RECORDS_PER_SLICE)):
         yield encode_records(taken, image.metadata_version)
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
 from barnabas.broker.controller_client.forwarding import forward, timeout_of
 from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from barnabas.broker.zookeeper.acl_requests import AclRequests
@@ -35,6 +36,7 @@ from barnabas.controller.handlers import (
 )
 from barnabas.metadata.image.image import BROKER, TOPIC
 from barnabas.node.ready_gate import ReadyGate
+from barnabas.raft.handlers import describe_quorum
 from barnabas.security.authorization.access_rules import guard, guarded
 from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.security.authorization.broker_access import BROKER_RULES
@@ -120,6 +122,39 @@ def add_to(
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
         table.add(module, orders)
+
+
+def hand_on(
+    table: ApiTable,
+    broker: Broker,
+    acls: AclRequests,
+    gate: ReadyGate,
+    is_kraft: Callable[[], bool],
+    to_quorum: ControllerChannel,
+) -> None:
+    """While the cluster migrates: where a KRaft controller rules it decides on access control entries, too;
+    they come back by the znodes. What is asked of the quorum goes to its leader."""
+
+    def describe(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return forward(to_quorum, describe_quorum.API, request, ctx, timeout_ms)
+
+    table.add_handler(describe_quorum.API, describe, broker)
+    for module in acls.modules():
+        handed_on = gate.before(_kraft_or_here(module, broker, is_kraft))
+        table.replace(module.API.key, handed_on.handle)
+
+
+def _kraft_or_here(
+    module: HandlerModule, broker: Broker, is_kraft: Callable[[], bool]
+) -> HandlerModule:
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        if not is_kraft():
+            return module.handle(request, ctx, role)
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return forward(broker.controller, module.API, request, ctx, timeout_ms)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
 def guard_with(table: ApiTable, authorizer: Authorizer | None) -> None:

@@ -18,6 +18,7 @@ from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, L
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
 from barnabas.broker.zookeeper.metadata_records import Incarnation
+from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle
 from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
@@ -25,6 +26,7 @@ from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
     MetaProperties,
+    back_from_quorum,
     classical_text,
     random_uuid,
     read_classical_properties,
@@ -40,8 +42,9 @@ from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
+from barnabas.node.quorum_enrolment import QuorumEnrolment
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_to, guard_with
+from barnabas.node.zookeeper_apis import add_to, guard_with, hand_on
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
@@ -93,6 +96,8 @@ class ZookeeperNode:
         self.journal: ZookeeperJournal
         self._config_watch: ConfigWatch
         self.orders: ControlRequests
+        self._enrolment: QuorumEnrolment | None = None
+        """Where the cluster migrates to KRaft."""
         self._acls: AclStore | None = None
         """Without an authorizer none are read."""
         self._entities: dict[str, Mapping[str, str]] = {}
@@ -127,6 +132,9 @@ class ZookeeperNode:
             if not disk.try_lock(f"{path}/{LOCK_FILE}"):
                 why = "another process has it; each node needs a log directory of its own"
                 raise OSError(0, why, path)
+            assert self.config.zookeeper is not None
+            if self.config.zookeeper.migrates and back_from_quorum(disk, path):
+                self.ports.log("info", "migration.directory_reverted", path=path)
             known = read_classical_properties(disk, path)
             if known is None:
                 continue
@@ -170,6 +178,15 @@ class ZookeeperNode:
             control,
             lambda: listeners[control],
         )
+        if config.zookeeper is not None and config.zookeeper.migrates:
+            self._enrolment = QuorumEnrolment(
+                ports,
+                self.config,
+                identities[config.metadata_log_dir],
+                self.security,
+                self.channels,
+                lambda: self.election.is_kraft,
+            )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
         if self._acls is not None:
@@ -216,7 +233,7 @@ class ZookeeperNode:
             identities=identities,
             listeners=listeners,
             channels=self.channels,
-            to_controllers=self.channels,
+            to_controllers=self._enrolment or self.channels,
             image=image,
             controller_endpoint=self._controller,
         )
@@ -233,7 +250,10 @@ class ZookeeperNode:
         broker.names_controller = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
-        self.election.on_change = broker.on_controller_change
+        follow = partial(_follow_ruler, broker, self.election)
+        self.election.on_change = follow
+        if self._enrolment is not None:
+            self._enrolment.on_leader = follow
         return broker
 
     def _make_controller(self, cluster_id: str) -> None:
@@ -267,6 +287,9 @@ class ZookeeperNode:
         acls = AclRequests(self._acls, self.ports.log)
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
+            if self._enrolment is not None:
+                is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
+                hand_on(table, broker, acls, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -285,20 +308,28 @@ class ZookeeperNode:
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
         )
         registration.on_registered = self.election.stand
+        if self._enrolment is not None:
+            return self._enrolment.lifecycle(identity, registration)
         return registration
 
     def _is_registered(self, epoch: int) -> bool:
         assert self.broker is not None
         known = self.broker.image.brokers.get(self.broker.node_id)
-        return known is not None and known.epoch == epoch and not known.fenced
+        epochs = [epoch] if self._enrolment is None else [epoch, self._enrolment.broker_epoch]
+        return known is not None and known.epoch in epochs and not known.fenced
 
-    def _incarnation(self) -> Incarnation:
-        assert self.broker is not None
-        return Incarnation(
-            self.broker.node_id, self.broker.lifecycle.broker_epoch, self.broker.incarnation
-        )
+    def _incarnation(self, of_quorum: bool) -> Incarnation:
+        broker, enrolment = self.broker, self._enrolment
+        assert broker is not None
+        epoch = broker.lifecycle.broker_epoch
+        if enrolment is not None and isinstance(broker.lifecycle, MigratingLifecycle):
+            classical = broker.lifecycle.classical
+            epoch = enrolment.broker_epoch if of_quorum else classical.broker_epoch
+        return Incarnation(broker.node_id, epoch, broker.incarnation)
 
-    def _controller(self) -> tuple[int, Endpoint] | None:
+    def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
+        if self._enrolment is not None and self.election.is_kraft:
+            return self._enrolment.controller_endpoint
         endpoint = self.election.controller_endpoint
         return None if endpoint is None else (self.election.controller_id, endpoint)
 
@@ -431,9 +462,15 @@ class ZookeeperNode:
             self._policies.close()
             on_done()
 
-        def broker_left() -> None:
+        def session_ends() -> None:
             self.ports.wakeups.call_at(self.ports.clock.now_ms() + SESSION_ENDS_MS_MAX, finish)
             self.sessions.close(finish)
+
+        def broker_left() -> None:
+            if self._enrolment is None:
+                session_ends()
+            else:
+                self._enrolment.close(session_ends)
 
         def no_client_is_served() -> None:
             self.listeners.end(self.config.broker_listeners)
@@ -454,9 +491,16 @@ class ZookeeperNode:
             "node": int(self.config.node_id),
             "zookeeper": repr(self.sessions),
             "controller": self.controller.describe() if self.controller else None,
+            "quorum": self._enrolment.describe() if self._enrolment else None,
             "broker": self.broker.describe() if self.broker else None,
             "listeners": self.listeners.describe(),
         }
 
     def __repr__(self) -> str:
         return f"ZookeeperNode({self.config!r})"
+
+
+def _follow_ruler(broker: Broker, election: ControllerElection) -> None:
+    """Another controller rules. A KRaft controller is no broker, so clients are given any one."""
+    broker.names_controller = not election.is_kraft
+    broker.on_controller_change()

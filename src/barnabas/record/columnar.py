@@ -94,7 +94,7 @@ def control_type(batch: BatchView) -> int:
     return int.from_bytes(batch.payload[key_at + 2 : key_at + 4], "big", signed=True)
 
 
-class Run(NamedTuple):
+class DecodedRecords(NamedTuple):
     """What one fetched run gave."""
 
     columns: list[Columns]
@@ -229,7 +229,7 @@ def decode(
     aborted: Sequence[AbortedTransaction] | None = None,
     include_headers: bool = False,
     check_crc: bool = True,
-) -> Run:
+) -> DecodedRecords:
     """All of `decode_groups` at once. Raises :class:`CorruptBatchError`."""
     wanted = ALL if include_headers else ALL - {HEADERS}
     groups = decode_groups(records, start, end, aborted=aborted, wanted=wanted, check_crc=check_crc)
@@ -240,7 +240,7 @@ def decode(
             next_offset = max(next_offset, end)
             break
         next_offset = max(next_offset, batch.header.last_offset + 1)
-    return Run(columns, next_offset, sum(len(each) for each in columns))
+    return DecodedRecords(columns, next_offset, sum(len(each) for each in columns))
 
 
 def decode_groups(

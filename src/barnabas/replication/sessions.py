@@ -95,7 +95,7 @@ class FetchSession(Generic[P]):
         "id",
         "is_follower",
         "last_fetch_ms",
-        "parked",
+        "delayed_fetch",
         "partitions",
         "sees_all",
         "uses_ids",
@@ -118,7 +118,7 @@ class FetchSession(Generic[P]):
         self.last_fetch_ms = now_ms
         self.partitions: dict[PartitionKey, SessionPartition[P]] = {}
         self.dirty: dict[SessionPartition[P], None] = {}
-        self.parked: Any = None
+        self.delayed_fetch: Any = None
         """The request that waits for something to tell."""
 
     def mark(self, partition: SessionPartition[P]) -> None:

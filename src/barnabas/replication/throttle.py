@@ -16,7 +16,7 @@ UNLIMITED: Final = 2**63 - 1
 """Kafka's default of ``...replication.throttled.rate``: no throttle."""
 WINDOW_MS: Final = 1000.0
 """replication.quota.window.size.seconds"""
-EVERY = "*"
+ALL_REPLICAS = "*"
 
 
 class Quota:
@@ -72,7 +72,7 @@ class Throttled:
         """`text` is ``*`` or ``partition:broker`` entries. What is no entry is left out: the
         configuration was checked when it was set."""
         entries = [part.strip() for part in text.split(",")]
-        self.every = EVERY in entries
+        self.every = ALL_REPLICAS in entries
         found = (entry.partition(":") for entry in entries)
         self.indexes = frozenset(
             int(index)
@@ -84,4 +84,4 @@ class Throttled:
         return self.every or index in self.indexes
 
     def __repr__(self) -> str:
-        return f"Throttled({EVERY if self.every else sorted(self.indexes)})"
+        return f"Throttled({ALL_REPLICAS if self.every else sorted(self.indexes)})"

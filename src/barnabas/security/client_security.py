@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.ports import HasSecrets, Ports, Receiver
-from barnabas.security.jaas import OAUTHBEARER, check_mechanism, parse_login_module
+from barnabas.security.jaas import OAUTHBEARER, PLAIN, check_mechanism, parse_login_module
 from barnabas.security.oauth.login import TokenKeeper
 from barnabas.security.oauth.settings import oauth_login
 from barnabas.security.sasl_client import ClientExchange, SaslCredential
@@ -66,7 +66,8 @@ def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCre
         return SaslCredential(mechanism, login=oauth_login(SecurityKeys(properties), options))
     if key in properties:
         module = parse_login_module(key, properties[key], mechanism)
-        return credential_of_login(key, module.username, module.password, mechanism)
+        found = credential_of_login(key, module.username, module.password, mechanism)
+        return replace(found, by_token=module.is_token and mechanism != PLAIN)
     user, password = properties.get("sasl.username", ""), properties.get("sasl.password", "")
     return credential_of_login(key, user, password, mechanism)
 

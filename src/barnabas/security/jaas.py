@@ -48,6 +48,11 @@ class LoginModule:
         return self.options.get("password", "")
 
     @property
+    def is_token(self) -> bool:
+        """Whether the user is a delegation token (``tokenauth="true"`` of the SCRAM module)."""
+        return self.options.get("tokenauth", "").strip().lower() == "true"
+
+    @property
     def users(self) -> dict[str, str]:
         """Passwords by name: the options ``user_<name>``."""
         start = "user_"

@@ -34,7 +34,13 @@ from barnabas.security.principal_mapping import (
     parse_rules,
 )
 from barnabas.security.sasl_client import SaslCredential
-from barnabas.security.sasl_server import Credentials, SaslAuthenticator, SaslListener, SaslSettings
+from barnabas.security.sasl_server import (
+    Credentials,
+    SaslAuthenticator,
+    SaslListener,
+    SaslSettings,
+    Tokens,
+)
 from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
 from barnabas.security.tls_stream import Handshakes, TlsStream
 from barnabas.wire.server import Anonymous, Authenticator, Identified, ServerConnection
@@ -174,21 +180,31 @@ def _own_credential(keys: SecurityKeys, key: str, enabled: bool) -> SaslCredenti
 # -- the stages of a listener's connections -----------------------------------------------------------------
 
 
+def random_bytes_of(ports: Ports) -> Callable[[int], bytes]:
+    """What nonces and salts are made of."""
+    return (
+        ports.secrets.token_bytes if isinstance(ports, HasSecrets) else ports.rng("sasl").randbytes
+    )
+
+
 class ListenerStages:
     """The stages between the network and one listener's connections."""
 
-    def __init__(self, ports: Ports, security: ListenerSecurity, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        security: ListenerSecurity,
+        credentials: Credentials,
+        tokens: Tokens | None = None,
+    ) -> None:
         self.security = security
         self.handshakes = Handshakes(ports, security.name)
         self.sasl: SaslListener | None = None
         self._ports = ports
         if security.sasl is not None:
-            token_bytes = (
-                ports.secrets.token_bytes
-                if isinstance(ports, HasSecrets)
-                else ports.rng("sasl").randbytes
+            self.sasl = SaslListener(
+                ports, security.name, security.sasl, credentials, random_bytes_of(ports), tokens
             )
-            self.sasl = SaslListener(ports, security.name, security.sasl, credentials, token_bytes)
 
     def begin(self) -> None:
         """Read what it takes to know peers. Blocks: for the start. Raises :class:`ConfigError`."""

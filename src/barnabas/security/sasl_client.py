@@ -31,10 +31,12 @@ class SaslCredential:
     user: str = ""
     password: str = field(default="", repr=False)
     login: OAuthLogin | None = None
+    by_token: bool = False
+    """Whether `user` is a delegation token's id and `password` its HMAC."""
 
     def password_exchange(self, token_bytes: Callable[[int], bytes]) -> ClientExchange:
         """Of a mechanism with a password."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self.password)
         nonce = nonce_of(token_bytes(NONCE_BYTES))
-        return ScramClient(self.mechanism, self.user, self.password, nonce)
+        return ScramClient(self.mechanism, self.user, self.password, nonce, by_token=self.by_token)

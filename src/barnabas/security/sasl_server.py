@@ -29,6 +29,7 @@ from barnabas.security.scram import (
     SaslError,
     ScramCredential,
     ScramServer,
+    TokenCredential,
     nonce_of,
 )
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -38,7 +39,7 @@ from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateReq
 from barnabas.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 from barnabas.wire.messages.sasl_handshake_response import SaslHandshakeResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
 from barnabas.wire.server import ServerConnection
 
 HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
@@ -50,6 +51,12 @@ AUTHENTICATE_API = Api(
 )
 Credentials = Callable[[str, str], ScramCredential | None]
 """The credential of (mechanism, user), as the cluster's metadata have it."""
+
+
+class Tokens(Protocol):
+    """The cluster's delegation tokens."""
+
+    def find(self, mechanism: str, token_id: str) -> TokenCredential | None: ...
 
 
 class Exchange(Protocol):
@@ -94,6 +101,7 @@ class SaslListener:
         settings: SaslSettings,
         credentials: Credentials,
         token_bytes: Callable[[int], bytes],
+        tokens: Tokens | None = None,
     ) -> None:
         self.ports = ports
         self.listener = listener
@@ -102,6 +110,7 @@ class SaslListener:
         """Connections without a principal, by id."""
         self.failed = self.succeeded = 0
         self._credentials = credentials
+        self._tokens = tokens
         self._token_bytes = token_bytes
         self._pepper = token_bytes(32)
         self.issuer_keys = None if settings.issuer is None else IssuerKeys(ports, settings.issuer)
@@ -113,8 +122,13 @@ class SaslListener:
             assert self.issuer_keys is not None
             return OAuthServer(self.issuer_keys.check)
         nonce = nonce_of(self._token_bytes(NONCE_BYTES))
+        tokens = self._tokens
         return ScramServer(
-            mechanism, lambda user: self._credentials(mechanism, user), nonce, self._pepper
+            mechanism,
+            lambda user: self._credentials(mechanism, user),
+            nonce,
+            self._pepper,
+            None if tokens is None else lambda token_id: tokens.find(mechanism, token_id),
         )
 
 
@@ -123,8 +137,7 @@ class SaslAuthenticator:
 
     def __init__(self, shared: SaslListener, connection: ServerConnection) -> None:
         self.principal: str | None = None
-        self.is_token = False
-        """Whether the peer has shown a delegation token."""
+        self.proof = Proof.NONE
         self.takes_raw_tokens = False
         """Whether the next frame is a token without a header (SaslHandshake v0)."""
         self.frame_bytes_max = shared.settings.token_bytes_max
@@ -264,7 +277,7 @@ class SaslAuthenticator:
         if ends_at_ms is not None:
             left_ms = max(ends_at_ms - shared.ports.clock.wall_ms(), 1)
             self._session_ms = min(self._session_ms or left_ms, left_ms)
-        self.is_token = exchange.is_token
+        self.proof = Proof.TOKEN if exchange.is_token else Proof.OWN
         shared.succeeded += 1
         self.principal, self._exchange = principal, None
         self._former_mechanism = self._mechanism

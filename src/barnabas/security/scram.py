@@ -28,6 +28,9 @@ NONCE_BYTES = 18
 SALT_BYTES = 24
 _FIRST = re.compile(r"n=((?:[^=,]|=2C|=3D)+),r=([^,]+)((?:,[^=,]+=[^,]*)*)")
 _FINAL = re.compile(r"c=([A-Za-z0-9+/=]+),r=([^,]+)(?:,[^,]+)*?,p=([A-Za-z0-9+/=]+)")
+_TOKEN_EXTENSION = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
+TOKEN_EXTENSION = ",tokenauth=true"
+"""What a client's first message says besides where the user's name is a token's id."""
 _CHALLENGE = re.compile(r"r=([^,]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")
 
 
@@ -51,7 +54,18 @@ class ScramCredential(NamedTuple):
         return f"ScramCredential({self.iterations} iterations)"
 
 
+class TokenCredential(NamedTuple):
+    """What a server knows of a delegation token: whose it is, and until when it is valid."""
+
+    credential: ScramCredential
+    owner: str
+    """A user's name."""
+    ends_at_ms: int
+    """Milliseconds since 1970."""
+
+
 Lookup = Callable[[str], ScramCredential | None]
+TokenLookup = Callable[[str], TokenCredential | None]
 
 
 def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
@@ -73,13 +87,22 @@ def new_credential(mechanism: str, password: str, salt: bytes, iterations: int) 
 class ScramServer:
     """The server's end of one exchange. `user` is set once it has succeeded."""
 
-    def __init__(self, mechanism: str, lookup: Lookup, nonce: str, pepper: bytes) -> None:
-        """`nonce` is this exchange's, `pepper` this process's secret for users that are not known."""
+    def __init__(
+        self,
+        mechanism: str,
+        lookup: Lookup,
+        nonce: str,
+        pepper: bytes,
+        tokens: TokenLookup | None = None,
+    ) -> None:
+        """`nonce` is this exchange's, `pepper` this process's secret for users that are not known, `tokens`
+        looks delegation tokens up by their ids."""
         self.user: str | None = None
         self.ends_at_ms: int | None = None
         self.is_token = False
         self._mechanism = mechanism
         self._lookup = lookup
+        self._tokens = tokens
         self._nonce = nonce
         self._pepper = pepper
         self._named = ""
@@ -103,14 +126,26 @@ class ScramServer:
         name = _unescape(match.group(1))
         if authorization and authorization != f"a={match.group(1)}":
             raise SaslError("a user may act for itself only")
-        credential = None if "tokenauth=true" in match.group(3) else self._lookup(name)
-        self._named, self._known = name, credential is not None
+        credential = self._find(name, match.group(3))
+        self._known = credential is not None
         self._credential = credential or self._invented(name)
         self._header, self._first_bare = f"{binding},{authorization},", bare
         self._nonce = match.group(2) + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first.encode()
+
+    def _find(self, name: str, extensions: str) -> ScramCredential | None:
+        """The credential of a user, or of the token that the client says `name` is the id of (KIP-48)."""
+        self._named = name
+        if not _TOKEN_EXTENSION.search(extensions):
+            return self._lookup(name)
+        self.is_token = True
+        token = None if self._tokens is None else self._tokens(name)
+        if token is None:
+            return None
+        self._named, self.ends_at_ms = token.owner, token.ends_at_ms
+        return token.credential
 
     def _on_final(self, text: str) -> bytes:
         credential = self._credential
@@ -145,12 +180,17 @@ class ScramServer:
 class ScramClient:
     """The client's end of one exchange. `is_done` once the server has proved that it knows the credential."""
 
-    def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
+    def __init__(
+        self, mechanism: str, user: str, password: str, nonce: str, *, by_token: bool = False
+    ) -> None:
+        """`by_token`: `user` is a delegation token's id, and `password` its HMAC in base64."""
         self.is_done = False
         self._mechanism = mechanism
         self._password = password.encode()
         self._nonce = nonce
         self._first_bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        if by_token:
+            self._first_bare += TOKEN_EXTENSION
         self._verifier = b""
 
     def first(self) -> bytes:

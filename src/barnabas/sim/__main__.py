@@ -15,7 +15,7 @@ from barnabas.sim.classical.faults import CLASSICAL_KINDS
 from barnabas.sim.faults import KINDS, Kind
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
-from barnabas.sim.runner.run_journal import CHUNK, JournalError, RunJournal, play_chunk
+from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, RunJournal, play_chunk
 from barnabas.sim.runner.shrink import shrink
 from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
 
@@ -141,7 +141,7 @@ def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> in
         print(error, file=sys.stderr)
         return 2
     play = partial(play_chunk, plan=plan, lines=lines, leave_garbage=True)
-    for _, played in as_played(play, journal.rest(), jobs, max(1, SEEDS_EACH // CHUNK)):
+    for _, played in as_played(play, journal.rest(), jobs, max(1, SEEDS_EACH // SEEDS_PER_LINE)):
         journal.note(played)
         for text in played.texts:
             print(text, flush=True)

@@ -67,12 +67,12 @@ def untold(run: Run) -> str:
 def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> bool:
     """Whether the metadata have the replica in another log directory than it is in."""
     assert node.broker is not None
-    home = node.broker.logs.directory_of(partition.name)
+    directory = node.broker.logs.directory_of(partition.name)
     topic = image.topics_by_id.get(partition.topic_id)
-    if home is None or topic is None or not topic.has(partition.index):
+    if directory is None or topic is None or not topic.has(partition.index):
         return False
     state = topic.partition(partition.index)
-    return node.id in state.replicas and state.directory_of(node.id) != home.directory_id
+    return node.id in state.replicas and state.directory_of(node.id) != directory.directory_id
 
 
 def silent_coordinator(run: Run) -> str:

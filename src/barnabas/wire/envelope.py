@@ -45,7 +45,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.default_principal_data import DefaultPrincipalData
 from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
-from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.request import Parked, Proof, RequestContext
 from barnabas.wire.schema import Message
 
 _HEAD = Struct(">hhih")
@@ -65,7 +65,7 @@ def wrap(request: Message, ctx: RequestContext) -> EnvelopeRequest:
     write_into(request, ctx.api_version, out, splices)
     return EnvelopeRequest(
         request_data=b"".join(join(out, splices)),
-        request_principal=principal_bytes(ctx.principal),
+        request_principal=principal_bytes(ctx.principal, ctx.proof),
         client_host_address=address_bytes(ctx.peer.host),
     )
 
@@ -105,13 +105,15 @@ def open_envelope(
         if not entry.min_version <= header.api_version <= entry.max_version:
             return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         request = decode_request(entry, header, frame)
+        principal, proof = principal_of(envelope.request_principal)
         inner = RequestContext(
             api_key=header.api_key,
             api_version=header.api_version,
             correlation_id=header.correlation_id,
             client_id=None if header.client_id is None else header.client_id.decode(),
             listener=ctx.listener,
-            principal=principal_of(envelope.request_principal),
+            principal=principal,
+            proof=proof,
             peer=Endpoint(host_of(envelope.client_host_address), 0),
             connection_id=ctx.connection_id,
             software=ctx.software,
@@ -166,15 +168,16 @@ def _says_not_controller(message: Message) -> bool:
     return False
 
 
-def principal_bytes(principal: str) -> bytes:
+def principal_bytes(principal: str, proof: Proof = Proof.OWN) -> bytes:
     """``User:name`` as Kafka's default principal serializer writes it."""
     kind, _, name = principal.partition(":")
-    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=proof is Proof.TOKEN)
     return _PRINCIPAL_VERSION.pack(0) + encode_bytes(data, 0)
 
 
-def principal_of(data: bytes | None) -> str:
-    """Inverse of `principal_bytes`. Raises `KafkaError` PRINCIPAL_DESERIALIZATION_FAILURE."""
+def principal_of(data: bytes | None) -> tuple[str, Proof]:
+    """Inverse of `principal_bytes`; brokers refuse themselves what only strangers may not ask. Raises
+    `KafkaError` PRINCIPAL_DESERIALIZATION_FAILURE."""
     try:
         if data is None or len(data) < 2:
             raise MalformedError("an envelope without a principal")
@@ -182,7 +185,8 @@ def principal_of(data: bytes | None) -> str:
         decoded = decode(DefaultPrincipalData, version, memoryview(data)[2:])
     except (MalformedError, UnsupportedFieldError) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return f"{decoded.type}:{decoded.name}"
+    proof = Proof.TOKEN if decoded.token_authenticated else Proof.OWN
+    return f"{decoded.type}:{decoded.name}", proof
 
 
 def host_of(address: bytes) -> str:

@@ -8,6 +8,7 @@ its deadline. ``None`` means that the protocol has no response (Produce with ack
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.types import Endpoint
@@ -141,6 +142,17 @@ class Working(Parked):
         self._failed = self._released = None
 
 
+class Proof(Enum):
+    """How a peer has shown who it is."""
+
+    NONE = 0
+    """Not at all: PLAINTEXT, or TLS without a certificate."""
+    OWN = 1
+    """By its own certificate, password or identity provider."""
+    TOKEN = 2
+    """By a delegation token of the cluster."""
+
+
 class RequestContext:
     """Who asks, by which version, from where."""
 
@@ -154,6 +166,7 @@ class RequestContext:
         "listener",
         "peer",
         "principal",
+        "proof",
         "software",
     )
 
@@ -170,6 +183,7 @@ class RequestContext:
         connection_id: int = 0,
         connected_at_ms: float = 0.0,
         software: str = "",
+        proof: Proof = Proof.NONE,
     ) -> None:
         """`connected_at_ms` is the instant at which the connection was made."""
         self.api_key = api_key
@@ -182,6 +196,7 @@ class RequestContext:
         self.connection_id = connection_id
         self.connected_at_ms = connected_at_ms
         self.software = software
+        self.proof = proof
 
     def __repr__(self) -> str:
         return (

@@ -45,7 +45,7 @@ from barnabas.wire.dispatch import (
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.frames import SIZE, FrameReader
 from barnabas.wire.metering import Charge, RequestMeter
-from barnabas.wire.request import Api, Parked, RequestContext, Working
+from barnabas.wire.request import Api, Parked, Proof, RequestContext, Working
 from barnabas.wire.schema import Message
 
 NO_PEER = Endpoint("", 0)
@@ -78,6 +78,9 @@ class Authenticator(Protocol):
     def principal(self) -> str | None:
         """``User:name`` once known; while it is None only `entry`'s APIs are served."""
 
+    @property
+    def proof(self) -> Proof: ...
+
     def entry(self, api_key: int) -> ApiEntry | None:
         """What serves `api_key` during and after authentication; None is for the table. It may end the
         connection."""
@@ -88,6 +91,7 @@ class Identified:
 
     def __init__(self, principal: str) -> None:
         self.principal: str | None = principal
+        self.proof = Proof.NONE if principal == "User:ANONYMOUS" else Proof.OWN
 
     def entry(self, api_key: int) -> ApiEntry | None:
         return None
@@ -113,6 +117,7 @@ class Anonymous:
     """No authentication: every connection is User:ANONYMOUS."""
 
     principal: str | None = "User:ANONYMOUS"
+    proof = Proof.NONE
 
     def entry(self, api_key: int) -> ApiEntry | None:
         return None
@@ -583,7 +588,7 @@ class ServerConnection:
             except UnicodeDecodeError as error:
                 raise MalformedError(f"client id: {error}") from error
             self._client_id = (raw, text)
-        # Field by field: ten keywords per request cost more than reading most requests.
+        # Field by field: eleven keywords per request cost more than reading most requests.
         ctx = _new_context(RequestContext)
         ctx.api_key = api_key
         ctx.api_version = api_version
@@ -591,6 +596,7 @@ class ServerConnection:
         ctx.client_id = text
         ctx.listener = self.server.listener
         ctx.principal = self._authenticator.principal or "User:ANONYMOUS"
+        ctx.proof = self._authenticator.proof
         ctx.peer = self.peer
         ctx.connection_id = self.id
         ctx.connected_at_ms = self.connected_at_ms

@@ -91,7 +91,7 @@ def test_a_leader_that_is_not_followed_any_more_is_let_go(world: World) -> None:
     assert len(world.pool) == 1
     for partition in world.partitions:
         world.pool.stop(partition)
-    world.pool.pump()
+    world.pool.maybe_fetch()
     assert len(world.pool) == 0
 
 

@@ -64,7 +64,7 @@ class Host:
     def propose_isr(self, partition: Partition, proposal: object) -> None:
         raise AssertionError("a follower proposes nothing")
 
-    def wake(self, session: object) -> None:
+    def check_and_complete(self, session: object) -> None:
         raise AssertionError("nobody fetches here")
 
     def on_fault(self, fault: Exception) -> None:
@@ -117,7 +117,7 @@ class World:
             )
             if partition.become_follower(state):
                 self.pool.follow(partition)
-        self.pool.pump()
+        self.pool.maybe_fetch()
 
     def asked(self) -> dict[int, FetchPartition]:
         """What the request under way names."""
@@ -452,7 +452,7 @@ def test_a_fetcher_that_loses_its_last_partition_in_a_response_is_closed(
     def append(partition: Partition, records: bytes) -> None:
         for each in world.partitions:
             world.pool.stop(each)
-        world.pool.pump()
+        world.pool.maybe_fetch()
 
     monkeypatch.setattr(Partition, "append_as_follower", append)
     world.pool.resize(3)

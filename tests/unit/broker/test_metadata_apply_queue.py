@@ -233,7 +233,7 @@ def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> No
     assert state(cluster).directory_of(node) != known
     waiting.add = add  # type: ignore[method-assign]
     waiting.add(dict.fromkeys(held))
-    cluster.broker(node).replicas.fetchers.pump()
+    cluster.broker(node).replicas.fetchers.maybe_fetch()
     cluster.until(lambda: state(cluster).directory_of(node) == known)
     cluster.until(lambda: set(state(cluster).isr) == {keeps, node})
 

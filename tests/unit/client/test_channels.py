@@ -20,7 +20,7 @@ from barnabas.wire.messages.find_coordinator_request import FindCoordinatorReque
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import ProduceResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
 from barnabas.wire.server import RequestServer, ServerLimits
 from tests.unit.client.loopback import Stream, World
 
@@ -296,7 +296,7 @@ def test_an_envelope_carries_request_principal_and_answer() -> None:
     assert isinstance(inner, DescribeClusterResponse) and inner.cluster_id == "X"
     assert inner_contexts[0].principal == "User:alice"
     assert envelope.client_host_address == bytes([10, 0, 0, 1])
-    assert principal_of(envelope.request_principal) == "User:alice"
+    assert principal_of(envelope.request_principal) == ("User:alice", Proof.OWN)
     table = ApiTable().add_handler(CLUSTER, handle, "standby")
     refused = open_envelope(table, envelope, ctx, lambda c, e: faults.append(e))
     assert not isinstance(refused, Parked)

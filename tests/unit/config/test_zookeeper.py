@@ -32,6 +32,36 @@ def test_a_broker_without_an_id_has_one_generated() -> None:
     assert NodeConfig.from_properties(without).node_id == GENERATED
 
 
+def test_a_broker_that_migrates_knows_its_quorum() -> None:
+    enabled = {**FILE, "zookeeper.metadata.migration.enable": "true"}
+    named = {**enabled, "controller.listener.names": "C", "controller.quorum.voters": "100@c:9093"}
+    config = NodeConfig.from_properties(named)
+    assert config.zookeeper is not None and config.zookeeper.migrates
+    assert [int(voter.node_id) for voter in config.voters] == [100]
+    with pytest.raises(ConfigError, match=r"controller\.listener\.names"):
+        NodeConfig.from_properties({**enabled, "controller.quorum.voters": "100@c:9093"})
+
+
+def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> None:
+    controller = {
+        "process.roles": "controller",
+        "node.id": "100",
+        "listeners": "C://c:9093",
+        "controller.listener.names": "C",
+        "controller.quorum.voters": "100@c:9093",
+        "zookeeper.metadata.migration.enable": "true",
+        "log.dirs": "/meta",
+    }
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect"):
+        NodeConfig.from_properties(controller)
+    config = NodeConfig.from_properties({**controller, "zookeeper.connect": "z:2181"})
+    assert config.zookeeper is None and config.migration is not None
+    assert config.migration.connect == "z:2181" and not config.unknown
+    both = {"process.roles": "broker,controller", "listeners": "C://c:9093,PLAINTEXT://c:9092"}
+    with pytest.raises(ConfigError, match="no broker"):
+        NodeConfig.from_properties({**controller, "zookeeper.connect": "z:2181", **both})
+
+
 @pytest.mark.parametrize(
     ("change", "key"),
     [

@@ -25,7 +25,7 @@ from barnabas.wire.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.request import Parked, Proof, RequestContext
 from barnabas.wire.schema import Message
 
 CLUSTER_ID = "castle"
@@ -259,7 +259,14 @@ class World:
         self.ports.wakeups.advance(ms)
         self.settle()
 
-    def start(self, request: Any, version: int | None = None, connection: int = 0) -> Any:
+    def start(
+        self,
+        request: Any,
+        version: int | None = None,
+        connection: int = 0,
+        principal: str = "User:ANONYMOUS",
+        proof: Proof = Proof.NONE,
+    ) -> Any:
         """A response, a Parked, or the error that the handler raised made into a response."""
         module = MODULES[type(request)]
         ctx = RequestContext(
@@ -267,15 +274,24 @@ class World:
             api_version=request.VALID[1] if version is None else version,
             connection_id=connection,
             listener="CONTROLLER",
+            principal=principal,
+            proof=proof,
         )
         try:
             return module.handle(request, ctx, self.controller)
         except KafkaError as error:
             return module.API.error_response(request, error.code, error.message)
 
-    def ask(self, request: Any, version: int | None = None, connection: int = 0) -> Any:
+    def ask(
+        self,
+        request: Any,
+        version: int | None = None,
+        connection: int = 0,
+        principal: str = "User:ANONYMOUS",
+        proof: Proof = Proof.NONE,
+    ) -> Any:
         """As `start`, with everything committed."""
-        answer = self.start(request, version, connection)
+        answer = self.start(request, version, connection, principal, proof)
         if isinstance(answer, Parked):
             box: list[Any] = []
             answer.attach(box.append)

@@ -132,7 +132,7 @@ class FakePorts:
 class MemoryLog:
     """One partition of the offsets topic."""
 
-    home = "/logs"
+    log_dir = "/logs"
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []

@@ -86,7 +86,7 @@ def test_survivors_are_looked_at_now_and_then(collector: GarbageCollector) -> No
     assert look(collector) == 1
     ring = weakref.ref(kept[0])
     kept.clear()
-    for _ in range(module.LOOKS + 1):
+    for _ in range(module.COLLECTIONS_MAX + 1):
         kept.append([[] for _ in range(YOUNG + 200)])
         assert look(collector) == 1
     assert ring() is None

@@ -21,7 +21,7 @@ from barnabas.record.batch import (
     write_header,
 )
 from barnabas.record.builder import build_batch, end_transaction_marker
-from barnabas.record.columnar import AbortedTransaction, Run, decode
+from barnabas.record.columnar import AbortedTransaction, DecodedRecords, decode
 from barnabas.record.compression import Codec
 from barnabas.record.decode import records_in
 from tests.effort import examples
@@ -49,7 +49,7 @@ record = st.tuples(
 )
 
 
-def rows(run: Run) -> list[dict[str, Any]]:
+def rows(run: DecodedRecords) -> list[dict[str, Any]]:
     batches = [each.to_arrow("t", 3, SCHEMA) for each in run.columns]
     table = pa.Table.from_batches(batches, SCHEMA)
     table.validate(full=True)
@@ -81,7 +81,7 @@ def batch(count: int, base_offset: int = 0, **options: Any) -> bytes:
     return build_batch(records, timestamp_ms=1000, base_offset=base_offset, **options)
 
 
-def values(run: Run) -> list[bytes]:
+def values(run: DecodedRecords) -> list[bytes]:
     return [each["value"] for each in rows(run)]
 
 

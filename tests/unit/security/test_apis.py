@@ -23,6 +23,7 @@ from barnabas.wire.messages.find_coordinator_request import FindCoordinatorReque
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.request import Proof
 from barnabas.wire.schema import Message
 from tests.unit.broker.world import USUAL, Cluster
 from tests.unit.security.permissions import CLUSTER, GROUP_CODE, TABLE, TOPIC_CODE, codes
@@ -32,6 +33,7 @@ class Named:
     """Stands for a connection that has authenticated: its principal is what the test says now."""
 
     def __init__(self, world: Secured) -> None:
+        self.proof = Proof.OWN
         self._world = world
 
     @property

@@ -9,23 +9,26 @@ import pytest
 
 import barnabas
 from barnabas.sim.runner.report import source
-from barnabas.sim.runner.run_journal import CHUNK, JournalError, Played, RunJournal
+from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, Played, RunJournal
 
-SEEDS = range(1000, 1000 + 2 * CHUNK + 5)
+SEEDS = range(1000, 1000 + 2 * SEEDS_PER_LINE + 5)
 
 
-def a_chunk(first: int, seeds: int = CHUNK) -> Played:
+def a_chunk(first: int, seeds: int = SEEDS_PER_LINE) -> Played:
     return Played(first, seeds, {"messages delivered": 100 * seeds, "kills": 1}, 5000.0, 2.0)
 
 
 def test_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = RunJournal(path, SEEDS, "abc")
-    assert [len(chunk) for chunk in journal.rest()] == [CHUNK, CHUNK, 5]
-    journal.note(a_chunk(1000 + CHUNK))
+    assert [len(chunk) for chunk in journal.rest()] == [SEEDS_PER_LINE, SEEDS_PER_LINE, 5]
+    journal.note(a_chunk(1000 + SEEDS_PER_LINE))
     again = RunJournal(path, SEEDS, "abc")
-    assert again.rest() == [range(1000, 1000 + CHUNK), range(1000 + 2 * CHUNK, SEEDS.stop)]
-    assert again.all.seeds == CHUNK and again.all.totals["kills"] == 1
+    assert again.rest() == [
+        range(1000, 1000 + SEEDS_PER_LINE),
+        range(1000 + 2 * SEEDS_PER_LINE, SEEDS.stop),
+    ]
+    assert again.all.seeds == SEEDS_PER_LINE and again.all.totals["kills"] == 1
 
 
 def test_adds_up_chunks_and_keeps_failures(tmp_path: Path) -> None:
@@ -34,10 +37,16 @@ def test_adds_up_chunks_and_keeps_failures(tmp_path: Path) -> None:
     failing.failed.append(1003)
     failing.texts.append("what happened")
     journal.note(failing)
-    journal.note(a_chunk(1000 + CHUNK))
+    journal.note(a_chunk(1000 + SEEDS_PER_LINE))
     read = RunJournal(tmp_path / "journal", SEEDS, "abc").all
-    assert read.seeds == 2 * CHUNK and read.failed == [1003] and read.texts == ["what happened"]
-    assert read.rates().startswith(f"{2 * CHUNK} seeds, 1 failed; per second of a core 10.00 seeds")
+    assert (
+        read.seeds == 2 * SEEDS_PER_LINE
+        and read.failed == [1003]
+        and read.texts == ["what happened"]
+    )
+    assert read.rates().startswith(
+        f"{2 * SEEDS_PER_LINE} seeds, 1 failed; per second of a core 10.00 seeds"
+    )
     assert "1000 messages;" in read.rates()
 
 
@@ -46,14 +55,14 @@ def test_a_line_that_was_not_written_whole_was_not_played(tmp_path: Path) -> Non
     journal = RunJournal(path, SEEDS, "abc")
     journal.note(a_chunk(1000))
     whole = path.stat().st_size
-    journal.note(a_chunk(1000 + CHUNK))
+    journal.note(a_chunk(1000 + SEEDS_PER_LINE))
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 7)
     again = RunJournal(path, SEEDS, "abc")
-    assert again.all.seeds == CHUNK and again.rest()[0].start == 1000 + CHUNK
+    assert again.all.seeds == SEEDS_PER_LINE and again.rest()[0].start == 1000 + SEEDS_PER_LINE
     assert path.stat().st_size == whole
-    again.note(a_chunk(1000 + CHUNK))
-    assert RunJournal(path, SEEDS, "abc").all.seeds == 2 * CHUNK
+    again.note(a_chunk(1000 + SEEDS_PER_LINE))
+    assert RunJournal(path, SEEDS, "abc").all.seeds == 2 * SEEDS_PER_LINE
 
 
 @pytest.mark.parametrize(

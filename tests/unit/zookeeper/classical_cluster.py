@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.broker.broker import Broker
 from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.config.node import NodeConfig
 from barnabas.node.zookeeper_node import ZookeeperNode
@@ -184,11 +185,14 @@ class ClassicalCluster:
         )
         return int(self.ask(broker, request).responses[0].error_code)
 
+    def broker_of(self, broker: int) -> Broker:
+        found = self.nodes[broker].broker
+        assert found is not None
+        return found
+
     def produce(self, topic: str, broker: int, value: bytes = b"v") -> int:
         """One record to partition 0, acks=all; the error code, -1 where no answer came."""
-        node = self.nodes[broker]
-        assert node.broker is not None
-        known = node.broker.image.topics_by_name.get(topic)
+        known = self.broker_of(broker).image.topics_by_name.get(topic)
         batch = build_batch([(None, value)], timestamp_ms=self.processes[broker].clock.wall_ms())
         data = TopicProduceData(
             name=topic,

@@ -109,8 +109,12 @@ class BrokerLifecycle:
         registration_timeout_ms: float,
         metadata_offset: Callable[[], int],
         id_holder: Callable[[], str] = lambda: "",
+        on_zookeeper: bool = False,
     ) -> None:
-        """`id_holder` says, as far as the metadata tell, which other process has this broker's id."""
+        """`id_holder` says, as far as the metadata tell, which other process has this broker's id.
+        `on_zookeeper`: this broker is in ZooKeeper mode and migrates (KIP-866); its process does not end
+        where the quorum does not take it, for it serves all the same."""
+        self._on_zookeeper = on_zookeeper
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
@@ -182,9 +186,16 @@ class BrokerLifecycle:
                 for name, (low, high) in sorted(supported().items())
             ],
             rack=me.rack,
-            log_dirs=[d for d in me.directories if d not in self._offline],
+            log_dirs=self._directories(),
             previous_broker_epoch=me.previous_broker_epoch,
+            is_migrating_zk_broker=self._on_zookeeper,
         )
+
+    def _directories(self) -> list[Uuid]:
+        """Those that work. A directory's id is kept from the first start under KRaft on (KIP-858)."""
+        if self._on_zookeeper:
+            return []
+        return [d for d in self.identity.directories if d not in self._offline]
 
     def _on_registered(self, response: BrokerRegistrationResponse | KafkaError) -> None:
         self._in_flight = False
@@ -205,7 +216,7 @@ class BrokerLifecycle:
             self._again = True
         is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
         never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
-        if self.broker_epoch < 0 and is_late and never:
+        if self.broker_epoch < 0 and is_late and never and not self._on_zookeeper:
             self.ports.halt(self._why_not_registered(code))
             return
         self._after(REGISTRATION_RETRY_MS)

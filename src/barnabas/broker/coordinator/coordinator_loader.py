@@ -133,7 +133,7 @@ class CoordinatorLoader(Generic[M]):
             job = log.read_job(load.offset, self._read_bytes)
             self._loads.popleft()
             done = partial(self._on_read, load)
-            self._ports.background.run(f"coordinators {log.home}", job, done)
+            self._ports.background.run(f"coordinators {log.log_dir}", job, done)
         elif not run:  # compaction left nothing of what came last
             self._end(load)
         else:
@@ -161,7 +161,7 @@ class CoordinatorLoader(Generic[M]):
         delay = min(LOAD_RETRY_MS * 2.0 ** min(load.attempts, 10), LOAD_RETRY_MS_MAX)
         load.attempts += 1
         self._ports.log(
-            "error", "coordinator could not be loaded", partition=load.shard.partition,
+            "error", "coordinator.load_failed", partition=load.shard.partition,
             offset=load.offset, error=str(error), again_in_ms=delay,
         )  # fmt: skip
         when = self._ports.clock.now_ms() + delay

@@ -40,8 +40,8 @@ class PartitionCoordinatorLog:
         return f"PartitionCoordinatorLog({self._partition.name})"
 
     @property
-    def home(self) -> str:
-        return self._log.home
+    def log_dir(self) -> str:
+        return self._log.log_dir
 
     @property
     def log_start_offset(self) -> int:

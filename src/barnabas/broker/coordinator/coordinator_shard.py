@@ -155,7 +155,7 @@ class CoordinatorLog(Protocol):
     the moment of `on_elected` to that of `on_resigned`."""
 
     @property
-    def home(self) -> str:
+    def log_dir(self) -> str:
         """The log directory that it is in."""
 
     @property

@@ -323,7 +323,7 @@ class Coordinators(Generic[M]):
         finally:
             self.on_unloaded(partition)
         self._ports.log(
-            "info", "coordinator unloaded", topic=self.topic, partition=partition,
+            "info", "coordinator.unloaded", topic=self.topic, partition=partition,
             leader_epoch=shard.leader_epoch,
         )  # fmt: skip
 
@@ -337,7 +337,7 @@ class Coordinators(Generic[M]):
                 raise  # it is loaded once more
             raise_soon(self._ports.wakeups, fault)
         self._ports.log(
-            "info", "coordinator loaded", topic=self.topic, partition=shard.partition,
+            "info", "coordinator.loaded", topic=self.topic, partition=shard.partition,
             leader_epoch=shard.leader_epoch, end_offset=shard.written, state=shard.state,
         )  # fmt: skip
         self._after(shard)

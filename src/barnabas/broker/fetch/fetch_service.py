@@ -269,14 +269,14 @@ class FetchService:
         fetch = DelayedFetch(self, session, request, version, listener, reader)
         fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
-        session.parked = fetch
+        session.delayed_fetch = fetch
         self._slices.run(self._request_steps(fetch, request), partial(self._fail, fetch))
         return fetch.parked
 
     def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
         session, sessions = fetch.session, self._sessions
         for topics in parts_of(request.topics, self.bounds.followed_per_slice):
-            if session.parked is not fetch:
+            if session.delayed_fetch is not fetch:
                 return
             sessions.update(session, topics)
             yield
@@ -287,7 +287,7 @@ class FetchService:
         if session.is_follower:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
             for topics in parts_of(request.topics, self.bounds.followed_per_slice):
-                if session.parked is not fetch:
+                if session.delayed_fetch is not fetch:
                     return
                 progress.note(topics)
                 yield
@@ -296,7 +296,7 @@ class FetchService:
         read_pass = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
         if fetch.whole:
             yield from self._read_pass_steps(fetch, read_pass)
-        if session.parked is not fetch:
+        if session.delayed_fetch is not fetch:
             return
         fetch.busy = False
         if self._is_complete(fetch, read_pass):
@@ -309,7 +309,7 @@ class FetchService:
         """Read all partitions, a part with each step, and add the answers to `read_pass`."""
         dirty = iter(list(fetch.session.dirty))
         while among := list(islice(dirty, self.bounds.read_per_slice)):
-            if fetch.session.parked is not fetch:
+            if fetch.session.delayed_fetch is not fetch:
                 return
             self._read_pass(fetch, whole=True, among=among, after=read_pass)
             yield
@@ -322,7 +322,7 @@ class FetchService:
             session.dirty.update(dict.fromkeys(session.partitions.values()))
             read_pass = fetch.new_read_pass(whole=True)
             yield from self._read_pass_steps(fetch, read_pass)
-            if session.parked is not fetch:
+            if session.delayed_fetch is not fetch:
                 return
             fetch.busy = False
             self._complete(fetch, read_pass)
@@ -346,7 +346,7 @@ class FetchService:
         return read_pass.urgent or read_pass.is_full or read_pass.size >= fetch.min_bytes
 
     def _watch(self, fetch: DelayedFetch, deadline_ms: float, read_pass: ReadPass) -> Parked:
-        fetch.session.parked = fetch
+        fetch.session.delayed_fetch = fetch
         fetch.deadline_ms = deadline_ms
         if isinstance(fetch.parked, DelayedFetchAnswer):
             fetch.parked.wait_with(fetch)
@@ -362,9 +362,9 @@ class FetchService:
 
     def _complete_earlier(self, session: Session) -> None:
         """A peer that asks again has given up its former request."""
-        earlier = session.parked
+        earlier = session.delayed_fetch
         if earlier is not None:
-            session.parked = None
+            session.delayed_fetch = None
             self._deadlines.remove(earlier)
             earlier.parked.complete(FetchResponse(session_id=session.id))
 
@@ -489,7 +489,7 @@ class FetchService:
 
     # -- waking ----------------------------------------------------------------------------------
 
-    def wake(self, session: Session) -> None:
+    def check_and_complete(self, session: Session) -> None:
         """One of the delayed fetch's partitions moved. A read pass follows this turn."""
         if session not in self._woken:
             self._woken[session] = None
@@ -504,7 +504,7 @@ class FetchService:
         until_ms = now_ms() + SLICE_MS
         left = iter(woken)
         for session in left:
-            fetch = session.parked
+            fetch = session.delayed_fetch
             if fetch is None or fetch.busy:
                 continue
             if fetch.min_bytes > 1 and not session.is_follower:
@@ -513,7 +513,7 @@ class FetchService:
             self._try_complete(fetch, last=False)
             if now_ms() >= until_ms:
                 for other in left:
-                    self.wake(other)
+                    self.check_and_complete(other)
 
     def _recheck_later(self, session: Session) -> None:
         if not self._rechecks:
@@ -523,11 +523,11 @@ class FetchService:
     def _recheck(self) -> None:
         waiting, self._rechecks = self._rechecks, {}
         for session in waiting:
-            if session.parked is not None and not session.parked.busy:
-                self._try_complete(session.parked, last=False)
+            if session.delayed_fetch is not None and not session.delayed_fetch.busy:
+                self._try_complete(session.delayed_fetch, last=False)
 
     def on_deadline(self, fetch: DelayedFetch) -> None:
-        if fetch.session.parked is fetch and not fetch.busy:
+        if fetch.session.delayed_fetch is fetch and not fetch.busy:
             self._try_complete(fetch, last=True)
 
     def _try_complete(self, fetch: DelayedFetch, *, last: bool) -> None:
@@ -567,8 +567,8 @@ class FetchService:
 
     def _unwatch(self, fetch: DelayedFetch) -> None:
         self._deadlines.remove(fetch)
-        if fetch.session.parked is fetch:
-            fetch.session.parked = None
+        if fetch.session.delayed_fetch is fetch:
+            fetch.session.delayed_fetch = None
 
     def _read_cold(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
         """Bring bytes into memory by reading them once where that may block."""
@@ -582,12 +582,12 @@ class FetchService:
                     KafkaError, CorruptLogError, OSError
                 ):  # the read pass that follows reports it
                     job = log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
-                    jobs.setdefault(log.home, []).append(job)
-        homes = list(jobs) or [""]
-        left = len(homes)
+                    jobs.setdefault(log.log_dir, []).append(job)
+        log_dirs = list(jobs) or [""]
+        left = len(log_dirs)
 
-        def read(home: str) -> None:
-            for job in jobs.get(home, ()):
+        def read(log_dir: str) -> None:
+            for job in jobs.get(log_dir, ()):
                 job()
 
         def done(result: object) -> None:
@@ -597,7 +597,7 @@ class FetchService:
                 return
             # The read pass that follows finds an error of the disk again, and reports it.
             fetch.busy = False
-            if fetch.session.parked is not fetch:
+            if fetch.session.delayed_fetch is not fetch:
                 return
             now_ms = self._ports.clock.now_ms()
             if fetch.deadline_ms > now_ms:
@@ -605,8 +605,8 @@ class FetchService:
             self._try_complete(fetch, last=fetch.deadline_ms <= now_ms)
 
         lane = next(self._cold_reads) % COLD_READ_QUEUES
-        for home in homes:
-            self._ports.background.run(f"read {home} {lane}", partial(read, home), done)
+        for log_dir in log_dirs:
+            self._ports.background.run(f"read {log_dir} {lane}", partial(read, log_dir), done)
 
 
 def redirect(

@@ -68,7 +68,7 @@ class FetchSessions:
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch or (
-            session.parked is not None and session.parked.busy_with_request
+            session.delayed_fetch is not None and session.delayed_fetch.busy_with_request
         ):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_ids != uses_ids:

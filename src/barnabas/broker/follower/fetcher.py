@@ -159,7 +159,7 @@ class Fetcher:
         followed = self.followed.get(key)
         if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
             del self._unflushed[key]
-            self.pump()
+            self.maybe_fetch()
 
     def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
         state.delay(self.context.ports.clock.now_ms() + ms)
@@ -185,11 +185,11 @@ class Fetcher:
             followed = self.followed.get(key)
             if followed is not None:
                 followed.state.delayed_until_ms = 0.0
-        self.pump()
+        self.maybe_fetch()
 
     # -- a round ---------------------------------------------------------------------------------
 
-    def pump(self) -> None:
+    def maybe_fetch(self) -> None:
         """Send the next request, where there is one to send and none under way."""
         if self.is_in_flight or self._closed or self._unflushed:
             return
@@ -225,7 +225,7 @@ class Fetcher:
             self.is_in_flight = False
             self._plan.end_round()
             self._on_leader_lost(response)
-            self.pump()
+            self.maybe_fetch()
         elif response.error_code:
             self._losses = 0
             self._on_session_error(code_of(response.error_code))
@@ -271,7 +271,7 @@ class Fetcher:
         self._plan.end_round()
         if self.on_answer is not None:
             self.on_answer()
-        self.pump()
+        self.maybe_fetch()
 
     def _on_leader_lost(self, error: ChannelError) -> None:
         """The leader is gone or unreachable: the metadata will say who leads next."""
@@ -430,7 +430,7 @@ class Fetcher:
     def _resume(self, key: Key, state: FollowerState, delay_ms: float) -> None:
         state.phase = Phase.FETCHING
         self._delay(key, state, delay_ms)
-        self.pump()
+        self.maybe_fetch()
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -467,7 +467,7 @@ class Fetcher:
     def _schedule(self, when_ms: float) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
-        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self.pump)
+        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self.maybe_fetch)
 
     def close(self) -> None:
         self._closed = True

@@ -32,7 +32,7 @@ class FetcherPool:
         self._context = context
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._express: dict[tuple[int, int], list[Fetcher]] = {}
-        self._home: dict[Key, Fetcher] = {}
+        self._fetcher_by_key: dict[Key, Fetcher] = {}
         self._dirty: dict[Fetcher, None] = {}
         self.count = max(context.settings.fetchers, 1)
         """Per leader; see `resize`."""
@@ -49,7 +49,7 @@ class FetcherPool:
         return (key[0][-1] * 31 + key[1]) % self.count
 
     def follow(self, partition: Partition) -> None:
-        """Fetch `partition` from its present leader (another broker). `pump` sends."""
+        """Fetch `partition` from its present leader (another broker). `maybe_fetch` sends."""
         self.stop(partition)
         at = (partition.leader_id, self._number((partition.topic_id, partition.index)))
         fetcher = self._choose(at)
@@ -57,7 +57,7 @@ class FetcherPool:
             fetcher.add(partition)
         except KafkaError:
             return  # its directory failed just now
-        self._home[partition.topic_id, partition.index] = fetcher
+        self._fetcher_by_key[partition.topic_id, partition.index] = fetcher
         self._dirty[fetcher] = None
 
     def _choose(self, at: tuple[int, int]) -> Fetcher:
@@ -89,7 +89,7 @@ class FetcherPool:
         for express in self._express.get(at, ()):
             if express.followed:
                 for key in express.hand_over(self._fetchers[at]):
-                    self._home[key] = self._fetchers[at]
+                    self._fetcher_by_key[key] = self._fetchers[at]
         if at in self._resized:
             self._spread(at)
             # What an express fetcher has under way, or what is delayed, comes with a later answer.
@@ -108,36 +108,36 @@ class FetcherPool:
         for key in self._misplaced(main, at):
             target = self._choose((leader, self._number(key)))
             for moved in main.hand_over(target, [key]):
-                self._home[moved] = target
+                self._fetcher_by_key[moved] = target
                 self._dirty[target] = None
-        self._context.ports.wakeups.call_soon(self.pump)
+        self._context.ports.wakeups.call_soon(self.maybe_fetch)
 
     def stop(self, partition: Partition) -> None:
         """Stop fetching `partition`."""
         key = (partition.topic_id, partition.index)
-        fetcher = self._home.pop(key, None)
+        fetcher = self._fetcher_by_key.pop(key, None)
         if fetcher is not None:
             fetcher.remove(key)
             self._dirty[fetcher] = None
 
     def on_flushed(self, partition: Partition) -> None:
         """A sync of the partition is over: a fetch may have waited for it."""
-        fetcher = self._home.get((partition.topic_id, partition.index))
+        fetcher = self._fetcher_by_key.get((partition.topic_id, partition.index))
         if fetcher is not None:
             fetcher.on_flushed((partition.topic_id, partition.index))
 
     def on_start_moved(self, partition: Partition) -> None:
         """Retention took the first records of the partition."""
-        fetcher = self._home.get((partition.topic_id, partition.index))
+        fetcher = self._fetcher_by_key.get((partition.topic_id, partition.index))
         if fetcher is not None:
             fetcher.on_start_moved((partition.topic_id, partition.index))
 
-    def pump(self) -> None:
+    def maybe_fetch(self) -> None:
         """Send what the changes since the last call ask for; drop fetchers that follow nothing."""
         dirty, self._dirty = self._dirty, {}
         for fetcher in dirty:
             if fetcher.followed:
-                fetcher.pump()
+                fetcher.maybe_fetch()
         for at in [at for at, main in self._fetchers.items() if not main.followed]:
             if not any(fetcher.followed for fetcher in self._express.get(at, ())):
                 self._close(at)
@@ -157,7 +157,7 @@ class FetcherPool:
     def close(self) -> None:
         for at in list(self._fetchers):
             self._close(at)
-        self._home.clear()
+        self._fetcher_by_key.clear()
 
     def __len__(self) -> int:
         return len(self._fetchers)

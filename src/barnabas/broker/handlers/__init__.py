@@ -17,17 +17,20 @@ from barnabas.broker.handlers import (
     alter_replica_log_dirs,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_delegation_token,
     delete_groups,
     delete_records,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
     end_txn,
+    expire_delegation_token,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -46,6 +49,7 @@ from barnabas.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    renew_delegation_token,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -107,13 +111,23 @@ MODULES = cast(
 )
 
 
+TOKENS = cast(
+    "tuple[HandlerModule, ...]",
+    (
+        create_delegation_token,
+        renew_delegation_token,
+        expire_delegation_token,
+        describe_delegation_token,
+    ),
+)
+"""Delegation tokens; where ZooKeeper coordinates the cluster there are none."""
 FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO_QUORUM)
 """What the active controller answers, and judges."""
 
 
 def add_to(table: ApiTable, broker: object) -> ApiTable:
     """Serve all of them, and what is forwarded, on one listener."""
-    for module in MODULES:
+    for module in MODULES + TOKENS:
         table.add(module, broker)
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)

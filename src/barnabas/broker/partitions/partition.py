@@ -49,7 +49,7 @@ class PartitionHost(ReplicaHost, Protocol):
     def wall_ms(self) -> int: ...
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool: ...
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
-    def wake(self, session: FetchSession[Partition]) -> None: ...
+    def check_and_complete(self, session: FetchSession[Partition]) -> None: ...
     def on_fault(self, fault: Exception) -> None:
         """A listener raised this when notified of a watermark or of the end of a leadership."""
 
@@ -179,8 +179,8 @@ class Partition(Replica):
 
     def _tell(self, watcher: SessionPartition[Partition]) -> None:
         watcher.session.mark(watcher)
-        if watcher.session.parked is not None:
-            self._host.wake(watcher.session)
+        if watcher.session.delayed_fetch is not None:
+            self._host.check_and_complete(watcher.session)
 
     # -- appending -------------------------------------------------------------------------------
 
@@ -235,8 +235,8 @@ class Partition(Replica):
                 if session.last_fetch_ms > follower.last_caught_up_ms:
                     follower.last_caught_up_ms = session.last_fetch_ms
             session.dirty[watcher] = None
-            if session.parked is not None:
-                self._host.wake(session)
+            if session.delayed_fetch is not None:
+                self._host.check_and_complete(session)
         if len(leader.isr_state.maximal) == 1:
             self.advance_high_watermark()
 
@@ -287,16 +287,16 @@ class Partition(Replica):
         for watcher in self.high_watermark_watchers:
             session = watcher.session
             session.dirty[watcher] = None
-            if session.parked is not None:
-                self._host.wake(session)
+            if session.delayed_fetch is not None:
+                self._host.check_and_complete(session)
         is_news = self._host.propagates_high_watermarks
         for watcher in self.append_watchers:
             # Followers learn it with their next answer; it is a reason for one only where consumers read
             # from followers, as in Kafka.
             session = watcher.session
             session.dirty[watcher] = None
-            if is_news and session.parked is not None:
-                self._host.wake(session)
+            if is_news and session.delayed_fetch is not None:
+                self._host.check_and_complete(session)
         listeners = self._high_watermark_listeners
         if listeners:
             tell_each((partial(listener, mark) for listener in listeners), self._host.on_fault)

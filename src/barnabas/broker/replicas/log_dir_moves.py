@@ -166,16 +166,16 @@ class LogDirMoves:
             return
         self._logs.cleaner.resume(name)
         self._ports.log("info", "log.move_called_off", partition=str(name), reason=reason)
-        home = self._home_of(move.source)
-        if move.told is not AssignmentState.NOTHING and home is not None:
-            self._assignments.submit(move.partition, home.directory_id)
+        directory = self._directory_of(move.source)
+        if move.told is not AssignmentState.NOTHING and directory is not None:
+            self._assignments.submit(move.partition, directory.directory_id)
 
     def look(self) -> None:
         """End the moves whose logs are not both there any more."""
         for move in list(self._moves.values()):
             self._still_holds(move)
 
-    def _home_of(self, log: PartitionLog) -> LogDirectory | None:
+    def _directory_of(self, log: PartitionLog) -> LogDirectory | None:
         """The directory of a log, also one that is offline."""
         path = log.directory.rsplit("/", 1)[0]
         return next((d for d in self._logs.directories if d.path == path), None)
@@ -229,9 +229,11 @@ class LogDirMoves:
             self._retry(move, str(error))
         except OSError as error:
             # The current log's own calls tell of it themselves: this is the copy's.
-            home = self._home_of(move.copy)
-            if home is not None:
-                self._logs.fail(home, f"copying {name} to {move.copy.directory} failed: {error}")
+            directory = self._directory_of(move.copy)
+            if directory is not None:
+                self._logs.fail(
+                    directory, f"copying {name} to {move.copy.directory} failed: {error}"
+                )
             move.due_ms = 0.0
         return 0
 
@@ -342,8 +344,8 @@ class LogDirMoves:
         self._logs.futures.sync(move.partition.name, done)
 
     def _tell(self, move: LogDirMove) -> None:
-        home = self._home_of(move.copy)
-        assert home is not None
+        directory = self._directory_of(move.copy)
+        assert directory is not None
         move.told = AssignmentState.ASKED
 
         def on_answer(code: int) -> None:
@@ -357,7 +359,7 @@ class LogDirMoves:
                 self._retry(move, f"the controller says {code_of(code).name}")
             self._arm()
 
-        self._assignments.submit(move.partition, home.directory_id, on_answer)
+        self._assignments.submit(move.partition, directory.directory_id, on_answer)
 
     def describe(self) -> dict[str, object]:
         return {str(name): move.describe() for name, move in sorted(self._moves.items())}

@@ -60,11 +60,11 @@ class ReplicaTable:
         fetchers: FetcherPool,
         isr_changes: AlterPartitionSender,
         repairs: LogRepairs,
-        wake: Callable[[FetchSession[Partition]], None],
+        check_and_complete: Callable[[FetchSession[Partition]], None],
         *,
         propagates_high_watermarks: bool = False,
     ) -> None:
-        """`wake`: the fetch that waits in that session may have something to read."""
+        """`check_and_complete`: the fetch that waits in that session may have something to read."""
         self.ports = ports
         self.node_id = node_id
         self.lag_ms_max = lag_ms_max
@@ -77,7 +77,7 @@ class ReplicaTable:
         self.fetchers = fetchers
         self.isr_changes = isr_changes
         self.repairs = repairs
-        self.wake = wake
+        self.check_and_complete = check_and_complete
         self.propagates_high_watermarks = propagates_high_watermarks
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
@@ -86,7 +86,12 @@ class ReplicaTable:
         self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.waiting = MetadataApplyQueue(
-            ports, self.image, node_id, self.by_id.__contains__, self._follow_image, fetchers.pump
+            ports,
+            self.image,
+            node_id,
+            self.by_id.__contains__,
+            self._follow_image,
+            fetchers.maybe_fetch,
         )
         self.on_log_corrupt = logs.on_corrupt = repairs.report
         logs.flushes.on_flushed = partial(_on_flushed, self)
@@ -156,7 +161,7 @@ class ReplicaTable:
         if changes.brokers:
             self.expand_isrs()
         self._apply_configs(changes)
-        self.fetchers.pump()
+        self.fetchers.maybe_fetch()
 
     def _apply_everything(self) -> None:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
@@ -314,7 +319,7 @@ class ReplicaTable:
             partition.go_offline()
             if led:
                 self._tell(partition, None)
-        self.fetchers.pump()
+        self.fetchers.maybe_fetch()
 
     # -- leadership ------------------------------------------------------------------------------
 

@@ -34,17 +34,17 @@ class Search:
         self.settle = settle
         self.tries = 0
         self._log, self._state = partition.log, (-1, -1)
-        self.home = ""
+        self.log_dir = ""
         """The log directory that is searched."""
         self.job = self._make_job()
 
     def _make_job(self) -> Callable[[], Stamped | None]:
         log = self.partition.online_log()
         self.tries += 1
-        self._log, self._state, self.home = (
+        self._log, self._state, self.log_dir = (
             log,
             (log.truncation_count, log.replacement_count),
-            log.home,
+            log.log_dir,
         )
         return log.search_job(self.timestamp)
 
@@ -87,7 +87,7 @@ def run_searches(ports: Ports, searches: list[Search], response: Message) -> Par
     """Answer with `response` once all of `searches` are settled."""
     parked, groups = Parked(), dict[str, list[Search]]()
     for search in searches:
-        groups.setdefault(search.home, []).append(search)
+        groups.setdefault(search.log_dir, []).append(search)
     left = len(groups)
 
     def settled() -> None:
@@ -121,7 +121,7 @@ def _run(ports: Ports, searches: list[Search], then: Callable[[], object]) -> No
             then()
 
     first = searches[0]
-    queue = f"timestamps {first.home} {first.partition.index % QUEUES}"
+    queue = f"timestamps {first.log_dir} {first.partition.index % QUEUES}"
     ports.background.run(queue, read, done)
 
 

@@ -70,9 +70,11 @@ class ControlRequests:
         self,
         ports: Ports,
         target: ControlTarget,
-        incarnation: Callable[[], Incarnation],
+        incarnation: Callable[[bool], Incarnation],
         read_configs: ReadConfigs,
     ) -> None:
+        """`incarnation` is this broker's registration: in ZooKeeper, or (True) with the quorum to which the
+        cluster migrates."""
         self._ports = ports
         self._target = target
         self._incarnation = incarnation
@@ -99,7 +101,7 @@ class ControlRequests:
                 f"controller {request.controller_id} has epoch {request.controller_epoch}; the"
                 f" newest is {self.controller_id} with {self.controller_epoch}",
             )
-        epoch = self._incarnation().broker_epoch
+        epoch = self._incarnation(request.is_k_raft_controller).broker_epoch
         if 0 <= request.broker_epoch < epoch or (request.broker_epoch >= 0 and epoch < 0):
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH,
@@ -134,7 +136,7 @@ class ControlRequests:
                 self._ports.wakeups.call_soon(self._pump)
 
     def _records(self, request: Any, configs: Configs) -> list[Message]:
-        image, me = self._target.image, self._incarnation()
+        image, me = self._target.image, self._incarnation(request.is_k_raft_controller)
         if isinstance(request, UpdateMetadataRequest):
             records = of_update_metadata(image, request, me)
         elif isinstance(request, LeaderAndIsrRequest):

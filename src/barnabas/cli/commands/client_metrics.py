@@ -22,7 +22,7 @@ from barnabas.wire.messages.describe_cluster_response import (
     PushedMetrics,
 )
 
-ANSWER_MS = 10_000.0
+REQUEST_TIMEOUT_MS = 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _pushes(connected: Connected) -> Iterator[tuple[int, PushedMetrics]]:
     request = DescribeClusterRequest(include_client_metrics=True)
     for node in sorted(connected.client.cluster.brokers):
         answer: DescribeClusterResponse = connected.call(
-            connected.client.ask_node(node, request, timeout_ms=ANSWER_MS)
+            connected.client.ask_node(node, request, timeout_ms=REQUEST_TIMEOUT_MS)
         )
         for pushed in answer.client_metrics:
             yield node, pushed

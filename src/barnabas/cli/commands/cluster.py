@@ -32,7 +32,7 @@ from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 
-ANSWER_MS = 10_000.0
+REQUEST_TIMEOUT_MS = 10_000.0
 QUORUM_MS = 5_000.0
 """How long the quorum may look for a leader before a description says that there is none."""
 
@@ -101,7 +101,7 @@ def metrics(
     if broker is None:
         with quorum_client(bootstrap, controllers, data) as client:
             request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
-            response = client.ask_leader(client.describe(), request, ANSWER_MS)
+            response = client.ask_leader(client.describe(), request, REQUEST_TIMEOUT_MS)
     elif controllers is not None:
         raise Failure(
             "controllers have no metrics of a broker: leave --bootstrap-controller", USAGE
@@ -125,7 +125,7 @@ def _metrics_of(connected: Connected, broker: int) -> DescribeClusterResponse:
         raise Failure(f"there is no broker {broker}: {alive} are alive")
     request = DescribeClusterRequest(include_metrics=True)
     response: DescribeClusterResponse = connected.call(
-        connected.client.ask_node(broker, request, timeout_ms=ANSWER_MS)
+        connected.client.ask_node(broker, request, timeout_ms=REQUEST_TIMEOUT_MS)
     )
     return response
 

@@ -26,7 +26,7 @@ CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 FOLLOW_MS = 500
 """How long a fetch is held where nothing happens; how often refusals are asked for."""
-ANSWER_MS = 5_000.0
+REQUEST_TIMEOUT_MS = 5_000.0
 NO_OFFSET = -1
 """Of a refusal, which has no record."""
 
@@ -86,7 +86,7 @@ class RefusalReader:
             request = DescribeClusterRequest(
                 endpoint_type=CONTROLLERS, refusals_after=self._last.get(controller, -1)
             )
-            sent = self._connected.client.send(at, request, timeout_ms=ANSWER_MS)
+            sent = self._connected.client.send(at, request, timeout_ms=REQUEST_TIMEOUT_MS)
             try:
                 response = self._connected.call(sent)
             except (ChannelError, KafkaError):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import typer
 
+from barnabas.cli.commands import migrate_online
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
 from barnabas.cli.confirming import USAGE, Yes, confirm
@@ -31,6 +32,7 @@ from barnabas.cli.connection.controller_directories import (
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
@@ -41,6 +43,8 @@ from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.operations import Multi, NodeData
 
 app = typer.Typer(help="From ZooKeeper to KRaft, and back.", no_args_is_help=True)
+for _command in (migrate_online.start, migrate_online.status, migrate_online.release):
+    app.command()(_command)
 ZooKeeperAt = typer.Option(
     ..., "--zookeeper", metavar="HOST:PORT/CHROOT", help="Where the cluster's znodes are."
 )
@@ -193,6 +197,10 @@ def finalize(
     znodes = read_znodes(zookeeper)
     _check_way_back(znodes)
     image = image_of(None, bootstrap, data)
+    if image.zk_migration_state == ZkMigrationState.MIGRATION:
+        raise Failure(
+            "the controllers write both: restart them without zookeeper.metadata.migration.enable"
+        )
     missing = _look(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.write.token_ledger import TokenLedger
 
 T = TypeVar("T")
-PATIENCE_MS = 20_000
+TIMEOUT_MS = 20_000
 
 app = typer.Typer(
     help="Jobs on Spark, and what is kept beside their queries.", no_args_is_help=True
@@ -168,7 +168,7 @@ def _options(bootstrap: str | None) -> SinkOptions:
         cluster = ClusterOptions(
             endpoints(where),
             client_id="barnabas-cli",
-            patience_ms=PATIENCE_MS,
+            patience_ms=TIMEOUT_MS,
             security=security_of(command_config()),
         )
     except ValueError as error:

@@ -316,7 +316,7 @@ def _is_cordoned(connected: Connected, broker: int) -> bool:
     try:
         request = DescribeLogDirsRequest(topics=[])
         answer = connected.call(
-            connected.client.ask_node(broker, request, timeout_ms=throttling.ANSWER_MS)
+            connected.client.ask_node(broker, request, timeout_ms=throttling.REQUEST_TIMEOUT_MS)
         )
     except (ChannelError, KafkaError):
         return False

@@ -26,7 +26,7 @@ from barnabas.wire.schema import Message
 
 T = TypeVar("T")
 OPEN = ClientSecurity()
-PATIENCE_MS = 1_000.0
+TIMEOUT_MS = 1_000.0
 """For one server."""
 OBSERVER = ReplicaKey(-1)
 
@@ -99,7 +99,7 @@ def look_around(
             look_around(transport, cluster_id, others, on_done)
 
     request = request_to_wire(asked, cluster_id, -1)
-    transport.send(server, request, on_answer, timeout_ms=PATIENCE_MS)
+    transport.send(server, request, on_answer, timeout_ms=TIMEOUT_MS)
 
 
 def _quorum_in(asked: FetchRequest, answer: object, server: Endpoint) -> OtherQuorum | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from barnabas.cli.connection.duplicate_quorum_check import PATIENCE_MS, ask_and_wait
+from barnabas.cli.connection.duplicate_quorum_check import TIMEOUT_MS, ask_and_wait
 from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.raft.transport import Transport
@@ -72,7 +72,7 @@ def look_around(
             look_around(transport, node, cluster_id, rest, on_done)
 
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-    transport.send(voter, request, on_answer, timeout_ms=PATIENCE_MS)
+    transport.send(voter, request, on_answer, timeout_ms=TIMEOUT_MS)
 
 
 def _registered_at(answer: object, node: int, cluster_id: str) -> Endpoint | None:

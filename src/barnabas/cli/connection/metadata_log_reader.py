@@ -46,7 +46,7 @@ FETCH_BYTES = 8 * 1024 * 1024
 SEARCHES = 5
 """How often in a row a leader is looked for that does not answer as one."""
 SEARCH_PAUSE_MS = 500.0
-ANSWER_MS = 10_000.0
+REQUEST_TIMEOUT_MS = 10_000.0
 MOVED = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -160,7 +160,9 @@ class MetadataLogReader:
             request = request_to_wire(asked, "", quorum.leader)
             request.cluster_id = None  # type: ignore[attr-defined]
             message = self._connected.call(
-                client.send(at, request, timeout_ms=wait_ms + ANSWER_MS, purpose="metadata")
+                client.send(
+                    at, request, timeout_ms=wait_ms + REQUEST_TIMEOUT_MS, purpose="metadata"
+                )
             )
             answer: Any = response_from_wire(asked, message, quorum.epoch)
             if answer.error is not ErrorCode.NONE:

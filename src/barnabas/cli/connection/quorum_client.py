@@ -29,8 +29,8 @@ from barnabas.wire.messages.describe_quorum_request import (
 )
 from barnabas.wire.schema import Message
 
-PATIENCE_MS = 10_000.0
-ANSWER_MS = 3_000.0
+TIMEOUT_MS = 10_000.0
+REQUEST_TIMEOUT_MS = 3_000.0
 
 Controllers = Annotated[
     str | None,
@@ -67,11 +67,11 @@ class QuorumClient:
 
         async def attempt() -> Any:
             leader = await self._find_leader()
-            response = await client.send(leader, request(), timeout_ms=ANSWER_MS)
+            response = await client.send(leader, request(), timeout_ms=REQUEST_TIMEOUT_MS)
             _check(response)
             return response
 
-        return self.connected.call(client.retry(attempt, timeout_ms=PATIENCE_MS))
+        return self.connected.call(client.retry(attempt, timeout_ms=TIMEOUT_MS))
 
     def would_describe(self) -> str:
         """One sentence: what `describe` would ask, and which server. Sends no request."""
@@ -104,7 +104,9 @@ class QuorumClient:
         for endpoint in self._controllers:
             asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
             try:
-                told = await self.connected.client.send(endpoint, asked, timeout_ms=ANSWER_MS)
+                told = await self.connected.client.send(
+                    endpoint, asked, timeout_ms=REQUEST_TIMEOUT_MS
+                )
                 raise_for(told.error_code, told.error_message)
             except KafkaError as error:
                 failure = error

@@ -26,12 +26,12 @@ from barnabas.zookeeper.session import (
     ZooKeeperSession,
 )
 
-WITHIN_S = 20.0
+TIMEOUT_S = 20.0
 IN_FLIGHT = 100
 KAFKA_ROOT = "/brokers"
 
 
-def read_znodes(connect: str, within_s: float = WITHIN_S) -> dict[str, NodeData]:
+def read_znodes(connect: str, within_s: float = TIMEOUT_S) -> dict[str, NodeData]:
     """What is at and below `host:port/chroot`, by path. Raises `Failure`."""
     try:
         from barnabas.host.zookeeper.sessions import HostZooKeeper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.cli.connection.connect import USAGE
-from barnabas.cli.connection.zookeeper_reader import WITHIN_S, _no_log
+from barnabas.cli.connection.zookeeper_reader import TIMEOUT_S, _no_log
 from barnabas.cli.failure import Failure
 from barnabas.config.definition import ConfigError
 from barnabas.host.loop import Loop
@@ -20,7 +20,7 @@ from barnabas.zookeeper.session import (
 )
 
 
-def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = WITHIN_S) -> None:
+def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = TIMEOUT_S) -> None:
     """Do all `transactions` below `host:port/chroot`, each after the one before it. Raises `Failure` at the
     first that fails: those before it are done."""
     from barnabas.host.zookeeper.sessions import HostZooKeeper

@@ -363,6 +363,7 @@ def _classical_properties(
     if security is not None:
         clients = SECURE_LISTENER
         values.update(security.node_properties(node.node_id))
+        values.pop("delegation.token.secret.key", None)  # there are none with ZooKeeper
     at = f"{clients}://{node.client_endpoint}"
     return {
         **values,

@@ -4,6 +4,7 @@
     DIR/security/authority.pem   its key and certificate, for renewals
     DIR/security/node-1.pem      a node's key and certificate
     DIR/security/passwords.json  of the users, for later starts
+    DIR/security/token-key       the key of delegation tokens
     DIR/client.properties        the administrator, for Kafka's tools, this command line and Spark
     DIR/user.properties          a user without special rights
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.local.private_files import write_private
 from barnabas.config.properties import format_properties
 
 if TYPE_CHECKING:
@@ -61,12 +63,14 @@ class LocalSecurity:
                 self._issue(missing, CERTIFICATES_DAYS)
             if not self.is_there:
                 passwords = {name: os.urandom(18).hex() for name in (ADMIN, USER, BROKER)}
-                _write(self._folder / "passwords.json", json.dumps(passwords))
-            _write(
+                write_private(self._folder / "passwords.json", json.dumps(passwords))
+            if not self._token_key.exists():
+                write_private(self._token_key, os.urandom(32).hex())
+            write_private(
                 self.client_file, format_properties(self.client_properties(ADMIN), "For clients.")
             )
             user = format_properties(self.client_properties(USER), "For clients.")
-            _write(self._path / "user.properties", user)
+            write_private(self._path / "user.properties", user)
         except OSError as error:
             raise Failure(f"{self._folder} cannot be written: {error.strerror}") from error
 
@@ -91,14 +95,14 @@ class LocalSecurity:
         is_new = authority is None
         if authority is None:
             made = Authority(days=max(AUTHORITY_DAYS, days + 1))
-            _write(kept, made.pem_with_key)
+            write_private(kept, made.pem_with_key)
             authority = read_authority(made.pem_with_key, days)
             assert authority is not None
             trusted = self._folder / "ca.pem"
             former = trusted.read_text() if trusted.exists() else ""
-            _write(trusted, former + made.pem)
+            write_private(trusted, former + made.pem)
         for node in node_ids:
-            _write(self._certificate(node), authority.identity(f"node-{node}").pem())
+            write_private(self._certificate(node), authority.identity(f"node-{node}").pem())
         return is_new
 
     def node_properties(self, node_id: int) -> dict[str, str]:
@@ -118,6 +122,7 @@ class LocalSecurity:
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {own} {users};",
             "super.users": f"User:{ADMIN};User:{BROKER}",
+            **self._tokens(),
         }
 
     def client_properties(self, user: str) -> dict[str, str]:
@@ -141,18 +146,19 @@ class LocalSecurity:
             for mechanism in MECHANISMS.split(",")[1:]
         ]
 
+    @property
+    def _token_key(self) -> Path:
+        return self._folder / "token-key"
+
+    def _tokens(self) -> dict[str, str]:
+        """The key of delegation tokens; a cluster of an earlier version may have none."""
+        if not self._token_key.exists():
+            return {}
+        return {"delegation.token.secret.key": self._token_key.read_text().strip()}
+
     def _certificate(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}.pem"
 
     def _passwords(self) -> Mapping[str, str]:
         found: Mapping[str, str] = json.loads((self._folder / "passwords.json").read_text())
         return found
-
-
-def _write(path: Path, text: str) -> None:
-    """For the owner's eyes only, at once or not at all."""
-    draft = path.with_suffix(".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    draft.replace(path)

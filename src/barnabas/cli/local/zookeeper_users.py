@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from barnabas.wire.schema import Message
 
-WITHIN_S = 20.0
+TIMEOUT_S = 20.0
 
 
 def write_users(connect: str, credentials: Iterable[Message]) -> None:
@@ -36,7 +36,7 @@ def write_users(connect: str, credentials: Iterable[Message]) -> None:
             users.setdefault(one.name, {})[MECHANISMS[one.mechanism]] = scram_text(one)
     client = KazooClient(hosts=connect)
     try:
-        client.start(timeout=WITHIN_S)
+        client.start(timeout=TIMEOUT_S)
         client.ensure_path("/config/users")
         for name, texts in users.items():
             znode = ConfigZnode(f"users/{sanitize(name)}", texts)

@@ -46,7 +46,7 @@ SAMPLE_S = 1.0
 """Between two looks, where a rate is to be told."""
 SAMPLES_MAX = 5
 """Looks at copies that are throttled: a follower may fetch once in several seconds."""
-ANSWER_MS = 2_000.0
+REQUEST_TIMEOUT_MS = 2_000.0
 """A broker that says nothing for so long tells no sizes."""
 
 
@@ -238,7 +238,9 @@ def _sizes(
         topics=[DescribableLogDirTopic(topic=t, partitions=p) for t, p in sorted(topics.items())]
     )
     try:
-        answer = connected.call(connected.client.ask_node(broker, request, timeout_ms=ANSWER_MS))
+        answer = connected.call(
+            connected.client.ask_node(broker, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        )
     except (ChannelError, KafkaError):
         return {}
     return {

@@ -34,7 +34,7 @@ DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
 """Sources of a configuration: set on this topic, on this broker."""
 TOPICS_PER_REQUEST = 500
 Target = tuple[int, ...] | None
-ANSWER_MS = 2_000.0
+REQUEST_TIMEOUT_MS = 2_000.0
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
@@ -111,7 +111,9 @@ def rates_in_force(connected: Connected) -> dict[int, int]:
     for broker in connected.describe_cluster().brokers:
         if broker.fenced:
             continue
-        asked = connected.admin.describe_configs(BROKER, str(broker.node_id), timeout_ms=ANSWER_MS)
+        asked = connected.admin.describe_configs(
+            BROKER, str(broker.node_id), timeout_ms=REQUEST_TIMEOUT_MS
+        )
         try:
             entries = connected.call(asked)
         except (ChannelError, KafkaError):

@@ -82,7 +82,7 @@ class Producer:
         self._flushing = 0
         """How many wait in `flush`: nothing lingers meanwhile."""
         self._wakeup: Wakeup | None = None
-        self._pump_due = False
+        self._run_is_due = False
         self._closed = False
         """No more records are accepted; those accepted are still sent."""
 
@@ -111,14 +111,14 @@ class Producer:
             failed: TaskOutcome[Delivery] = TaskOutcome()
             failed.reject(refusal)
             return failed
-        self.wake()
+        self.wakeup()
         return self._records.add(record)
 
     async def flush(self) -> None:
         """Return when all that was sent so far is acknowledged or failed, whatever others send meanwhile;
         nothing lingers."""
         self._flushing += 1
-        self.wake()
+        self.wakeup()
         try:
             for outcome in self._records.last_outcomes():
                 with suppress(KafkaError, ChannelError):
@@ -140,14 +140,14 @@ class Producer:
 
     # -- the pump --------------------------------------------------------------------------------
 
-    def wake(self) -> None:
-        """Pump after the present turn: what is sent in one turn goes together."""
-        if not self._pump_due:
-            self._pump_due = True
-            self._client.ports.wakeups.call_soon(self._pump)
+    def wakeup(self) -> None:
+        """Run once after the present turn: what is sent in one turn goes together."""
+        if not self._run_is_due:
+            self._run_is_due = True
+            self._client.ports.wakeups.call_soon(self._run_once)
 
-    def _pump(self) -> None:
-        self._pump_due = False
+    def _run_once(self) -> None:
+        self._run_is_due = False
         now_ms = self._client.now_ms()
         self._stale.update(self._records.route_waiting(now_ms))
         self._expire(now_ms)
@@ -226,7 +226,7 @@ class Producer:
             self._wakeup.cancel()
             self._wakeup = None
         if times:
-            self._wakeup = self._client.ports.wakeups.call_at(min(times), self.wake)
+            self._wakeup = self._client.ports.wakeups.call_at(min(times), self.wakeup)
 
     def _expire(self, now_ms: float) -> None:
         # A callback that learns of it may send at once, to other partitions too.
@@ -262,7 +262,7 @@ class Producer:
                 lane.next_sequence = 0
         finally:
             self._asking_id = False
-            self.wake()
+            self.wakeup()
 
     async def _refresh(self) -> None:
         topics = sorted(self._stale)
@@ -275,7 +275,7 @@ class Producer:
         if any(t not in known or not known[t].partitions or self._leaderless(t) for t in topics):
             await self._client.tasks.sleep(self.settings.retry_backoff_ms)
         self._asking_metadata = False
-        self.wake()
+        self.wakeup()
 
     def _leaderless(self, topic: str) -> bool:
         leader = self._client.cluster.leader
@@ -296,7 +296,7 @@ class Producer:
                 return
             refused = KafkaError(ErrorCode.INVALID_RECORD, f"it cannot be written: {error!r}")
             self._on_failure(batches[0], refused, moved=False)
-            self.wake()
+            self.wakeup()
             return
         try:
             response = await self._client.ask_node(
@@ -311,7 +311,7 @@ class Producer:
                 self._on_failure(batch, error, moved=True)
         else:
             self._on_response(batches, response)
-        self.wake()
+        self.wakeup()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}

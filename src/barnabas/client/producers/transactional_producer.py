@@ -257,7 +257,7 @@ class TransactionalProducer:
             self._producer.fail_idle(error)
         finally:
             self._adding = False
-            self._producer.wake()
+            self._producer.wakeup()
 
     def _adding_request(self, partitions: list[TopicPartition]) -> AddPartitionsToTxnRequest:
         topics: dict[str, list[int]] = {}

@@ -15,7 +15,7 @@ zookeeper.max.in.flight.requests | int | 10 | 1.. | read-only | high
 zookeeper.set.acl | boolean | false | any | read-only | high
     Whether znodes are made for this client alone; only false is supported.
 zookeeper.metadata.migration.enable | boolean | false | any | read-only | high
-    Whether the cluster moves to KRaft; only false is supported.
+    Whether the cluster moves to KRaft while it serves (KIP-866): on its brokers, and on the KRaft controllers.
 zookeeper.ssl.client.enable | boolean | false | any | read-only | medium
     Whether the connection to the ensemble is TLS.
 zookeeper.clientCnxnSocket | string | null | any | read-only | medium

@@ -44,7 +44,7 @@ class BrokerFencing:
             return
         runtime.cluster.departing[broker] = reason
         self._pending[broker] = (known.epoch, reason)
-        runtime.ports.log("warning", "fencing broker", broker=broker, reason=reason)
+        runtime.ports.log("warning", "broker.fencing", broker=broker, reason=reason)
         if not self._scheduled:
             self._scheduled = True
             runtime.begin(self._work())

@@ -133,7 +133,7 @@ class BrokerLiveness:
         due = runtime.sessions.deadline_ms()
         if due is not None and now_ms - due > LATE_MS:
             # The deadline passed while this process stood still: heartbeats wait to be read.
-            runtime.ports.log("warning", "controller was late", late_ms=round(now_ms - due))
+            runtime.ports.log("warning", "controller.late", late_ms=round(now_ms - due))
             runtime.sessions.forgive(now_ms - due + LATE_MS)
             return
         for broker in runtime.sessions.expired(now_ms):

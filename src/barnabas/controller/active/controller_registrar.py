@@ -76,6 +76,7 @@ class ControllerRegistrar:
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in sorted(supported().items())
             ],
+            zk_migration_ready=runtime.config.migration is not None,
         )
 
     def _listeners(self) -> list[Listener]:

@@ -15,16 +15,16 @@ REASON = "the first records of the cluster"
 
 
 def first_decisions(
-    records: Sequence[Message], metadata_version: int, batch_bytes_max: int
+    records: Sequence[Message], metadata_version: int, batch_bytes_max: int, reason: str = REASON
 ) -> Iterator[Decision[Any]]:
     """One, or, where one batch cannot hold a cluster that comes from ZooKeeper, those of one metadata
     transaction (KIP-868), which a controller that takes over aborts and begins again."""
     size = sum(map(len, encode_records(records, metadata_version)))
     if size <= batch_bytes_max // 2:
-        yield Decision(None, list(records), REASON)
+        yield Decision(None, list(records), reason)
         return
-    yield Decision(None, [BeginTransactionRecord(name=REASON)])
+    yield Decision(None, [BeginTransactionRecord(name=reason)])
     each = max(1, len(records) * batch_bytes_max // (2 * size))
     for at in range(0, len(records), each):
-        yield Decision(None, list(records[at : at + each]), REASON)
+        yield Decision(None, list(records[at : at + each]), reason)
     yield Decision(None, [EndTransactionRecord()])

@@ -14,7 +14,7 @@ from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata.image.topic import ORDINARY, Topic
 
 FALLS_ALLOWED = 4
-WITHIN_MS = 120_000.0
+WINDOW_MS = 120_000.0
 HOLD_MS = 5_000.0
 HOLD_MS_MAX = 60_000.0
 ENTRIES_MAX = 50_000
@@ -32,7 +32,7 @@ class IsrBackoff:
         """The leader took `broker` out because it fell behind."""
         now_ms = self._now_ms()
         key = (topic.slot, index, broker)
-        falls = [at for at in self._falls.pop(key, ()) if at > now_ms - WITHIN_MS]
+        falls = [at for at in self._falls.pop(key, ()) if at > now_ms - WINDOW_MS]
         falls.append(now_ms)
         self._falls[key] = falls
         if len(self._falls) > ENTRIES_MAX:
@@ -44,7 +44,7 @@ class IsrBackoff:
         if falls is None or broker in topic.rare.get(index, ORDINARY).adding:
             return None
         now_ms = self._now_ms()
-        recent = [at for at in falls if at > now_ms - WITHIN_MS]
+        recent = [at for at in falls if at > now_ms - WINDOW_MS]
         if len(recent) <= FALLS_ALLOWED:
             return None
         enough = self._cluster.rules(topic).effective_min_isr(len(topic.replicas[index]))
@@ -55,7 +55,7 @@ class IsrBackoff:
         if left <= 0:
             return None
         return (
-            f"{broker} left the ISR {len(recent)} times within {WITHIN_MS / 1000:.0f} s and is held"
+            f"{broker} left the ISR {len(recent)} times within {WINDOW_MS / 1000:.0f} s and is held"
             f" back for another {left / 1000:.1f} s"
         )
 

@@ -1,9 +1,10 @@
 """A controller that was started with the id of the controller that leads: it ends and says who leads.
 
 No other voter names a leader to a process that has the leader's own id, so this one would wait for a leader
-without end. After `FIRST_LOOK_MS` without any leader since its start it asks the other static voters who is
+without end. After `FIRST_CHECK_MS` without any leader since its start it asks the other static voters who is
 active (DescribeCluster, KIP-919). A voter may name a leader that died, so two answers count that are
-`LOOK_MS` apart, and then the named endpoint itself has to say that it leads: only another process can.
+`CHECK_INTERVAL_MS` apart, and then the named endpoint itself has to say that it leads: only another
+process can.
 
 Only static voters: in a dynamic quorum another directory is another replica (KIP-853). Apache Kafka has none.
 The other case, the id of a controller that follows, is seen by `controller_registrar`.
@@ -20,9 +21,9 @@ from barnabas.types import Endpoint
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 
-FIRST_LOOK_MS = 10_000.0
-LOOK_MS = 5_000.0
-ANSWER_MS = 2_000.0
+FIRST_CHECK_MS = 10_000.0
+CHECK_INTERVAL_MS = 5_000.0
+REQUEST_TIMEOUT_MS = 2_000.0
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 
@@ -38,7 +39,7 @@ class LeadersIdCheck:
         """How often each voter named this id."""
         self._wakeup: Wakeup | None = None
         if self._others:
-            self._arm(FIRST_LOOK_MS)
+            self._arm(FIRST_CHECK_MS)
 
     def on_leader(self) -> None:
         """This process has heard of a leader: there is nothing to look for any more."""
@@ -56,9 +57,9 @@ class LeadersIdCheck:
             request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
             answered = partial(self._answered, voter)
             self._sender.send(
-                voter, request, answered, timeout_ms=ANSWER_MS, purpose="who is active"
+                voter, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose="who is active"
             )
-        self._arm(LOOK_MS)
+        self._arm(CHECK_INTERVAL_MS)
 
     def _answered(self, voter: Endpoint, answer: object) -> None:
         me = self._runtime.node_id
@@ -73,7 +74,7 @@ class LeadersIdCheck:
             confirmed = partial(self._confirmed, at[0])
             request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
             self._sender.send(
-                at[0], request, confirmed, timeout_ms=ANSWER_MS, purpose="who is active"
+                at[0], request, confirmed, timeout_ms=REQUEST_TIMEOUT_MS, purpose="who is active"
             )
 
     def _confirmed(self, holder: Endpoint, answer: object) -> None:

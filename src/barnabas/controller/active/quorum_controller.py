@@ -42,6 +42,13 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.security.delegation_tokens import TokenSettings
+from barnabas.controller.security.token_expiry import TokenExpiry
+from barnabas.controller.zookeeper_migration import (
+    MigrationModeError,
+    check_served,
+    records_of_activation,
+)
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -136,9 +143,10 @@ class QuorumController:
             ports.bounds.decisions,
         )
         self.sessions = BrokerSessions(_session_timeout_ms(config))
-        self.placement_rng, self.acl_rng = map(
-            ports.rng, ("controller.placement", "controller.acls")
+        self.placement_rng, self.acl_rng, self.token_rng = map(
+            ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
+        self.tokens = TokenSettings.of(config)
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
@@ -169,8 +177,9 @@ class QuorumController:
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
         self._leaders_id = LeadersIdCheck(self, to_controllers or sender)
-        self._duties: tuple[Duty, ...] = (
+        self.duties: tuple[Duty, ...] = (
             self.liveness, self.recovery, self.rebalance, self.leader_search,
+            TokenExpiry(self, enabled=self.tokens.secrets.enabled),
         )  # fmt: skip
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
@@ -257,17 +266,27 @@ class QuorumController:
 
     def _activate(self) -> None:
         self.active_epoch = self.epoch
-        self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
+        self.ports.log("info", "controller.active", epoch=self.epoch, offset=self.image.offset)
         if self.image.transaction is not None:
             reason = AbortTransactionRecord(reason="a new controller ends what another began")
             self.commit(Decision(None, [reason]))
-        if METADATA_VERSION not in self.image.features:
+        is_first = METADATA_VERSION not in self.image.features
+        migrates = self.config.migration is not None
+        try:
+            states = records_of_activation(self.image, is_first=is_first, migrates=migrates)
+        except MigrationModeError as error:
+            self.ports.halt(str(error))
+            return
+        if is_first:
             first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
+            first += states
             bytes_max = self.config.metadata_log.batch_bytes_max
             for decision in first_decisions(first, self.image.metadata_version, bytes_max):
                 self.commit(decision)
+        elif states:
+            self.commit(Decision(None, states, "the migration from ZooKeeper is final"))
         self.introduction.on_activation()
-        for duty in self._duties:
+        for duty in self.duties:
             duty.on_activation()
         leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
         self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
@@ -277,12 +296,12 @@ class QuorumController:
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
-        self.ports.log("info", "controller resigns", reason=reason, offset=self.image.offset)
+        self.ports.log("info", "controller.resigned", reason=reason, offset=self.image.offset)
         self._work.clear()
         self.cluster.departing.clear()
         self.cluster.arriving = None
         self.fencing.clear()
-        for duty in self._duties:
+        for duty in self.duties:
             duty.clear()
         self.flapping.clear()
         self.cluster.to_recover.clear()
@@ -313,6 +332,7 @@ class QuorumController:
         """Make a decision for a request; the answer waits until it, and all it was made on, is
         committed. `on_appended` learns the offset. Raises KafkaError."""
         self.require_active()
+        check_served(self.image, api.key)
         try:
             decision = decider(self.cluster)
         except KafkaError as error:
@@ -393,7 +413,9 @@ class QuorumController:
         finally:
             self._appending = False
         if decision.reason:
-            self.ports.log("info", "decided", reason=decision.reason, records=decision.size)
+            self.ports.log(
+                "info", "controller.decided", reason=decision.reason, records=decision.size
+            )
         if self.cluster.to_recover:
             self._schedule_recovery()
         if self._deferred:
@@ -485,11 +507,11 @@ class QuorumController:
             return
         now_ms = self.now_ms()
         try:
-            call_all(partial(timed.on_time, now_ms) for timed in self._duties)
+            call_all(partial(timed.on_time, now_ms) for timed in self.duties)
         except Exception:
             self.arm(now_ms + AFTER_FAULT_MS)  # not at once: what failed may be due still
             raise
-        for timed in self._duties:
+        for timed in self.duties:
             self.arm(timed.deadline_ms())
 
     def on_connection_closed(self, connection_id: int) -> None:

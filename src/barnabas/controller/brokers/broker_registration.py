@@ -23,6 +23,7 @@ from barnabas.controller.partitions.leader_and_isr import (
     partitions_leaders_first,
 )
 from barnabas.controller.slicing import in_steps
+from barnabas.controller.zookeeper_migration import check_mode
 from barnabas.metadata import features as levels
 from barnabas.metadata.image.registrations import BrokerRegistration, holder_of_broker_id
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -116,11 +117,7 @@ def _check_registration(
                 f" incarnation {uuid_text(known.incarnation)} is connected and sends heartbeats"
                 f" ({holder_of_broker_id(known)})",
             )
-    if request.is_migrating_zk_broker:
-        raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED,
-            f"broker {broker} is a ZooKeeper broker; this cluster takes no migration",
-        )
+    check_mode(cluster.image, broker, on_zookeeper=request.is_migrating_zk_broker)
     _check_listeners(request)
     _check_features(cluster, request)
     _check_directories(cluster, request)
@@ -165,7 +162,8 @@ def _check_directories(cluster: ControllerContext, request: BrokerRegistrationRe
     """At least one, none twice, none of another broker (KIP-858)."""
     named = [Uuid(d) for d in request.log_dirs]
     if not named:
-        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE:
+        named_later = request.is_migrating_zk_broker  # by the process that replaces it under KRaft
+        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE and not named_later:
             raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
         return
     if len(set(named)) != len(named):
@@ -227,6 +225,7 @@ def _registration_record(
         rack=request.rack,
         fenced=True,
         in_controlled_shutdown=False,
+        is_migrating_zk_broker=request.is_migrating_zk_broker,
         log_dirs=sorted(request.log_dirs) if with_directories else (),
         reason=reason,
     )

@@ -17,6 +17,7 @@ from barnabas.controller.handlers import (
     broker_registration,
     controller_registration,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -27,9 +28,11 @@ from barnabas.controller.handlers import (
     describe_user_scram_credentials,
     elect_leaders,
     envelope,
+    expire_delegation_token,
     incremental_alter_configs,
     list_config_resources,
     list_partition_reassignments,
+    renew_delegation_token,
     unregister_broker,
     update_features,
 )
@@ -57,22 +60,32 @@ FORWARDED = cast(
 )
 """Served to clients through any broker as well, in an Envelope (KIP-590)."""
 
-MODULES = FORWARDED + cast(
+TOKENS = cast(
     "tuple[HandlerModule, ...]",
-    (
-        broker_registration,
-        broker_heartbeat,
-        alter_partition,
-        allocate_producer_ids,
-        assign_replicas_to_dirs,
-        describe_configs,
-        list_config_resources,
-        describe_acls,
-        controller_registration,
-        describe_cluster,
-        describe_user_scram_credentials,
-        envelope,
-    ),
+    (create_delegation_token, renew_delegation_token, expire_delegation_token),
+)
+"""Forwarded as well, by brokers that refuse some of their clients themselves."""
+
+MODULES = (
+    FORWARDED
+    + TOKENS
+    + cast(
+        "tuple[HandlerModule, ...]",
+        (
+            broker_registration,
+            broker_heartbeat,
+            alter_partition,
+            allocate_producer_ids,
+            assign_replicas_to_dirs,
+            describe_configs,
+            list_config_resources,
+            describe_acls,
+            controller_registration,
+            describe_cluster,
+            describe_user_scram_credentials,
+            envelope,
+        ),
+    )
 )
 
 
@@ -80,7 +93,7 @@ def add_to(table: ApiTable, role: QuorumController) -> ApiTable:
     """Serve all of them on a controller listener, and the forwarded ones within envelopes."""
     for module in MODULES:
         table.add(module, role)
-    for module in FORWARDED:
+    for module in FORWARDED + TOKENS:
         if role.forwarded.get(module.API.key) is None:
             role.forwarded.add(module, role)
     return table

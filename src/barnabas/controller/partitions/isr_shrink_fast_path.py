@@ -32,7 +32,7 @@ class IsrShrinkFastPath:
         "_departing",
         "_elr",
         "_given",
-        "_homes",
+        "_online",
         "_min_isr",
         "_possible",
         "_topic",
@@ -43,7 +43,7 @@ class IsrShrinkFastPath:
         self._cluster = cluster
         self._departing = cluster.departing
         self._given = reason.encode() if reason else b""
-        self._homes = cluster.live_homes()
+        self._online = cluster.online_directories()
         """Brokers that named no directories are left to the general way."""
         version = cluster.image.metadata_version
         self._possible = (
@@ -81,18 +81,18 @@ class IsrShrinkFastPath:
                 return False
             elr = leaving
         text = self._given or _encoded(tuple([departing[broker] for broker in leaving]))
-        homes, directories = self._homes, topic.directories[index]
+        online, directories = self._online, topic.directories[index]
         if leader in leaving:
             for at, broker in enumerate(replicas):
                 if broker in isr and broker not in leaving:
-                    if directories[at] in homes.get(broker, ()):
+                    if directories[at] in online.get(broker, ()):
                         break
             else:
                 return False
             leader = broker
             text += _led_by(leader)
         elif leader in isr:
-            if directories[replicas.index(leader)] not in homes.get(leader, ()):
+            if directories[replicas.index(leader)] not in online.get(leader, ()):
                 return False
             leader = LEADER_UNCHANGED
         else:

@@ -45,7 +45,7 @@ class FutureLogs:
         self._owner = owner
         self._disk = owner.ports.disk
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._target_dirs: dict[TopicPartition, LogDirectory] = {}
         self._syncing: set[TopicPartition] = set()
         self.on_gone: Callable[[], None] = lambda: None
         """Called when a copy was dropped, or its directory failed."""
@@ -85,26 +85,26 @@ class FutureLogs:
         deleted = {deleted_partition_of(name) for names in leftovers.values() for name in names}
         unclear = set[TopicPartition | None]()
         for partition, log in sorted(self.logs.items()):
-            home, current = self._home[partition], owner.directory_of(partition)
+            target_dir, current = self._target_dirs[partition], owner.directory_of(partition)
             try:
-                if current is None and not owner.any_offline and home.was_clean:
+                if current is None and not owner.any_offline and target_dir.was_clean:
                     # No clean end comes between the two renames: the log is gone, and the copy may have less.
-                    home.distrust()
+                    target_dir.distrust()
                     reason = "its copy may have less"
                     owner.ports.log(
                         "warning", "log.missing", partition=str(partition), reason=reason
                     )
-                if current is home:
+                if current is target_dir:
                     self.drop(partition)
                 elif current is not None and log.topic_id != owner.logs[partition].topic_id:
-                    self._begin_again(partition, home)
+                    self._begin_again(partition, target_dir)
                 elif current is None and partition in deleted and owner.any_offline:
                     unclear.add(partition)
                 elif current is None and partition in deleted:
-                    self._promote(partition, home, log)
-                    self._disk.sync_dir(home.path)
+                    self._promote(partition, target_dir, log)
+                    self._disk.sync_dir(target_dir.path)
             except OSError as error:
-                owner.fail(home, f"opening {log.directory} failed: {error}")
+                owner.fail(target_dir, f"opening {log.directory} failed: {error}")
         for directory, names in leftovers.items():
             try:
                 for name in names:
@@ -113,25 +113,25 @@ class FutureLogs:
             except OSError as error:
                 owner.fail(directory, f"removing old files failed: {error}")
 
-    def _begin_again(self, partition: TopicPartition, home: LogDirectory) -> None:
+    def _begin_again(self, partition: TopicPartition, target_dir: LogDirectory) -> None:
         """Drop a copy whose topic is unknown and begin again: the file with the topic id is durable only with
         the first sync, which may come late. If the copy replaced the log, the next start would find
         another topic's log, or a corrupt directory."""
         self.drop(partition)
-        if home.is_online:
+        if target_dir.is_online:
             with suppress(KafkaError):  # it failed just now
-                self.create(partition, home, self._owner.logs[partition])
+                self.create(partition, target_dir, self._owner.logs[partition])
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
         watch_recovery_point(log, directory.lower_recovery_points)
         directory.futures[log.partition] = log
         self.logs[log.partition] = log
-        self._home[log.partition] = directory
+        self._target_dirs[log.partition] = directory
 
     # -- logs ------------------------------------------------------------------------------------
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
-        return self._home.get(partition)
+        return self._target_dirs.get(partition)
 
     def create(
         self, partition: TopicPartition, directory: LogDirectory, source: PartitionLog
@@ -165,7 +165,7 @@ class FutureLogs:
     def drop(self, partition: TopicPartition) -> None:
         """The copy is not wanted any more: its files go after ``file.delete.delay.ms``."""
         log = self.logs.pop(partition, None)
-        directory = self._home.pop(partition, None)
+        directory = self._target_dirs.pop(partition, None)
         if log is not None and directory is not None:
             directory.futures.pop(partition, None)
             self._owner.old_files.delete(directory, log)
@@ -174,7 +174,7 @@ class FutureLogs:
     def on_offline(self, directory: LogDirectory) -> None:
         """`directory` failed: its copies are gone, and what they were made of lives."""
         for partition, log in directory.futures.items():
-            del self.logs[partition], self._home[partition]
+            del self.logs[partition], self._target_dirs[partition]
             for segment in log.segments:
                 segment.close()
         directory.futures.clear()
@@ -187,7 +187,7 @@ class FutureLogs:
 
     def sync(self, partition: TopicPartition, done: Callable[[], None]) -> None:
         """Make the copy durable in the background. `done` is called also where it is gone by then."""
-        log, directory = self.logs[partition], self._home[partition]
+        log, directory = self.logs[partition], self._target_dirs[partition]
         self._syncing.add(partition)
 
         def finish(result: object) -> None:
@@ -213,78 +213,84 @@ class FutureLogs:
         """Put the future log, which holds all that the current one does, in its place; the current one's
         files go later. The partition's log from now on. Blocks for one sync of a directory. Raises
         :class:`KafkaError` KAFKA_STORAGE_ERROR where a directory failed: the other one's log lives."""
-        owner, home, future = self._owner, self._home[partition], self.logs[partition]
-        current, old_home = owner.logs[partition], owner.directory_of(partition)
-        assert old_home is not None and future.log_end_offset == current.log_end_offset
+        owner, target_dir, future = self._owner, self._target_dirs[partition], self.logs[partition]
+        current, source_dir = owner.logs[partition], owner.directory_of(partition)
+        assert source_dir is not None and future.log_end_offset == current.log_end_offset
         try:
             inherit(future, current)
         except OSError as error:
-            raise self._failed(home, partition, error) from error
+            raise self._failed(target_dir, partition, error) from error
         owner.detach(partition)
         try:
-            aside = owner.old_files.set_aside(old_home, current)
-            self._disk.sync_dir(old_home.path)
+            aside = owner.old_files.set_aside(source_dir, current)
+            self._disk.sync_dir(source_dir.path)
         except OSError as error:
             # The copy is whole: it serves in place of the log that cannot even be renamed.
-            owner.fail(old_home, f"moving {partition} out of it failed: {error}")
+            owner.fail(source_dir, f"moving {partition} out of it failed: {error}")
             return self.replace_missing(partition)
         try:
-            self._promote(partition, home, future)
+            self._promote(partition, target_dir, future)
         except OSError as error:
             try:
                 self._disk.rename(aside, current.directory)
             except OSError as worse:
-                owner.fail(old_home, f"moving {partition} back failed: {worse}")
+                owner.fail(source_dir, f"moving {partition} back failed: {worse}")
             else:
-                owner.add_log(old_home, current)
-            raise self._failed(home, partition, error) from error
+                owner.add_log(source_dir, current)
+            raise self._failed(target_dir, partition, error) from error
         delay = current.config.file_delete_delay_ms
-        self._sync_names(home, lambda: owner.old_files.add(old_home, [aside], delay, is_tree=True))
+        self._sync_names(
+            target_dir, lambda: owner.old_files.add(source_dir, [aside], delay, is_tree=True)
+        )
         return future
 
     def replace_missing(self, partition: TopicPartition) -> PartitionLog:
         """The future log becomes the current one, of which nothing is left. Raises :class:`KafkaError`
         KAFKA_STORAGE_ERROR."""
-        log, home = self.logs[partition], self._home[partition]
+        log, target_dir = self.logs[partition], self._target_dirs[partition]
         try:
-            self._promote(partition, home, log)
+            self._promote(partition, target_dir, log)
         except OSError as error:
-            raise self._failed(home, partition, error) from error
-        self._sync_names(home, lambda: None)
+            raise self._failed(target_dir, partition, error) from error
+        self._sync_names(target_dir, lambda: None)
         return log
 
-    def _failed(self, home: LogDirectory, partition: TopicPartition, error: OSError) -> KafkaError:
-        self._owner.fail(home, f"moving {partition} into it failed: {error}")
+    def _failed(
+        self, target_dir: LogDirectory, partition: TopicPartition, error: OSError
+    ) -> KafkaError:
+        self._owner.fail(target_dir, f"moving {partition} into it failed: {error}")
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
-    def _promote(self, partition: TopicPartition, home: LogDirectory, log: PartitionLog) -> None:
-        target = f"{home.path}/{partition}"
+    def _promote(
+        self, partition: TopicPartition, target_dir: LogDirectory, log: PartitionLog
+    ) -> None:
+        target = f"{target_dir.path}/{partition}"
         for segment in log.segments:
             segment.close()
         self._disk.rename(log.directory, target)
         relocate(log, target)
-        del self.logs[partition], self._home[partition], home.futures[partition]
-        self._owner.add_log(home, log)
+        del self.logs[partition], self._target_dirs[partition], target_dir.futures[partition]
+        self._owner.add_log(target_dir, log)
         self._owner.cleaner.on_mended(partition)  # by what it was copied from
         self._owner.ports.log(
             "info",
             "log.moved",
             partition=str(partition),
-            to=home.path,
+            to=target_dir.path,
             end=log.log_end_offset,
         )
 
-    def _sync_names(self, home: LogDirectory, then: Callable[[], None]) -> None:
+    def _sync_names(self, target_dir: LogDirectory, then: Callable[[], None]) -> None:
         """`then`, once the new name is durable. Until it is, the log that was set aside has to stay: the
         next start may find the copy under its old name, and must see that it was whole."""
 
         def finish(result: object) -> None:
             if isinstance(result, BaseException):
-                self._owner.fail(home, f"syncing {home.path} failed: {result}")
+                self._owner.fail(target_dir, f"syncing {target_dir.path} failed: {result}")
             else:
                 then()
 
-        path, disk = home.path, self._disk
+        path, disk = target_dir.path, self._disk
         self._owner.ports.background.run(f"sync {path}", lambda: disk.sync_dir(path), finish)
 
     def describe(self) -> dict[str, object]:

@@ -79,7 +79,7 @@ class LogDirectories:
             if directory.directory_id == DIRECTORY_LOST:
                 directory.offline_reason = UNREADABLE
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._directory_by_log: dict[TopicPartition, LogDirectory] = {}
         self.duplicates: dict[TopicPartition, tuple[LogDirectory, PartitionLog]] = {}
         """Second logs under one name, of another topic: `resolve_duplicate` will tell whose it is."""
         self._writing = False
@@ -204,7 +204,7 @@ class LogDirectories:
         watch_recovery_point(log, directory.lower_recovery_points)
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
-        self._home[log.partition] = directory
+        self._directory_by_log[log.partition] = directory
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -215,7 +215,7 @@ class LogDirectories:
     # -- logs ------------------------------------------------------------------------------------
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
-        return self._home.get(partition)
+        return self._directory_by_log.get(partition)
 
     @property
     def any_offline(self) -> bool:
@@ -269,7 +269,7 @@ class LogDirectories:
     def detach(self, partition: TopicPartition) -> tuple[LogDirectory, PartitionLog] | None:
         """The log is not the partition's any more; its files are the caller's."""
         log = self.logs.pop(partition, None)
-        directory = self._home.pop(partition, None)
+        directory = self._directory_by_log.pop(partition, None)
         if log is None or directory is None:
             return None
         directory.logs.pop(partition, None)
@@ -295,7 +295,7 @@ class LogDirectories:
         gone = sorted(directory.logs)
         for partition in gone:
             log = self.logs.pop(partition)
-            del self._home[partition]
+            del self._directory_by_log[partition]
             self.cleaner.forget(partition)
             for segment in log.segments:
                 segment.close()
@@ -312,7 +312,7 @@ class LogDirectories:
 
     def fail_log(self, partition: TopicPartition, error: BaseException) -> None:
         """A log's disk call failed: its directory goes offline."""
-        directory = self._home.get(partition)
+        directory = self._directory_by_log.get(partition)
         if directory is not None:
             self.fail(directory, f"{partition}: {error}")
 
@@ -321,7 +321,7 @@ class LogDirectories:
     def sync(self, log: PartitionLog) -> None:
         """Make `log` durable in the background. One at a time: on a slow disk those of a log that rolls with
         every append would be hundreds, each with all files again, and the end of the node behind them."""
-        directory = self._home.get(log.partition)
+        directory = self._directory_by_log.get(log.partition)
         if directory is None or self.logs[log.partition] is not log:
             return
         if log.is_syncing:
@@ -417,7 +417,7 @@ class LogDirectories:
 
     def remove_later(self, log: PartitionLog) -> None:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
-        directory, paths = self._home.get(log.partition), take_deleted_paths(log)
+        directory, paths = self._directory_by_log.get(log.partition), take_deleted_paths(log)
         if directory is not None:
             self.old_files.add(directory, paths, log.config.file_delete_delay_ms)
 
@@ -519,17 +519,17 @@ def _keep_one(
     offline. The log that is further in leader epochs and offsets is the one that the broker last vouched
     for; the other is set aside. If the logs are of two topics with one name, the metadata decide later
     which topic the replica belongs to. Raises ``OSError`` where there are three."""
-    partition, home = log.partition, logs.directory_of(log.partition)
-    assert home is not None
+    partition, current = log.partition, logs.directory_of(log.partition)
+    assert current is not None
     if log.topic_id != other.topic_id:
         if partition in logs.duplicates:
             log.close(clean=False)
-            raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
+            raise OSError(f"{partition} is in {directory.path} and in {current.path} at once")
         logs.duplicates[partition] = (directory, log)
     elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
         logs.detach(partition)
         logs.cleaner.forget(partition)
-        logs.old_files.set_astray(home, other)
+        logs.old_files.set_astray(current, other)
         logs.add_log(directory, log)
     else:
         logs.old_files.set_astray(directory, log)

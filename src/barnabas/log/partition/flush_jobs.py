@@ -23,7 +23,7 @@ def is_dirty(log: PartitionLog) -> bool:
     """Whether anything may not be on the device that matters: an empty log is made again."""
     if log.log_end_offset == 0:
         return False
-    changes = log.epochs.changes.are_pending or log.names.are_pending or log.home_name.are_pending
+    changes = log.epochs.changes.are_pending or log.names.are_pending or log.dir_name.are_pending
     return changes or log.recovery_point < log.log_end_offset
 
 
@@ -41,8 +41,8 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     has_new_epochs = log.epochs.write()
     if has_new_epochs:
         paths.append(log.epochs.path)
-    sync_names, sync_home = log.names.are_pending, log.home_name.are_pending
-    covered = [(c, c.count) for c in (log.names, log.home_name, log.epochs.changes)]
+    sync_names, sync_log_dir = log.names.are_pending, log.dir_name.are_pending
+    covered = [(c, c.count) for c in (log.names, log.dir_name, log.epochs.changes)]
     log.unsynced_messages = 0
     log.rolled_since_sync = False
     cuts, rolls = log.truncation_count, log.rolls
@@ -52,7 +52,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
             _sync_file(disk, path)
         if sync_names or has_new_epochs:
             disk.sync_dir(directory)
-        if sync_home:
+        if sync_log_dir:
             _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
             disk.sync_dir(directory.rsplit("/", 1)[0])
 

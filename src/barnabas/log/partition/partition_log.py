@@ -106,9 +106,9 @@ class PartitionLog(SegmentedLog):
         self.names = DirtyCounter()
         """Files made, whose names the device may not have."""
         self.names.happened()
-        self.home_name = DirtyCounter()
+        self.dir_name = DirtyCounter()
         """The log's own directory likewise."""
-        self.home_name.happened()
+        self.dir_name.happened()
         self.truncation_count = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
         self.replacement_count = 0

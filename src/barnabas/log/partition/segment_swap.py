@@ -33,7 +33,7 @@ from barnabas.ports import Disk
 if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
 
-LOOKS = 3
+READ_ATTEMPTS = 3
 """At what a crash left, of which the middle one counts: the disk may misread once, and what goes is gone."""
 BATCHES_LAST = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Their name says that the rest is there."""
@@ -95,8 +95,8 @@ def finish(disk: Disk, directory: str, base: int) -> None:
     it covers: no more than it surely does, and never the active one. Raises ``OSError``."""
     names = disk.list_dir(directory)
     active = max((offset_of(name) or 0 for name in names if name.endswith(LOG)), default=0)
-    ends = sorted(_end_of_batches(disk, directory, base) for _ in range(LOOKS))
-    end = min(ends[LOOKS // 2], active)
+    ends = sorted(_end_of_batches(disk, directory, base) for _ in range(READ_ATTEMPTS))
+    end = min(ends[READ_ATTEMPTS // 2], active)
     for name in reversed(names):
         other = offset_of(name)
         if other is not None and base < other < end and not name.endswith((SWAP, SNAPSHOT)):

@@ -72,7 +72,7 @@ class SegmentedLog:
         return self.segments[-1]
 
     @property
-    def home(self) -> str:
+    def log_dir(self) -> str:
         """The log directory that it is in. Jobs that read it wait for no other disk, which may hang."""
         return self.directory.rpartition("/")[0]
 

@@ -98,17 +98,17 @@ class RowReader:
     ten brokers; where nearly every partition has its own, looking for equal ones costs more memory than
     it saves."""
 
-    __slots__ = ("_homes", "_placed", "_uuids")
+    __slots__ = ("_known_directories", "_placed", "_uuids")
 
     def __init__(self) -> None:
         self._uuids: dict[bytes, Uuid] = {}
         self._placed: dict[bytes, tuple[Replicas, Replicas]] = {}
-        self._homes: dict[bytes, tuple[Uuid, ...]] = {}
+        self._known_directories: dict[bytes, tuple[Uuid, ...]] = {}
 
     def stage(self, values: Iterable[Buffer], into: list[Replayable]) -> None:
         """Append what `values` say. Raises MalformedError where one is no metadata record that this
         version knows."""
-        placed, known_homes = self._placed, self._homes
+        placed, known = self._placed, self._known_directories
         topic, following = b"", -1
         rows = into[-1] if into else None
         if isinstance(rows, Rows):
@@ -122,7 +122,9 @@ class RowReader:
                 into.append(decode_record(value))
                 following = -1
                 continue
-            _, index, topic_id, lists, _, leader, leader_epoch, partition_epoch, _, homes, _ = form
+            _, index, topic_id, lists, _, leader, leader_epoch, partition_epoch, _, assigned, _ = (
+                form
+            )
             if index != following or topic_id != topic:
                 rows, topic = Rows(Uuid(topic_id), index), topic_id
                 into.append(rows)
@@ -133,7 +135,7 @@ class RowReader:
             both = placed.get(lists) or self._read_lists(lists)
             add[3](both[0])
             add[4](both[1])
-            add[5](known_homes.get(homes) or self._read_homes(homes))
+            add[5](known.get(assigned) or self._read_directories(assigned))
             following = index + 1
 
     def _read_lists(self, raw: bytes) -> tuple[Replicas, Replicas]:
@@ -147,18 +149,18 @@ class RowReader:
         both = self._placed[raw] = replicas, isr
         return both
 
-    def _read_homes(self, raw: bytes) -> tuple[Uuid, ...]:
-        if len(self._homes) >= KNOWN_MAX:
-            self._homes.clear()
+    def _read_directories(self, raw: bytes) -> tuple[Uuid, ...]:
+        if len(self._known_directories) >= KNOWN_MAX:
+            self._known_directories.clear()
         one = self._uuids
         try:
-            homes = tuple(map(one.__getitem__, _uuids[len(raw) >> 4](raw)))
+            assigned = tuple(map(one.__getitem__, _uuids[len(raw) >> 4](raw)))
         except KeyError:
-            for home in _uuids[len(raw) >> 4](raw):
-                one.setdefault(home, Uuid(home))
-            return self._read_homes(raw)
-        self._homes[raw] = homes
-        return homes
+            for directory in _uuids[len(raw) >> 4](raw):
+                one.setdefault(directory, Uuid(directory))
+            return self._read_directories(raw)
+        self._known_directories[raw] = assigned
+        return assigned
 
 
 def _form_of(value: Buffer) -> tuple[Any, ...] | None:
@@ -169,9 +171,9 @@ def _form_of(value: Buffer) -> tuple[Any, ...] | None:
     if unpack is None:
         return None
     form = unpack(value)
-    head, index, _, lists, rare, _, _, _, homes, _, tags = form
+    head, index, _, lists, rare, _, _, _, assigned, _, tags = form
     members = (len(lists) - 2) // 4 + 2 - count
-    if head != PARTITION_HEAD or rare != b"\x01\x01" or homes != count or tags or index < 0:
+    if head != PARTITION_HEAD or rare != b"\x01\x01" or assigned != count or tags or index < 0:
         return None
     return form if lists[4 * count - 3] == members else None
 

@@ -236,13 +236,13 @@ def _place(
     if image.captures:
         _before_change(image, topic)
     isr = replicas if isr == replicas else image.intern(isr)
-    homes = image.intern_uuids(directories)
+    assigned = image.intern_uuids(directories)
     if index >= rows:
         if image.undo is not None:
             _undo_new_row(image.undo, image, topic, rows)
         if index > rows:
             topic.grow(index)
-        topic.append(leader, leader_epoch, partition_epoch, replicas, isr, homes)
+        topic.append(leader, leader_epoch, partition_epoch, replicas, isr, assigned)
     else:
         if image.undo is not None:
             image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
@@ -253,7 +253,7 @@ def _place(
         topic.partition_epoch[index] = partition_epoch
         topic.replicas[index] = replicas
         topic.isr[index] = isr
-        topic.directories[index] = homes
+        topic.directories[index] = assigned
     if rare is not ORDINARY:
         topic.rare[index] = image.intern_rare(rare)
     image.membership.add(replicas, topic.slot, index)
@@ -371,8 +371,8 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> No
         topic.directories[index] = image.intern_uuids(record.directories)
     elif len(topic.directories[index]) != len(topic.replicas[index]):
         # Before log directories stood in the metadata.
-        homes = (DIRECTORY_MIGRATING,) * len(topic.replicas[index])
-        topic.directories[index] = image.intern_uuids(homes)
+        assigned = (DIRECTORY_MIGRATING,) * len(topic.replicas[index])
+        topic.directories[index] = image.intern_uuids(assigned)
     if (
         record.eligible_leader_replicas is not None
         or record.last_known_elr is not None
@@ -453,6 +453,7 @@ def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None
         directories=tuple(sorted(Uuid(d) for d in record.log_dirs)),
         cordoned=tuple(sorted(Uuid(d) for d in record.cordoned_log_dirs or ())),
         registered_ms=record.registered_ms,
+        is_on_zookeeper=record.is_migrating_zk_broker,
     )
     _set_broker(image, broker.id, broker)
 

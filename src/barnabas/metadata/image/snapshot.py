@@ -87,11 +87,13 @@ class Moment:
             self._image.captures.remove(self)
 
 
-CHUNK = 300
+RECORDS_PER_SLICE = 300
 """Records encoded in one go: well below a millisecond or two."""
 
 
-def snapshot_values(image: MetadataImage, chunk: int = CHUNK) -> Iterator[list[bytes]] | None:
+def snapshot_values(
+    image: MetadataImage, chunk: int = RECORDS_PER_SLICE
+) -> Iterator[list[bytes]] | None:
     """The committed part of `image` as record values, in chunks; it stays that of this moment
     however the image moves on. None within a metadata transaction, which no snapshot cuts."""
     if image.transaction is not None:
@@ -183,6 +185,7 @@ def _broker_record(image: Moment, broker: BrokerRegistration) -> RegisterBrokerR
             else None
         ),
         registered_ms=broker.registered_ms,
+        is_migrating_zk_broker=broker.is_on_zookeeper,
     )
 
 

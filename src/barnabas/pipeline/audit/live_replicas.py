@@ -33,7 +33,7 @@ from barnabas.wire.messages.metadata_response import MetadataResponse
 TOPIC_RESOURCE = 2
 FETCH_BYTES = 4 << 20
 WAIT_MS = 500
-PATIENCE_MS = 15_000.0
+TIMEOUT_MS = 15_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def check_live(options: ClusterOptions, replica: LiveReplica) -> ReplicaReport:
     )
     check = ReplicaCheck(report)
     cluster = options.connect()
-    patience = Patience(min(cluster.patience_ms, PATIENCE_MS))
+    patience = Patience(min(cluster.patience_ms, TIMEOUT_MS))
     position = replica.start
     while position < replica.end:
         try:

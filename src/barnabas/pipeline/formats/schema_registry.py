@@ -25,7 +25,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.value_options import RegistryOptions
 
 REQUEST_S = 10.0
-PATIENCE_MS = 30_000.0
+TIMEOUT_MS = 30_000.0
 PAUSE_S = 0.25
 UNKNOWN_MS = 10_000.0
 DEFINITE = range(400, 500)
@@ -59,7 +59,7 @@ class SchemaRegistry:
     _shared: ClassVar[dict[tuple[RegistryOptions, bool], SchemaRegistry]] = {}
 
     def __init__(
-        self, options: RegistryOptions, *, serialized: bool, patience_ms: float = PATIENCE_MS
+        self, options: RegistryOptions, *, serialized: bool, patience_ms: float = TIMEOUT_MS
     ) -> None:
         """`serialized`: Protobuf schemas as files in bytes rather than as text."""
         self._options = options

@@ -33,7 +33,7 @@ BEHIND = "(behind)"
 """Key in the progress beside topics; no topic can have this name."""
 TOPICS_BY_NAME = 9
 """The last version of OffsetCommit that names topics."""
-PATIENCE_MS = 3_000.0
+TIMEOUT_MS = 3_000.0
 NO_GENERATION = -1
 
 
@@ -77,7 +77,7 @@ def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets
             OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()
         ],
     )
-    coordinator = Coordinator(cluster, group, GROUP, patience_ms=PATIENCE_MS)
+    coordinator = Coordinator(cluster, group, GROUP, patience_ms=TIMEOUT_MS)
     try:
         coordinator.call(request, OffsetCommitResponse, _codes, at_most=TOPICS_BY_NAME)
     except (KafkaError, ChannelError, PipelineError) as error:

@@ -78,11 +78,11 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 
 def left(m: Machine, leader: Leader) -> None:
     """This replica leads no longer: requests that wait here are answered, so that clients ask elsewhere."""
-    for parked in list(leader.board.parked.values()):
+    for parked in list(leader.board.pending.values()):
         m.reply(
             parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.request.replica.id)
         )
-    leader.board.parked.clear()
+    leader.board.pending.clear()
     membership_change.abandon_change(m)
 
 
@@ -149,7 +149,7 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 def _appended(m: Machine, state: Leader) -> None:
     """The others get it before it is synced here, so that they sync it meanwhile."""
-    parked = state.board.parked
+    parked = state.board.pending
     for ticket in list(parked):
         _answer_fetch(m, state, ticket, parked.pop(ticket).request)
     m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
@@ -196,14 +196,14 @@ def _known_high_watermark(m: Machine, state: Leader) -> int:
 
 def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
     """The waiting fetches whose followers do not know the high watermark."""
-    parked, known = state.board.parked.values(), _known_high_watermark(m, state)
+    parked, known = state.board.pending.values(), _known_high_watermark(m, state)
     return [one for one in parked if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
     """Whether any follower waits that does not know the high watermark."""
     known = _known_high_watermark(m, state)
-    for one in state.board.parked.values():  # noqa: SIM110 - asked after each event: no generator
+    for one in state.board.pending.values():  # noqa: SIM110 - asked after each event: no generator
         if one.request.high_watermark < known:
             return True
     return False
@@ -311,14 +311,14 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         _answer_fetch(m, state, ticket, request)
         return
     deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
-    board.parked[ticket] = PendingFetch(ticket, request, deadline_ms)
+    board.pending[ticket] = PendingFetch(ticket, request, deadline_ms)
     if deadline_ms < m.next_poll_ms:
         m.next_poll_ms = deadline_ms
     _tell_high_watermark_soon(m, state)
 
 
 def _answer_parked(m: Machine, state: Leader, parked: PendingFetch) -> None:
-    state.board.parked.pop(parked.ticket, None)
+    state.board.pending.pop(parked.ticket, None)
     _answer_fetch(m, state, parked.ticket, parked.request)
 
 
@@ -333,7 +333,7 @@ def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest)
 
 def on_gone(m: Machine, event: on.Gone) -> None:
     if isinstance(m.state, Leader):
-        m.state.board.parked.pop(event.ticket, None)
+        m.state.board.pending.pop(event.ticket, None)
 
 
 def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
@@ -398,7 +398,7 @@ def poll(m: Machine, state: Leader) -> None:
     if board.quorum_lost(m.now):
         resign(m, state)
         return
-    for parked in list(board.parked.values()):
+    for parked in list(board.pending.values()):
         if m.now >= parked.deadline_ms:
             _answer_parked(m, state, parked)
     membership_change.poll(m, state)
@@ -433,7 +433,7 @@ def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) 
 
 def deadline_ms(m: Machine, state: Leader) -> float:
     board, due = state.board, membership_change.deadline_ms(m, state)
-    for parked in board.parked.values():
+    for parked in board.pending.values():
         due = min(due, parked.deadline_ms)
     if len(board.voters) > 1 or m.me.id not in board.voters:
         due = min(due, board.check_deadline_ms)

@@ -47,7 +47,7 @@ class PendingFetch:
 
 
 class ReplicaProgressTable:
-    """Progress of voters and observers, parked fetches, and the check of the quorum."""
+    """Progress of voters and observers, pending fetches, and the check of the quorum."""
 
     __slots__ = (
         "_enough",
@@ -56,7 +56,7 @@ class ReplicaProgressTable:
         "fetched",
         "me",
         "observers",
-        "parked",
+        "pending",
         "voters",
     )
 
@@ -66,7 +66,7 @@ class ReplicaProgressTable:
         self.me = me
         self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}
-        self.parked: dict[int, PendingFetch] = {}
+        self.pending: dict[int, PendingFetch] = {}
         """By ticket."""
         self.check_ms = fetch_timeout_ms * CHECK_QUORUM_FACTOR
         self.check_deadline_ms = now_ms + self.check_ms
@@ -78,7 +78,7 @@ class ReplicaProgressTable:
 
     def __repr__(self) -> str:
         ends = {node: progress.end_offset for node, progress in self.voters.items()}
-        return f"Board(voters {ends}, {len(self.observers)} observers, {len(self.parked)} parked)"
+        return f"Board(voters {ends}, {len(self.observers)} observers, {len(self.pending)} pending)"
 
     def set_voters(self, voters: VoterSet, now_ms: float) -> None:
         """The voter set changed: a former observer keeps its progress. A leader that was the only voter gives

@@ -1,6 +1,6 @@
 """Calls between processes of a replicated service: JSON objects in frames of four bytes of length.
 
-`serve` answers each object that comes with what `handle` gives to its `reply`; `Caller` asks one
+`serve` answers each object that comes with what `handle` gives to its `reply`; `PeerClient` asks one
 endpoint at a time and fails the waiting calls when the connection ends. Answers keep no order: each
 object carries the number of its question. For services built on the quorum; not Kafka's protocol.
 """
@@ -150,7 +150,7 @@ class _Asking(_Frames):
         call_all(partial(on_answer, None) for on_answer in waiting.values())
 
 
-class Caller:
+class PeerClient:
     """Asks others. `on_answer` gets the answer, or None where the connection ended before it or there was
     none in time: a connection that is silent for so long is given up, with all that waits on it."""
 

@@ -20,7 +20,7 @@ from barnabas.raft.recipes.session import Session
 from barnabas.raft.recipes.store import Store
 from barnabas.raft.recipes.tree import Change, Entry, RefusedError
 
-LOOK_AGAIN_MS = 1_000.0
+KEY_RETRY_MS = 1_000.0
 """When a key that was made is asked for again, if it has not shown here by then."""
 
 
@@ -106,7 +106,7 @@ class Place:
             self._lose()
         else:
             now = self._store.ports.clock.now_ms()
-            due = now + (PROPOSAL_RETRY_MS if failed else LOOK_AGAIN_MS)
+            due = now + (PROPOSAL_RETRY_MS if failed else KEY_RETRY_MS)
             self._store.ports.wakeups.call_at(due, self.enter)
 
     # -- standing --------------------------------------------------------------------------------

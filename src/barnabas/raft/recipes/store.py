@@ -18,8 +18,8 @@ from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.recipes.calling import (
     PROPOSAL_RETRY_MS,
     Answer,
-    Caller,
     MalformedFrameError,
+    PeerClient,
     ProposalError,
     Reply,
     serve,
@@ -88,7 +88,7 @@ class Store:
         self.ports = ports
         self._replica: RaftNode | None = None
         self._peers: Mapping[int, Endpoint] = {}
-        self._caller = Caller(ports)
+        self._peer_client = PeerClient(ports)
         self._listener: Listener | None = None
         self._pending = PendingProposals(self.call)
         self._watches: list[tuple[str, OnChange]] = []
@@ -112,7 +112,7 @@ class Store:
             self._listener.close()
         call_all(
             (
-                self._caller.close,
+                self._peer_client.close,
                 self.clock.close,
                 partial(self._pending.fail_all, "the store was closed"),
             )
@@ -231,7 +231,7 @@ class Store:
                 result = answer.get("result")
             self.call(on_done, result)  # others may wait on the same connection
 
-        self._caller.ask(endpoint, message, answered, timeout_ms)
+        self._peer_client.ask(endpoint, message, answered, timeout_ms)
 
     def ask_epoch(
         self, voter: int, on_answer: Callable[[Answer | None], None], timeout_ms: float
@@ -241,7 +241,7 @@ class Store:
         if endpoint is None:
             on_answer(None)
         else:
-            self._caller.ask(endpoint, {"epoch": self.replica.epoch}, on_answer, timeout_ms)
+            self._peer_client.ask(endpoint, {"epoch": self.replica.epoch}, on_answer, timeout_ms)
 
     def _on_call(self, message: dict[str, Any], reply: Reply) -> None:
         """Another replica passes on a change, or a session's heartbeat."""
@@ -343,7 +343,7 @@ class Store:
         if leader_id != self.replica.node_id:
             self._pending.fail_all("the leadership was lost")
         if leader_id >= 0:
-            self._caller.keep_only(self._peers.get(leader_id))
+            self._peer_client.keep_only(self._peers.get(leader_id))
         self.clock.on_leader(leader_id == self.replica.node_id and not self._closed)
         for callback in list(self._leader_callbacks):
             self.call(callback, leader_id)

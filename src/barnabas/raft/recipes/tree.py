@@ -16,7 +16,7 @@ from barnabas.types import Buffer
 
 ANY_VERSION = -1
 NO_SESSION = 0
-CHUNK = 500
+ENTRIES_PER_CHUNK = 500
 """Entries per chunk of a snapshot."""
 TIMEOUT_MS_MAX = (1 << 31) - 1
 """Of a session."""
@@ -191,10 +191,10 @@ class Tree:
 
         def chunks() -> Iterator[Sequence[Buffer]]:
             yield values
-            for at in range(0, len(entries), CHUNK):
+            for at in range(0, len(entries), ENTRIES_PER_CHUNK):
                 yield [
                     encode({"do": "entry", "key": key, **entry._asdict()})
-                    for key, entry in entries[at : at + CHUNK]
+                    for key, entry in entries[at : at + ENTRIES_PER_CHUNK]
                 ]
 
         return chunks()

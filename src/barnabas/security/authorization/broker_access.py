@@ -26,6 +26,7 @@ from barnabas.security.authorization.group_access import (
     check_offset_delete,
     check_offset_fetch,
 )
+from barnabas.security.authorization.token_access import check_create_token, check_describe_token
 from barnabas.security.authorization.topic_access import (
     check_describe_cluster,
     check_describe_topic_partitions,
@@ -41,6 +42,7 @@ from barnabas.security.authorization.transaction_access import (
     check_write_markers,
 )
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
@@ -52,6 +54,7 @@ def _asks(
     return title(operation), title(kind), answer or denied(kind).code.name
 
 
+_NO_TOKENS = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED.name
 READ_GROUP = whole(Operation.READ, GROUP, "group_id")
 _EACH_TOPIC = (Operation.DESCRIBE, TOPIC)
 
@@ -201,8 +204,17 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.PUSH_TELEMETRY: NOTHING,
     ApiKey.SASL_HANDSHAKE: NOTHING,
     ApiKey.SASL_AUTHENTICATE: NOTHING,
-    ApiKey.CREATE_DELEGATION_TOKEN: NOTHING,
+    ApiKey.CREATE_DELEGATION_TOKEN: AccessRule(
+        (_asks(Operation.CREATE_TOKENS, AclResourceType.USER, f"{_NO_TOKENS} (of another owner)"),),
+        check_create_token,
+    ),
     ApiKey.RENEW_DELEGATION_TOKEN: NOTHING,
     ApiKey.EXPIRE_DELEGATION_TOKEN: NOTHING,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: NOTHING,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, "others are not told of"),
+            _asks(Operation.DESCRIBE_TOKENS, AclResourceType.USER, "(instead of the above)"),
+        ),
+        check_describe_token,
+    ),
 }

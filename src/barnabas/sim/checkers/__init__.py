@@ -21,7 +21,7 @@ from barnabas.sim.checkers.committed_records import CommittedRecordsStay
 from barnabas.sim.checkers.coordinator_state import CoordinatorsKnowTheirLogs
 from barnabas.sim.checkers.derived_files import DerivedFilesFit
 from barnabas.sim.checkers.expired_offsets import OnlyIdleOffsetsExpire
-from barnabas.sim.checkers.feature_levels import FeatureLevels
+from barnabas.sim.checkers.feature_levels import FinalizedLevels
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
 from barnabas.sim.checkers.images import EqualOffsetEqualImage
@@ -72,7 +72,7 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
     owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
     reassignments = ReassignmentsKeepMinIsr(
         story.on_change,
-        [ProducerIdBlocks(), FeatureLevels(history), NewPartitions(history), last_members],
+        [ProducerIdBlocks(), FinalizedLevels(history), NewPartitions(history), last_members],
     )
     return [
         OneVotePerEpoch(),

@@ -9,7 +9,7 @@ from barnabas.sim.history import Violation
 
 
 class NoFaultIsAnswered(Checker):
-    EVERY = 20
+    EVENTS_BETWEEN_CHECKS = 20
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self.finish(cluster)

@@ -8,7 +8,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 class Checker:
     """An outside judge. Both methods raise :class:`barnabas.sim.history.Violation`."""
 
-    EVERY = 1
+    EVENTS_BETWEEN_CHECKS = 1
     """It is called after so many events; more than 1 where looking is dear and nothing passes by."""
     LOOKS_AT_IMAGE = False
     """Whether only a node's metadata image can tell it anything: called when that has moved."""

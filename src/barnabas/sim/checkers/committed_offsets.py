@@ -17,7 +17,7 @@ from barnabas.types import OFFSETS_TOPIC, ZERO_UUID
 
 
 class CommittedOffsetsStay(Checker):
-    EVERY = 40
+    EVENTS_BETWEEN_CHECKS = 40
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits

@@ -66,8 +66,8 @@ class Judges:
         self._at_quorum: list[Check] = []
         self._seldom: list[tuple[int, Check]] = []
         for checker in judging:
-            if checker.EVERY > 1:
-                self._seldom.append((checker.EVERY, checker.check))
+            if checker.EVENTS_BETWEEN_CHECKS > 1:
+                self._seldom.append((checker.EVENTS_BETWEEN_CHECKS, checker.check))
             elif checker.LOOKS_AT_IMAGE:
                 self._at_image.append(checker.check)
             elif checker.LOOKS_AT_QUORUM:

@@ -11,7 +11,7 @@ from barnabas.sim.history import History, Violation
 from barnabas.wire.schema import Message
 
 
-class FeatureLevels(RecordRule):
+class FinalizedLevels(RecordRule):
     KINDS = (FeatureLevelRecord,)
 
     def __init__(self, history: History) -> None:

@@ -77,7 +77,7 @@ class Departures:
 
 
 class OneOwnerPerGeneration(Checker):
-    EVERY = 20
+    EVENTS_BETWEEN_CHECKS = 20
 
     def __init__(self, *, forgets_deletions: bool = False) -> None:
         """`forgets_deletions`: tombstones go so soon that a replica may never hear of one."""

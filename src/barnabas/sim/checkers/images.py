@@ -19,7 +19,7 @@ from barnabas.sim.history import Violation
 
 
 class EqualOffsetEqualImage(Checker):
-    EVERY = 50
+    EVENTS_BETWEEN_CHECKS = 50
     APART = 10
     """Whole images are compared: one of a node in so many looks at it, each at most once per offset."""
 

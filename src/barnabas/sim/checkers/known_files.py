@@ -42,11 +42,11 @@ def _check(node: SimNode, broker: Broker) -> None:
                 )
 
 
-def _check_leftovers(node: SimNode, directory: str, home: str, paths: Iterable[str]) -> None:
+def _check_leftovers(node: SimNode, directory: str, log_dir: str, paths: Iterable[str]) -> None:
     process, kinds = node.process, [SWAP]
     if process is None or not process.background.is_busy(f"clean {directory}"):
         kinds.append(CLEANED)
-    if process is None or not process.background.is_busy(f"repair {home}"):
+    if process is None or not process.background.is_busy(f"repair {log_dir}"):
         kinds.append(REPAIRED)
     left = [path for path in paths if path.endswith(tuple(kinds))]
     if left:

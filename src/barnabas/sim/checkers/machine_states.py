@@ -13,7 +13,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 
 
 class MachinesAreValid(Checker):
-    EVERY = 500
+    EVENTS_BETWEEN_CHECKS = 500
     """A look goes through every replica of a node."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:

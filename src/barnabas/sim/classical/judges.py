@@ -97,7 +97,7 @@ class LeadersGoByWhatIsWritten(Rule):
 class BrokersAreValid(Checker):
     """Each broker's own invariants, and its controller's, sampled."""
 
-    EVERY = 500
+    EVENTS_BETWEEN_CHECKS = 500
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         inside = node.running

@@ -14,9 +14,9 @@ from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDirTopic,
 )
 
-LOOKS_MS, LOOKS_MAX = 1.0, 2_000
+CHECK_INTERVAL_MS, CHECKS_MAX = 1.0, 2_000
 """How often, and how many times at most, the fault checks whether a copy is there."""
-WAITS_MS = (0.0, 0.0, 2.0, 20.0, 200.0, 600.0)
+DELAYS_MS = (0.0, 0.0, 2.0, 20.0, 200.0, 600.0)
 """From when a copy is there until it is met."""
 
 
@@ -34,7 +34,7 @@ def moves(s: Strike) -> bool:
     s.note(f"node {node.id}: {', '.join(map(str, chosen))} to be in {target}")
     _ask(s, node, chosen, target)
     strike = s.rng.choice([_kill, _kill, _shut_down, _fail, _fail, _fail_for_good, _elsewhere])
-    wait_ms = s.rng.choice(WAITS_MS) * s.rng.uniform(0.2, 1.0)
+    wait_ms = s.rng.choice(DELAYS_MS) * s.rng.uniform(0.2, 1.0)
 
     def met() -> None:
         s.count("moves between directories met")
@@ -44,7 +44,7 @@ def moves(s: Strike) -> bool:
         if not s.cluster.is_healed and node.is_up:
             strike(s, node, chosen)
 
-    s.when(lambda: _copies(node), met, LOOKS_MS, LOOKS_MAX)
+    s.when(lambda: _copies(node), met, CHECK_INTERVAL_MS, CHECKS_MAX)
     return True
 
 

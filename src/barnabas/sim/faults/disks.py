@@ -238,9 +238,9 @@ def lost_segment(s: Strike) -> bool:
                 continue  # it was offline
             logs = [path for path in disk.below(directory) if path.endswith(LOG)]
             for path, following in itertools.pairwise(sorted(logs)):
-                home = path.rpartition("/")[0]
-                if following.startswith(f"{home}/") and "/__cluster_metadata-" not in path:
-                    held_to = s.budget.held_by_others(node, home.rpartition("/")[2])
+                log_dir = path.rpartition("/")[0]
+                if following.startswith(f"{log_dir}/") and "/__cluster_metadata-" not in path:
+                    held_to = s.budget.held_by_others(node, log_dir.rpartition("/")[2])
                     end = offset_of(following.rpartition("/")[2])
                     full += [path] if end is not None and end <= held_to else []
         if full and not node.is_up and s.budget.others_have_all(node):
@@ -263,8 +263,8 @@ def lost_segment(s: Strike) -> bool:
 
 def _firsts(paths: list[str]) -> set[str]:
     """The first one of each directory: of these the batches alone may be what retention was about to take."""
-    homes = {path.rpartition("/")[0] for path in paths}
-    return {min(path for path in paths if path.startswith(f"{home}/")) for home in homes}
+    log_dirs = {path.rpartition("/")[0] for path in paths}
+    return {min(path for path in paths if path.startswith(f"{log_dir}/")) for log_dir in log_dirs}
 
 
 def rot_metadata(s: Strike) -> bool:

@@ -9,7 +9,7 @@ from barnabas.sim.faults.disks import any_bit, flip, not_believed
 from barnabas.sim.faults.injection import Strike
 from barnabas.types import OFFSETS_TOPIC
 
-LOOKS_MS, LOOKS_MAX = 20.0, 300
+CHECK_INTERVAL_MS, CHECKS_MAX = 20.0, 300
 """How often, and how many times at most, the fault checks whether a replica is in sync again."""
 
 
@@ -150,4 +150,4 @@ def _kill_leader_when_in_sync(s: Strike, node: SimNode, partition: int) -> None:
         s.cluster.nodes[leads].kill()
         s.restart_later(s.cluster.nodes[leads])
 
-    s.when(lambda: leader() is not None, kill, LOOKS_MS, LOOKS_MAX)
+    s.when(lambda: leader() is not None, kill, CHECK_INTERVAL_MS, CHECKS_MAX)

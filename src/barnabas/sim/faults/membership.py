@@ -18,7 +18,7 @@ from barnabas.wire.messages.describe_quorum_request import (
 )
 from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 
-ASK_MS = 8_000.0
+REQUEST_TIMEOUT_MS = 8_000.0
 
 
 def voters(s: Strike) -> bool:
@@ -36,7 +36,7 @@ def voters(s: Strike) -> bool:
             request = await choose()
             if request is not None:
                 s.note(f"voters: {request!r}")
-                answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
+                answer = await client.ask_any(lambda: request, timeout_ms=REQUEST_TIMEOUT_MS)
                 s.note(f"voters: answer {answer.error_code} {answer.error_message or ''}")
                 s.world.totals["voter changes"] += not answer.error_code
         except (ChannelError, KafkaError) as error:
@@ -47,7 +47,7 @@ def voters(s: Strike) -> bool:
     async def choose() -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
         told: Any = await client.ask_any(
-            lambda: DescribeQuorumRequest(topics=[topic]), timeout_ms=ASK_MS
+            lambda: DescribeQuorumRequest(topics=[topic]), timeout_ms=REQUEST_TIMEOUT_MS
         )
         if told.error_code or not told.topics or not told.topics[0].partitions:
             return None

@@ -13,7 +13,7 @@ from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.injection import Strike
 from barnabas.sim.world.world import Killed
 
-WAITS_MS = 6_000.0
+WAIT_MS_MAX = 6_000.0
 """For its moment, at most."""
 ANY = (("",), (1, 5, 30, 150))
 MOMENTS = (
@@ -82,7 +82,7 @@ def _lie_in_wait(s: Strike, node: SimNode, loses_power: Callable[[], bool]) -> b
             disk.on_change = None
 
     disk.on_change = about_to_change
-    s.repair_later(WAITS_MS, heal)
+    s.repair_later(WAIT_MS_MAX, heal)
     if s.rng.random() < 0.3:
         node.kill()
         s.world.after(s.wait_ms(5, 20, 200), node.start)

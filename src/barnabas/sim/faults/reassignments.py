@@ -20,7 +20,7 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 
 TOPIC = "unclean"
 """Where any replica may lead."""
-ASK_MS = 4_000.0
+REQUEST_TIMEOUT_MS = 4_000.0
 
 
 def ambush_moves(s: Strike) -> bool:
@@ -125,7 +125,7 @@ def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
     async def ask() -> None:
         s.budget.moves_asked += 1
         try:
-            answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
+            answer = await client.ask_any(lambda: request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:
             s.note(f"{state}: no node was asked: {error}")
             return

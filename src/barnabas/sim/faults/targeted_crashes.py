@@ -17,7 +17,7 @@ from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.networks import both_ways
 from barnabas.types import Uuid
 
-WAITS_MS = 6_000.0
+WAIT_MS_MAX = 6_000.0
 """For its moment, at most."""
 
 
@@ -173,7 +173,7 @@ def ambush_isr(s: Strike) -> bool:
         return True
 
     watch(s, look)
-    s.repair_later(WAITS_MS + s.wait_ms(500, 3000), heal)
+    s.repair_later(WAIT_MS_MAX + s.wait_ms(500, 3000), heal)
     return True
 
 
@@ -268,4 +268,4 @@ def watch(s: Strike, is_over: Callable[[SimNode], bool]) -> None:
 
     # Before the checkers: they may stop the run.
     world.after_touch.insert(0, look)
-    s.repair_later(WAITS_MS + 1.0, stop)
+    s.repair_later(WAIT_MS_MAX + 1.0, stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.networks import both_ways
-from barnabas.sim.faults.targeted_crashes import WAITS_MS, watch
+from barnabas.sim.faults.targeted_crashes import WAIT_MS_MAX, watch
 
 
 def ambush_transactions(s: Strike) -> bool:
@@ -41,7 +41,7 @@ def _hit(s: Strike, coordinator: SimNode, leader: int | None) -> None:
         s.note(f"node {victim.id} is cut off while it ends a transaction")
         others = [f"n{node.id}" for node in s.cluster.up() if node is not victim]
         heal = s.cut(both_ways([f"n{victim.id}"], others))
-        s.repair_later(s.wait_ms(500, 3000, WAITS_MS), heal)
+        s.repair_later(s.wait_ms(500, 3000, WAIT_MS_MAX), heal)
         return
     s.note(f"node {victim.id} is ambushed while node {coordinator.id} ends a transaction")
     s.kill_later(s.rng.choice([0.0, 0.0, s.rng.uniform(0, 3)]), victim)

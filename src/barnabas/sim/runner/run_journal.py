@@ -15,7 +15,7 @@ from pathlib import Path
 from barnabas.sim.run import Plan, play_seed
 from barnabas.sim.runner.report import failure_text
 
-CHUNK = 20
+SEEDS_PER_LINE = 20
 """Seeds between two lines: what an interruption can cost each job."""
 
 
@@ -107,9 +107,9 @@ class RunJournal:
 
     def rest(self) -> list[range]:
         """What is still to be played."""
-        starts = self.seeds[::CHUNK]
+        starts = self.seeds[::SEEDS_PER_LINE]
         end = self.seeds.stop
-        return [range(at, min(at + CHUNK, end)) for at in starts if at not in self._done]
+        return [range(at, min(at + SEEDS_PER_LINE, end)) for at in starts if at not in self._done]
 
     def note(self, played: Played) -> None:
         """`played` will not be played again."""

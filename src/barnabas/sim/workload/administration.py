@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.operator import Operator
 
 GROUP = 32
-ASK_MS = 5_000.0
+REQUEST_TIMEOUT_MS = 5_000.0
 MAX_TIMESTAMP = -3
 UPGRADE, DOWNGRADE = 1, 2
 NOT_OLD = 21
@@ -241,8 +241,10 @@ async def look_up_times(o: Operator) -> None:
     place = TopicPartition(topic, partition)
     begun, now = START_WALL_MS, START_WALL_MS + int(o.workload.cluster.world.now_ms)
     times = sorted(o.rng.randrange(begun - 100, now + 100) for _ in range(3))
-    found = [await list_offsets(o.client, {place: at}, timeout_ms=ASK_MS) for at in times]
-    await list_offsets(o.client, {place: MAX_TIMESTAMP}, timeout_ms=ASK_MS)
+    found = [
+        await list_offsets(o.client, {place: at}, timeout_ms=REQUEST_TIMEOUT_MS) for at in times
+    ]
+    await list_offsets(o.client, {place: MAX_TIMESTAMP}, timeout_ms=REQUEST_TIMEOUT_MS)
     promise, before = o.workload.history.promise(topic), -1
     for at, answer in zip(times, found, strict=True):
         offset, timestamp_ms, _ = answer[place]

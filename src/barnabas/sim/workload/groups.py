@@ -32,7 +32,7 @@ from barnabas.wire.messages.offset_delete_request import (
 if TYPE_CHECKING:
     from barnabas.sim.workload.operator import Operator
 
-ASK_MS = 5_000.0
+REQUEST_TIMEOUT_MS = 5_000.0
 OF_OLD: Newest = {ApiKey.OFFSET_COMMIT: 4}
 """The last version by which clients say how long an offset is kept."""
 
@@ -53,7 +53,7 @@ async def keep_offsets(o: Operator) -> None:
             o.client,
             GroupIdentity(group),
             {TopicPartition(topic, partition): CommittedOffset(offset)},
-            timeout_ms=ASK_MS,
+            timeout_ms=REQUEST_TIMEOUT_MS,
         )
         commits.acknowledge(attempts)
 
@@ -76,7 +76,9 @@ async def keep_briefly(o: Operator) -> None:
     def check(response: Any) -> None:
         raise_for(response.topics[0].partitions[0].error_code)
 
-    await o.of_old.ask_coordinator(GROUP, group, lambda: request, check, timeout_ms=ASK_MS)
+    await o.of_old.ask_coordinator(
+        GROUP, group, lambda: request, check, timeout_ms=REQUEST_TIMEOUT_MS
+    )
     commits.acknowledge(attempts)
 
 
@@ -120,7 +122,7 @@ async def delete_offset(o: Operator) -> None:
         group,
         lambda: OffsetDeleteRequest(group_id=group, topics=topics),
         check,
-        timeout_ms=ASK_MS,
+        timeout_ms=REQUEST_TIMEOUT_MS,
     )
     commits.acknowledge(attempts)
 
@@ -133,7 +135,11 @@ async def delete_group(o: Operator) -> None:
         raise_for(response.results[0].error_code)
 
     await o.client.ask_coordinator(
-        GROUP, group, lambda: DeleteGroupsRequest(groups_names=[group]), check, timeout_ms=ASK_MS
+        GROUP,
+        group,
+        lambda: DeleteGroupsRequest(groups_names=[group]),
+        check,
+        timeout_ms=REQUEST_TIMEOUT_MS,
     )
     commits.acknowledge(attempts)
 
@@ -152,7 +158,7 @@ async def remake_offsets_topic(o: Operator) -> None:
             group, dict.fromkeys(history.commits.places(group), GONE)
         )
     ]
-    (outcome,) = await o.admin.delete_topics([OFFSETS_TOPIC], timeout_ms=ASK_MS)
+    (outcome,) = await o.admin.delete_topics([OFFSETS_TOPIC], timeout_ms=REQUEST_TIMEOUT_MS)
     if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise outcome.error  # it may still be deleted, some day
     # Who has not heard of it may take commits yet that go with the former topic; if it was asked twice, also

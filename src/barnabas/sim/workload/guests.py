@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
 
 GUARDED = "guarded"
-ASK_MS = 4_000.0
+REQUEST_TIMEOUT_MS = 4_000.0
 BY_NAME = 12
 """The last version of Produce and Fetch that names topics."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -95,7 +95,7 @@ class Guest:
 
     async def _look_around(self) -> None:
         try:
-            await self.client.cluster.refresh([GUARDED], timeout_ms=ASK_MS)
+            await self.client.cluster.refresh([GUARDED], timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError):
             pass
 
@@ -112,7 +112,9 @@ class Guest:
         began_ms = self.client.now_ms()
         writes = self.operation == Operation.WRITE
         request = _produce(value) if writes else self._fetch()
-        answer = await self.client.ask_node(node, request, timeout_ms=ASK_MS, at_most=BY_NAME)
+        answer = await self.client.ask_node(
+            node, request, timeout_ms=REQUEST_TIMEOUT_MS, at_most=BY_NAME
+        )
         code = _code_of(answer, writes=writes)
         if writes and code == DENIED:
             self.denied.add(value)
@@ -261,7 +263,9 @@ class Gatekeeper:
 
     async def _create(self, creation: AclCreation) -> None:
         await self.client.ask_any(
-            lambda: CreateAclsRequest(creations=[creation]), _check_results, timeout_ms=ASK_MS
+            lambda: CreateAclsRequest(creations=[creation]),
+            _check_results,
+            timeout_ms=REQUEST_TIMEOUT_MS,
         )
 
     async def _remove(self) -> None:
@@ -290,7 +294,7 @@ class Gatekeeper:
                 raise_for(result.error_code, result.error_message)
 
         await self.client.ask_any(
-            lambda: DeleteAclsRequest(filters=[wanted]), check, timeout_ms=ASK_MS
+            lambda: DeleteAclsRequest(filters=[wanted]), check, timeout_ms=REQUEST_TIMEOUT_MS
         )
 
     async def _limit(self) -> None:
@@ -311,7 +315,7 @@ class Gatekeeper:
                 raise_for(result.error_code, result.error_message)
 
         await self.client.ask_any(
-            lambda: AlterClientQuotasRequest(entries=[entry]), check, timeout_ms=ASK_MS
+            lambda: AlterClientQuotasRequest(entries=[entry]), check, timeout_ms=REQUEST_TIMEOUT_MS
         )
 
 

@@ -16,8 +16,8 @@ from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.sim.workload.administration import (
     ADMINISTRATION,
-    ASK_MS,
     NOT_WHERE_DATA_IS_LOST,
+    REQUEST_TIMEOUT_MS,
     maybe_cancel,
     move_replicas,
 )
@@ -113,7 +113,7 @@ class Operator:
         return topic, self.rng.randrange(topics[topic])
 
     async def ask(self, request: Callable[[], Any]) -> Any:
-        return await self.client.ask_any(request, timeout_ms=ASK_MS)
+        return await self.client.ask_any(request, timeout_ms=REQUEST_TIMEOUT_MS)
 
 
 async def create_topic(o: Operator) -> None:
@@ -122,7 +122,7 @@ async def create_topic(o: Operator) -> None:
     name = f"{o.name}-{o.made}"
     o.temporary.append(name)
     topic = NewTopic(name, o.rng.randrange(1, 4), o.workload.replication, {})
-    (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
+    (outcome,) = await o.admin.create_topics([topic], timeout_ms=REQUEST_TIMEOUT_MS)
     if outcome.error is None:
         o.workload.history.topics[name] = topic.partitions
     elif outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -135,7 +135,7 @@ async def delete_topic(o: Operator) -> None:
         return
     name = o.temporary.pop(0)
     o.workload.history.topics.pop(name, None)  # from now on it may be gone
-    (outcome,) = await o.admin.delete_topics([name], timeout_ms=ASK_MS)
+    (outcome,) = await o.admin.delete_topics([name], timeout_ms=REQUEST_TIMEOUT_MS)
     if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise outcome.error
 
@@ -144,7 +144,9 @@ async def grow_topic(o: Operator) -> None:
     if not o.temporary:
         await create_topic(o)
         return
-    await o.admin.create_partitions(o.temporary[-1], 4 + o.rng.randrange(3), timeout_ms=ASK_MS)
+    await o.admin.create_partitions(
+        o.temporary[-1], 4 + o.rng.randrange(3), timeout_ms=REQUEST_TIMEOUT_MS
+    )
 
 
 async def reassign(o: Operator) -> None:
@@ -219,7 +221,7 @@ async def delete_records(o: Operator) -> None:
     if not seen or not o.workload.history.promise(topic).may_be_cut:
         return
     offset = o.rng.randrange(0, max(seen) + 1)
-    await o.client.cluster.refresh([topic], timeout_ms=ASK_MS)
+    await o.client.cluster.refresh([topic], timeout_ms=REQUEST_TIMEOUT_MS)
     leader = o.client.cluster.leader(TopicPartition(topic, partition))
     if leader is None:
         return
@@ -249,17 +251,19 @@ async def remake_topic(o: Operator) -> None:
     configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
     topic = NewTopic(name, 1, o.workload.replication, configs)
     for count in (o.rng.randrange(10, 40), o.rng.randrange(0, 3)):
-        (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
+        (outcome,) = await o.admin.create_topics([topic], timeout_ms=REQUEST_TIMEOUT_MS)
         if outcome.error is not None and outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise outcome.error
-        settings = ProducerSettings(idempotent=False, linger_ms=0.0, delivery_timeout_ms=ASK_MS)
+        settings = ProducerSettings(
+            idempotent=False, linger_ms=0.0, delivery_timeout_ms=REQUEST_TIMEOUT_MS
+        )
         producer = Producer(o.client, settings)
         for number in range(count):
             producer.send(ProducerRecord(name, b"%d" % number, None, 0))
             await o.client.tasks.sleep(o.rng.uniform(1, 40))
         await o.client.tasks.sleep(o.rng.uniform(10, 1500))
         if count >= 10:
-            await o.admin.delete_topics([name], timeout_ms=ASK_MS)
+            await o.admin.delete_topics([name], timeout_ms=REQUEST_TIMEOUT_MS)
     o.temporary.append(name)
 
 

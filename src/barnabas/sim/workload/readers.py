@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (4, 7, 8, 11, 12, 12, 13, 15, 16, 17)
 """Of Fetch: before 7 there are no sessions, before 13 topics go by name."""
-ASK_MS = 4_000.0
+REQUEST_TIMEOUT_MS = 4_000.0
 HURRY_MS, ALL_BYTES = 5.0, 1 << 20
 """How those who are to come to the end fetch, also where each segment holds a record or two (seed 223)."""
 MISTAKES = {
@@ -134,7 +134,7 @@ class ReaderClient:
         request.min_bytes = self.plan.min_bytes
         request.max_bytes = self.rng.choice([1 << 20, 1 << 20, 500])
         response: Any = await self.client.send(
-            endpoint, request, timeout_ms=ASK_MS, purpose="sessions", version=version
+            endpoint, request, timeout_ms=REQUEST_TIMEOUT_MS, purpose="sessions", version=version
         )
         assert isinstance(response, FetchResponse)
         return response
@@ -169,7 +169,7 @@ class ReaderClient:
 
     async def _refresh(self) -> None:
         try:
-            await self.client.cluster.refresh(self.plan.topics, timeout_ms=ASK_MS)
+            await self.client.cluster.refresh(self.plan.topics, timeout_ms=REQUEST_TIMEOUT_MS)
         except ChannelError:
             pass
         await self.client.tasks.sleep(self.rng.uniform(20, 100))
@@ -269,7 +269,7 @@ class ReaderClient:
         self.position[tp] = -1
         self.reached_in.pop(tp, None)
         try:
-            found = await list_offsets(self.client, {tp: EARLIEST}, timeout_ms=ASK_MS)
+            found = await list_offsets(self.client, {tp: EARLIEST}, timeout_ms=REQUEST_TIMEOUT_MS)
             self.position[tp] = found[tp].offset
         finally:
             self.readings.pop(tp, None)

@@ -20,7 +20,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from barnabas.sim.workload.operator import Operator
 
-ASK_MS = 5_000.0
+REQUEST_TIMEOUT_MS = 5_000.0
 FORMER_MAX, LATER = 8, 20
 """Records."""
 
@@ -79,13 +79,13 @@ async def remake_what_is_read(o: Operator) -> None:
 
 async def _create(o: Operator, name: str) -> None:
     topic = NewTopic(name, 1, o.workload.replication, {})
-    (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
+    (outcome,) = await o.admin.create_topics([topic], timeout_ms=REQUEST_TIMEOUT_MS)
     if outcome.error is not None and outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
         raise outcome.error
 
 
 async def _delete(o: Operator, name: str) -> None:
-    (outcome,) = await o.admin.delete_topics([name], timeout_ms=ASK_MS)
+    (outcome,) = await o.admin.delete_topics([name], timeout_ms=REQUEST_TIMEOUT_MS)
     if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise outcome.error
 

@@ -31,7 +31,7 @@ from barnabas.wire.messages.offset_fetch_request import (
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
 
-ASK_MS = 20_000.0
+REQUEST_TIMEOUT_MS = 20_000.0
 SOURCE = TopicPartition(LEDGER, 0)
 """Whose offset the groups commit: the source's records are imagined."""
 
@@ -208,7 +208,7 @@ async def stable_offset(client: Client, group_id: str) -> int:
 
     await client.cluster.ensure({SOURCE.topic: None})
     response = await client.ask_coordinator(
-        GROUP, group_id, request, check, timeout_ms=ASK_MS, at_most=9
+        GROUP, group_id, request, check, timeout_ms=REQUEST_TIMEOUT_MS, at_most=9
     )
     return max(0, int(response.groups[0].topics[0].partitions[0].committed_offset))
 

@@ -30,7 +30,7 @@ COUNTED = {
     "log.moved": "logs moved to another directory",
     "log.mended": "batches mended",
     "log.compacted": "logs compacted",
-    "coordinator could not be loaded": "coordinators not loaded at once",
+    "coordinator.load_failed": "coordinators not loaded at once",
 }
 """Events of a node's log that the totals of a run count."""
 FAULTS = frozenset(

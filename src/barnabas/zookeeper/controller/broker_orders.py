@@ -51,7 +51,7 @@ TIMEOUT_MS = 30_000.0
 CONTROL_REQUEST_RETRY_MS = 100.0
 PARTITIONS_MAX = 2_000
 """In one request."""
-FULL = 2
+INCREMENTAL, FULL = 1, 2
 """Type of an UpdateMetadata that has every topic (KIP-866)."""
 LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
@@ -125,8 +125,12 @@ class BrokerOrders:
         image: MetadataImage,
         node_id: int,
         listener: str,
+        *,
+        of_quorum: bool = False,
     ) -> None:
-        """`image` is what is committed; `listener` that on which brokers take orders."""
+        """`image` is what is committed; `listener` that on which brokers take orders. `of_quorum`: they are a
+        KRaft controller's (KIP-866), and go to those brokers alone that are in ZooKeeper mode."""
+        self._of_quorum = of_quorum
         self._ports = ports
         self._sender = sender
         self._image = image
@@ -161,7 +165,7 @@ class BrokerOrders:
         for broker in sorted(brokers):
             known = self._image.brokers.get(broker)
             present = self._queues.get(broker)
-            if known is None or known.fenced:
+            if known is None or known.fenced or (self._of_quorum and not known.is_on_zookeeper):
                 if present is not None:
                     self._drop(present)
                 continue
@@ -292,9 +296,10 @@ class BrokerOrders:
         leaders = sorted({state.leader for state in states if state.leader >= 0})
         request = LeaderAndIsrRequest(
             controller_id=self._node_id,
+            is_k_raft_controller=self._of_quorum,
             controller_epoch=self.controller_epoch,
             broker_epoch=queue.epoch,
-            type=0,
+            type=INCREMENTAL if self._of_quorum else 0,
             topic_states=[
                 LeaderAndIsrTopicState(
                     topic_name=name,
@@ -358,9 +363,10 @@ class BrokerOrders:
         gone = [self._removed_topic(one) for one in removed.values()]
         request = UpdateMetadataRequest(
             controller_id=self._node_id,
+            is_k_raft_controller=self._of_quorum,
             controller_epoch=self.controller_epoch,
             broker_epoch=queue.epoch,
-            type=0 if begun else FULL,
+            type=FULL if not begun else INCREMENTAL if self._of_quorum else 0,
             topic_states=[*gone, *topics],
             live_brokers=[
                 _live_broker(known)
@@ -425,6 +431,7 @@ class BrokerOrders:
             )
         request = StopReplicaRequest(
             controller_id=self._node_id,
+            is_k_raft_controller=self._of_quorum,
             controller_epoch=self.controller_epoch,
             broker_epoch=queue.epoch,
             topic_states=[

@@ -119,6 +119,8 @@ class ControllerElection:
         self._unwatch: Callable[[], None] = lambda: None
         self.may_stand = False
         """A broker takes part once it is registered."""
+        self.is_kraft = False
+        """Whether `/controller` is a KRaft controller's, which has taken the cluster over (KIP-866)."""
         self.on_change: Callable[[], None] = lambda: None
         self.on_elected: Callable[[Leadership], None] = lambda leadership: None
         self.on_lost: Callable[[str], None] = lambda reason: None
@@ -171,6 +173,7 @@ class ControllerElection:
     def _on_node(self, found: Leadership, result: NodeData | ZooKeeperError) -> None:
         self._epoch_version = found.version
         if isinstance(result, NoNode):
+            self.is_kraft = False
             self._lose("its znode is gone")
             self._set_controller(-1, None)
             if self.may_stand:
@@ -187,11 +190,17 @@ class ControllerElection:
 
     def _on_present(self, found: Leadership, node: NodeData) -> None:
         try:
-            controller = ControllerZnode.decode(CONTROLLER, node.data).broker_id
+            znode = ControllerZnode.decode(CONTROLLER, node.data)
         except MalformedZnode as error:
             self._ports.log("error", "controller.znode_unreadable", error=error)
             self._done(again=False)
             return
+        controller = znode.broker_id
+        kraft_epoch = -1 if znode.kraft_epoch is None else znode.kraft_epoch
+        if not node.stat.ephemeral_owner and kraft_epoch >= 0:
+            self._on_kraft(controller)
+            return
+        self.is_kraft = False
         if node.stat.ephemeral_owner == self._sessions.id and controller == self._node_id:
             self._set_controller(controller, self._own_endpoint())
             if self.leadership is None:
@@ -207,6 +216,15 @@ class ControllerElection:
             self._sessions.submit(GetData(path), partial(self._on_registration, controller))
         else:
             self._done(again=False)
+
+    def _on_kraft(self, controller: int) -> None:
+        """No broker is elected while this znode is there, and it is no session's."""
+        self._lose(f"KRaft controller {controller} has taken over")
+        was, self.is_kraft = self.is_kraft, True
+        self._set_controller(controller, None)
+        if not was:
+            self.on_change()
+        self._done(again=False)
 
     def _on_registration(self, controller: int, result: NodeData | ZooKeeperError) -> None:
         endpoint = None

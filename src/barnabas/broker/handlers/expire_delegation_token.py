@@ -1,0 +1,30 @@
+"""ExpireDelegationToken on a broker's listener: forwarded, but for peers that may not ask.
+
+Behaviour: only this broker knows how its client has authenticated, so that it is the one to refuse those who
+have not, or who did by a token.
+
+Version notes: as on a controller's listener.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.controller_client.forwarding import forward
+from barnabas.controller.handlers.expire_delegation_token import API, not_allowed
+from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+from barnabas.wire.request import Parked, Proof, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.roles import ForwardingRole
+
+__all__ = ["API", "handle"]
+
+
+def handle(
+    request: ExpireDelegationTokenRequest, ctx: RequestContext, broker: ForwardingRole
+) -> ExpireDelegationTokenResponse | Parked:
+    if ctx.proof is not Proof.OWN:
+        return not_allowed()
+    return forward(broker.controller, API, request, ctx, broker.config.broker.request_timeout_ms)

@@ -1,0 +1,126 @@
+"""A broker in ZooKeeper mode whose cluster migrates to KRaft: registered in ZooKeeper and with the quorum.
+
+`MigratingLifecycle` is both registrations as one. Which of the two epochs is this broker's depends on who
+rules: a controller of ZooKeeper mode, or the KRaft controller whose `/controller` this is. `QuorumObserver`
+follows the quorum's log and keeps no more of it than how far it is: that is what heartbeats tell, and where
+the active controller is.
+
+Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled), ``ZkBrokerEpochManager``, ``OffsetTrackingListener``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from barnabas.broker.controller_client.broker_lifecycle import BrokerLifecycle, LifecyclePhase
+from barnabas.broker.zookeeper.registration import ZookeeperRegistration
+from barnabas.metadata.image.codec import decode_record
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
+from barnabas.types import Buffer, Uuid
+from barnabas.wire.codec import MalformedError
+
+LOOKED_AT_MAX = 16
+"""Values of a run of batches that are looked at for a broker that leaves."""
+
+
+class QuorumObserver:
+    """How far this node's copy of the metadata log is."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+        """Of the last committed record."""
+        self.on_moved: Callable[[bool], None] = lambda matters: None
+        """The log moved; whether a broker begins to leave, which its controller wants to be heard of."""
+        self.on_leader: Callable[[], None] = lambda: None
+
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
+        self.offset = batches[-1].last_offset
+        values = [value for batch in batches for value in batch.values]
+        self.on_moved(len(values) <= LOOKED_AT_MAX and any(map(_is_leaving, values)))
+        return None
+
+    def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None] | None:
+        self.offset = snapshot.id.offset - 1
+        self.on_moved(True)
+        return None
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        self.on_leader()
+
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        """None: it has nothing to write one of."""
+        return None
+
+
+def _is_leaving(value: Buffer) -> bool:
+    try:
+        record = decode_record(value)
+    except MalformedError:
+        return False
+    return isinstance(record, BrokerRegistrationChangeRecord) and record.in_controlled_shutdown > 0
+
+
+class MigratingLifecycle:
+    """Both registrations of one incarnation."""
+
+    def __init__(
+        self,
+        classical: ZookeeperRegistration,
+        quorum: BrokerLifecycle,
+        quorum_rules: Callable[[], bool],
+    ) -> None:
+        self.classical = classical
+        self.quorum = quorum
+        self._quorum_rules = quorum_rules
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.quorum.broker_epoch if self._quorum_rules() else self.classical.broker_epoch
+
+    @property
+    def phase(self) -> LifecyclePhase:
+        return self.classical.phase
+
+    @property
+    def cordoned(self) -> tuple[Uuid, ...]:
+        return self.classical.cordoned
+
+    def start(self) -> None:
+        self.classical.start()
+        self.quorum.start()
+
+    def register_again(self) -> None:
+        return
+
+    def on_metadata(self, concerns_me: bool, /) -> None:
+        self.classical.on_metadata(concerns_me)
+
+    def on_controller_change(self) -> None:
+        return
+
+    def on_directory_offline(self, directory: Uuid, /) -> None:
+        self.classical.on_directory_offline(directory)
+
+    def set_cordoned(self, directories: Sequence[Uuid], /) -> None:
+        self.classical.set_cordoned(directories)
+
+    def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
+        """By the controller that rules; the other registration ends with this process."""
+        if not self._quorum_rules():
+            self.quorum.begin_shutdown(lambda: None, controlled=False)
+            self.classical.begin_shutdown(on_left, controlled=controlled)
+            return
+
+        def left() -> None:
+            self.classical.begin_shutdown(on_left, controlled=False)
+
+        self.quorum.begin_shutdown(left, controlled=controlled)
+
+    def describe(self) -> dict[str, object]:
+        return {**self.classical.describe(), "quorum": self.quorum.describe()}
+
+    def __repr__(self) -> str:
+        return f"MigratingLifecycle({self.classical!r}, {self.quorum!r})"

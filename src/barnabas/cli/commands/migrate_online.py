@@ -1,0 +1,155 @@
+"""``barnabas migrate start | status | release``: the migration of a running cluster (KIP-866), as far as a
+command has a part in it. Controllers and brokers do the rest by their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from barnabas.cli.commands.metadata import image_of
+from barnabas.cli.commands.storage import load_node_file
+from barnabas.cli.confirming import Yes, confirm
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.controller_directories import (
+    check_metadata,
+    check_not_begun,
+    check_owners,
+    format_controller,
+    stopped_nodes,
+)
+from barnabas.cli.connection.zookeeper_reader import read_znodes
+from barnabas.cli.connection.zookeeper_writer import write_znodes
+from barnabas.cli.failure import Failure
+from barnabas.config.node import NodeConfig
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.types import METADATA_TOPIC
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.migration import copying, findings
+from barnabas.zookeeper.migration.claim import held_office
+from barnabas.zookeeper.migration.dual_write import DualWriter
+from barnabas.zookeeper.migration.progress import Progress, progress_of
+
+ZooKeeperAt = typer.Option(
+    ..., "--zookeeper", metavar="HOST:PORT/CHROOT", help="Where the cluster's znodes are."
+)
+_NEXT = """next:
+  1. start the controllers
+  2. give every broker zookeeper.metadata.migration.enable=true, controller.quorum.voters and
+     controller.listener.names, and restart one after the other
+  3. `barnabas migrate status` says when both are written; then restart the brokers under KRaft, one by one
+  4. restart the controllers without zookeeper.metadata.migration.enable: there is no way back then"""
+
+
+def start(
+    files: list[Path] = typer.Argument(metavar="FILE...", help="Of controllers."),
+    zookeeper: str = ZooKeeperAt,
+    standalone: bool = typer.Option(
+        False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
+    ),
+) -> None:
+    """Format these controllers for the migration of a running cluster, and say what comes next. Brokers serve
+    on; nothing is changed in ZooKeeper."""
+    configs = [load_node_file(file) for file in files]
+    for file, config in zip(files, configs, strict=True):
+        _check_migrates(file, config)
+    try:
+        found = findings.look(read_znodes(zookeeper))
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    if not found.cluster_id:
+        raise Failure(f"{zookeeper} has no cluster that ever ran")
+    with stopped_nodes(configs):
+        check_owners(configs, found.cluster_id)
+        for config in configs:
+            check_not_begun(config, standalone=standalone)
+        for config in configs:
+            for directory in format_controller(config, found.cluster_id, [], standalone=standalone):
+                typer.echo(f"node {config.node_id}: {directory}")
+    for sentence in found.notes:
+        typer.echo(sentence)
+    typer.echo(_NEXT)
+
+
+def _check_migrates(file: Path, config: NodeConfig) -> None:
+    """Raises `Failure`."""
+    if not config.is_controller or config.migration is None:
+        raise Failure(
+            f"{file} is of no controller that migrates: process.roles=controller,"
+            " zookeeper.metadata.migration.enable=true and zookeeper.connect"
+        )
+
+
+def status(
+    zookeeper: str = ZooKeeperAt,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how far the migration of a running cluster is, what is missing, and why."""
+    znodes = read_znodes(zookeeper)
+    image: MetadataImage | None = None
+    unreached = ""
+    try:
+        image = image_of(None, bootstrap, data)
+    except Failure as failure:
+        unreached = str(failure)
+    try:
+        progress = progress_of(znodes, image, unreached)
+    except MalformedZnode as error:
+        raise Failure(str(error)) from error
+    show(as_json, progress.describe(), _table(progress))
+    if not as_json:
+        for sentence in (*progress.missing, *progress.differing, progress.next_step):
+            typer.echo(sentence)
+
+
+def _table(progress: Progress) -> Table:
+    table = table_of(f"migration: {progress.phase}", "broker", "mode")
+    for broker, mode in sorted(progress.brokers.items()):
+        table.add_row(str(broker), mode)
+    return table
+
+
+def release(
+    zookeeper: str = ZooKeeperAt,
+    metadata: Path = typer.Option(
+        ...,
+        "--metadata",
+        metavar="DIRECTORY",
+        help="Of the stopped controller with the longest log.",
+    ),
+    yes: bool = Yes,
+) -> None:
+    """Give a running cluster back to ZooKeeper: its brokers are in ZooKeeper mode again, its controllers are
+    stopped. What the log has and the znodes lack is written first; then a broker is elected controller."""
+    home = str(metadata.parent if metadata.name == f"{METADATA_TOPIC}-0" else metadata)
+    with stopped_nodes([], home):
+        znodes = read_znodes(zookeeper)
+        why = findings.why_no_way_back(znodes)
+        if why:
+            raise Failure(why)
+        check_metadata(home, findings.look(znodes).cluster_id)
+        image = image_of(Path(home), None, None)
+        under_kraft = [
+            broker.id
+            for broker in image.brokers.values()
+            if not broker.is_on_zookeeper and not broker.fenced
+        ]
+        if under_kraft:
+            names = ", ".join(map(str, sorted(under_kraft)))
+            raise Failure(f"brokers {names} run under KRaft: restart them in ZooKeeper mode first")
+        confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
+        try:
+            office = held_office(znodes)
+            writes = DualWriter(znodes, office.controller_epoch).everything(image)
+        except MalformedZnode as error:
+            raise Failure(str(error)) from error
+        operations = writes.operations
+        write_znodes(zookeeper, office.transactions(operations, image.offset, image.epoch))
+        write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+    typer.echo(
+        f"{len(operations)} znodes written. Restart the brokers without"
+        " zookeeper.metadata.migration.enable, and format the controllers again before another attempt"
+    )

@@ -1,0 +1,197 @@
+"""Delegation tokens as decisions: create, renew, expire, and the removal of those that have expired.
+
+A renewed token is the same record with another date; one that is expired at once is removed. Requests find
+the token by its HMAC. Times are dates in milliseconds since 1970.
+
+Source: KIP-48, KIP-373, KIP-900; Kafka's ``DelegationTokenControlManager``.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple
+
+from barnabas.config.node import NodeConfig
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.metadata import features as levels
+from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
+from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
+from barnabas.security.delegation_tokens import (
+    USER_TYPE,
+    TokenSecrets,
+    creation_refused,
+    is_expired,
+    owner_of,
+    tokens_of,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from barnabas.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
+from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from barnabas.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+
+TOKENS_METADATA_VERSION = 14
+"""3.6-IV2 has the record."""
+REMOVED_PER_DECISION = 1_000
+LATEST_MS = (1 << 63) - 1
+"""The last date that a record can hold."""
+
+
+class TokenSettings(NamedTuple):
+    """What a cluster's configuration says of tokens."""
+
+    secrets: TokenSecrets
+    lifetime_ms_max: int
+    """``delegation.token.max.lifetime.ms``"""
+    renewal_ms: int
+    """``delegation.token.expiry.time.ms``"""
+
+    @classmethod
+    def of(cls, config: NodeConfig) -> TokenSettings:
+        return cls(
+            TokenSecrets.of(config.values),
+            config.int_value("delegation.token.max.lifetime.ms"),
+            config.int_value("delegation.token.expiry.time.ms"),
+        )
+
+
+class TokenRequester(NamedTuple):
+    """Who asks, and when."""
+
+    principal: str
+    wall_ms: int
+    version: int
+    """Of the request."""
+
+
+def create(
+    cluster: ControllerContext,
+    rules: TokenSettings,
+    asked: TokenRequester,
+    request: CreateDelegationTokenRequest,
+    token_id: str,
+) -> Decision[CreateDelegationTokenResponse]:
+    code = _unusable(cluster, rules)
+    if code is None and any(each.principal_type != USER_TYPE for each in request.renewers):
+        code = ErrorCode.INVALID_PRINCIPAL_TYPE
+    if code is not None:
+        return Decision(creation_refused(request, asked.principal, code, asked.version, 0))
+    lifetime_ms = rules.lifetime_ms_max
+    if request.max_lifetime_ms > 0:
+        lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
+    max_ms = min(asked.wall_ms + lifetime_ms, LATEST_MS)
+    expires_ms = min(max_ms, asked.wall_ms + rules.renewal_ms)
+    owner = owner_of(request, asked.principal)
+    record = DelegationTokenRecord(
+        owner=owner,
+        requester=asked.principal,
+        renewers=[f"{each.principal_type}:{each.principal_name}" for each in request.renewers],
+        issue_timestamp=asked.wall_ms,
+        max_timestamp=max_ms,
+        expiration_timestamp=expires_ms,
+        token_id=token_id,
+    )
+    response = creation_refused(request, asked.principal, ErrorCode.NONE, asked.version)
+    response.issue_timestamp_ms, response.expiry_timestamp_ms = asked.wall_ms, expires_ms
+    response.max_timestamp_ms, response.token_id = max_ms, token_id
+    response.hmac = rules.secrets.hmac_of(token_id)
+    reason = f"{asked.principal} creates delegation token {token_id} of {owner}"
+    return Decision(response, [record], reason)
+
+
+def renew(
+    cluster: ControllerContext,
+    rules: TokenSettings,
+    asked: TokenRequester,
+    request: RenewDelegationTokenRequest,
+) -> Decision[RenewDelegationTokenResponse]:
+    found = _find(cluster, rules, request.hmac)
+    if isinstance(found, DelegationTokenRecord):
+        if is_expired(found, asked.wall_ms):
+            found = ErrorCode.DELEGATION_TOKEN_EXPIRED
+        elif not _may_renew(asked.principal, found):
+            found = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    if isinstance(found, ErrorCode):
+        return Decision(RenewDelegationTokenResponse(error_code=found))
+    period_ms = rules.renewal_ms
+    if request.renew_period_ms > 0:
+        period_ms = min(period_ms, request.renew_period_ms)
+    record = _until(found, asked.wall_ms + period_ms)
+    return Decision(
+        RenewDelegationTokenResponse(expiry_timestamp_ms=record.expiration_timestamp),
+        [record],
+        f"{asked.principal} renews delegation token {found.token_id}",
+    )
+
+
+def expire(
+    cluster: ControllerContext,
+    rules: TokenSettings,
+    asked: TokenRequester,
+    request: ExpireDelegationTokenRequest,
+) -> Decision[ExpireDelegationTokenResponse]:
+    """A negative period expires the token at once, also one that has expired and is there still."""
+    found = _find(cluster, rules, request.hmac)
+    period_ms = request.expiry_time_period_ms
+    if isinstance(found, DelegationTokenRecord):
+        if not _may_renew(asked.principal, found):
+            found = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        elif period_ms >= 0 and is_expired(found, asked.wall_ms):
+            found = ErrorCode.DELEGATION_TOKEN_EXPIRED
+    if isinstance(found, ErrorCode):
+        return Decision(ExpireDelegationTokenResponse(error_code=found))
+    reason = f"{asked.principal} expires delegation token {found.token_id}"
+    if period_ms < 0:
+        gone = RemoveDelegationTokenRecord(token_id=found.token_id)
+        answer = ExpireDelegationTokenResponse(expiry_timestamp_ms=asked.wall_ms)
+        return Decision(answer, [gone], reason)
+    record = _until(found, asked.wall_ms + period_ms)
+    response = ExpireDelegationTokenResponse(expiry_timestamp_ms=record.expiration_timestamp)
+    return Decision(response, [record], reason)
+
+
+def remove_expired(cluster: ControllerContext, wall_ms: int) -> Decision[None]:
+    """At most `REMOVED_PER_DECISION`."""
+    gone = [
+        token_id
+        for token_id, token in tokens_of(cluster.image).items()
+        if is_expired(token, wall_ms)
+    ][:REMOVED_PER_DECISION]
+    records = [RemoveDelegationTokenRecord(token_id=token_id) for token_id in gone]
+    return Decision(None, records, f"{len(gone)} delegation tokens have expired" if gone else "")
+
+
+def supported(cluster: ControllerContext) -> bool:
+    """Whether the cluster's metadata can hold tokens."""
+    return cluster.image.features.get(levels.METADATA_VERSION, 0) >= TOKENS_METADATA_VERSION
+
+
+def _unusable(cluster: ControllerContext, rules: TokenSettings) -> ErrorCode | None:
+    if not rules.secrets.enabled:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    return None if supported(cluster) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def _may_renew(principal: str, token: DelegationTokenRecord) -> bool:
+    return principal == token.owner or principal in token.renewers
+
+
+def _find(
+    cluster: ControllerContext, rules: TokenSettings, secret: bytes
+) -> DelegationTokenRecord | ErrorCode:
+    """The token of an HMAC."""
+    code = _unusable(cluster, rules)
+    if code is not None:
+        return code
+    token = rules.secrets.find(tokens_of(cluster.image), bytes(secret))
+    return token or ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def _until(token: DelegationTokenRecord, wall_ms: int) -> DelegationTokenRecord:
+    """`token` with another end, not beyond the longest it may have."""
+    changed = copy(token)
+    changed.expiration_timestamp = min(token.max_timestamp, wall_ms)
+    return changed

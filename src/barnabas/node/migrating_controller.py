@@ -1,0 +1,65 @@
+"""What a KRaft controller has in addition while its cluster leaves ZooKeeper: a session and orders.
+
+Source: Kafka 3.9's ``ControllerServer`` (where ``zookeeper.metadata.migration.enable`` is set).
+"""
+
+from __future__ import annotations
+
+from barnabas.client.network.channels import Channels
+from barnabas.config.node import NodeConfig
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.node.metadata_loader import MetadataLoader
+from barnabas.ports import Ports
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.migration.online_migration import OnlineMigration
+from barnabas.zookeeper.session import HasZooKeeper
+from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
+
+
+class MigratingController:
+    """The migration of this controller, and the session that it needs."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        controller: QuorumController,
+        metadata: MetadataLoader,
+        to_brokers: Channels,
+    ) -> None:
+        """Raises ``OSError`` where this world reaches no ensemble."""
+        settings = config.migration
+        assert settings is not None
+        if not isinstance(ports, HasZooKeeper):
+            raise OSError(0, "this world has no way to a ZooKeeper ensemble")
+        self.sessions = SessionKeeper(
+            ports, ports.zookeeper, session_settings(settings, config.properties)
+        )
+        listener = settings.control_plane_listener or config.inter_broker_listener_name
+        orders = BrokerOrders(
+            ports,
+            to_brokers,
+            metadata.image,
+            int(config.node_id),
+            listener.upper(),
+            of_quorum=True,
+        )
+        self.migration = OnlineMigration(ports, self.sessions, controller, metadata.image, orders)
+        self.sessions.follow(self.migration)
+        controller.duties = (*controller.duties, self.migration)
+        metadata.on_metadata = self.migration.on_metadata
+
+    def start(self) -> None:
+        """Begin the session. Raises ``ConfigError``."""
+        self.sessions.open()
+
+    def close(self) -> None:
+        """End the session; the claim on `/controller` stays, for it is no ephemeral znode."""
+        self.sessions.close(lambda: None)
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return self.migration.describe()
+
+    def __repr__(self) -> str:
+        return f"MigratingController({self.migration!r})"

@@ -1,0 +1,150 @@
+"""What a broker in ZooKeeper mode has in addition while its cluster migrates to KRaft (KIP-866).
+
+An observer of the quorum, in the first log directory, and a channel of its own to the active controller, by
+which the broker registers there, too. When a KRaft controller has taken `/controller` over, everything that
+this broker asks of its controller goes to the quorum.
+
+The observer begins with an empty log at each start: what is in the directory may be of an attempt that was
+reverted.
+
+Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled; ``KafkaRaftManager.maybeDeleteMetadataLogDir``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle, QuorumObserver
+from barnabas.broker.zookeeper.registration import ZookeeperRegistration
+from barnabas.client.network.channels import Channels
+from barnabas.config.meta_properties import MetaProperties
+from barnabas.config.node import NodeConfig
+from barnabas.ports import Ports
+from barnabas.raft.raft_node import RaftNode
+from barnabas.raft.settings import settings_from_node
+from barnabas.security.node_security import NodeSecurity
+from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.schema import Message
+
+LEAVES_MS_MAX = 500.0
+
+
+class QuorumEnrolment:
+    """This broker, as the quorum knows it."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        meta: MetaProperties,
+        security: NodeSecurity,
+        to_brokers: Channels,
+        is_kraft: Callable[[], bool],
+    ) -> None:
+        """`is_kraft`: whether a KRaft controller rules. Blocks on the disk. Raises ``OSError``."""
+        self._ports = ports
+        self._config = config
+        self.is_kraft = is_kraft
+        self._to_brokers = to_brokers
+        self._to_controllers = to_brokers
+        if not security.is_open:
+            name = f"node-{config.node_id}"
+            self._to_controllers = Channels(ports, name, security=security.to_controllers)
+        self._observer = QuorumObserver()
+        old = f"{config.metadata_log_dir}/{METADATA_TOPIC}-0"
+        if ports.disk.exists(old):
+            ports.log("info", "migration.old_log_removed", path=old)
+            ports.disk.remove_tree(old)
+        self.quorum = RaftNode.open(
+            ports,
+            settings_from_node(config, meta, {}),
+            config.metadata_log_dir,
+            self._to_controllers,
+            self._observer,
+        )
+        timeout_ms = config.broker.request_timeout_ms
+        self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
+        """To the active controller of the quorum, whether it rules already or not."""
+        self.channel.look = self._on_leader
+        self._lifecycle: BrokerLifecycle | None = None
+        self.on_leader: Callable[[], None] = lambda: None
+        """Another controller of the quorum is active, or none is known."""
+
+    # -- the way to the controller ------------------------------------------------------------
+
+    @property
+    def controller_endpoint(self) -> Endpoint | None:
+        return self.quorum.leader_endpoint
+
+    def send(
+        self,
+        target: Endpoint,
+        request: Message,
+        on_done: Callable[[Any], None],
+        *,
+        version: int | None = None,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+    ) -> None:
+        """To the controller, secured as its listener is."""
+        channels = self._to_controllers if self.is_kraft() else self._to_brokers
+        channels.send(
+            target, request, on_done, version=version, timeout_ms=timeout_ms, purpose=purpose
+        )
+
+    def disconnect(self, target: Endpoint, purpose: str | None = None) -> None:
+        for channels in {self._to_controllers: None, self._to_brokers: None}:
+            channels.disconnect(target, purpose)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def lifecycle(
+        self, identity: BrokerIdentity, classical: ZookeeperRegistration
+    ) -> MigratingLifecycle:
+        """Both registrations, and the observer's start."""
+        quorum = BrokerLifecycle(
+            self._ports,
+            self.channel,
+            identity,
+            heartbeat_interval_ms=self._config.broker.heartbeat_interval_ms,
+            registration_timeout_ms=self._config.broker.registration_timeout_ms,
+            metadata_offset=lambda: self._observer.offset,
+            on_zookeeper=True,
+        )
+        self._lifecycle = quorum
+        self._observer.on_moved = quorum.on_metadata
+        self._observer.on_leader = self._on_leader
+        self.quorum.start()
+        return MigratingLifecycle(classical, quorum, self.is_kraft)
+
+    def _on_leader(self) -> None:
+        self.channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)
+        if self._lifecycle is not None:
+            self._lifecycle.on_controller_change()
+        self.on_leader()
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of the registration with the quorum."""
+        return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
+
+    def close(self, on_closed: Callable[[], None]) -> None:
+        """Stop following the quorum."""
+
+        def left() -> None:
+            self.channel.close()
+            if self._to_controllers is not self._to_brokers:
+                self._to_controllers.close()
+            on_closed()
+
+        self.quorum.shutdown(left, LEAVES_MS_MAX)
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return {"rules": self.is_kraft(), "quorum": self.quorum.describe()}
+
+    def __repr__(self) -> str:
+        return f"QuorumEnrolment({self.quorum!r})"

@@ -1,0 +1,308 @@
+"""A controller's migration of a running cluster: performs what `driver` asks for.
+
+`OnlineMigration` is a duty of the quorum's controller and reads the committed image. Its session to the
+ensemble is that of this node. Everything that is under way belongs to one office; an answer that comes after
+its end is left alone.
+
+In dual write the committed image is compared with the znodes as often as it moves: what moved while a
+transaction was under way goes with the next one. Brokers in ZooKeeper mode are commanded after the znodes
+are written, as by Kafka, so that what they read there is never older than what they are ordered.
+
+Source: Kafka 3.9's ``KRaftMigrationDriver`` (its events) and ``MigrationPropagator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from barnabas.controller.active.first_records import first_decisions
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers.broker_registration import noted
+from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
+from barnabas.ports import Ports, Wakeup
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.errors import ZooKeeperError
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.migration import claim, driver, readiness
+from barnabas.zookeeper.migration.changes import merge
+from barnabas.zookeeper.migration.driver import Effect, Migration, MigrationPhase
+from barnabas.zookeeper.migration.dual_write import DualWriter, Writes
+from barnabas.zookeeper.migration.running_copy import records_of
+from barnabas.zookeeper.migration.znode_walk import Znodes, ZnodeWalk
+from barnabas.zookeeper.operations import Multi
+from barnabas.zookeeper.session import WatchEvent
+from barnabas.zookeeper.session_keeper import SessionKeeper
+
+REASON = "the metadata of a ZooKeeper cluster"
+
+
+class OnlineMigration:
+    """This controller's part in the migration."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        sessions: SessionKeeper,
+        controller: QuorumController,
+        image: MetadataImage,
+        orders: BrokerOrders,
+    ) -> None:
+        """`image` is the committed one."""
+        self._ports = ports
+        self._sessions = sessions
+        self._controller = controller
+        self._image = image
+        self._orders = orders
+        self.now = Migration()
+        self._office: claim.Office | None = None
+        self._turn = 0
+        """Counts what was stopped: an answer of an earlier turn is left alone."""
+        self._walk: ZnodeWalk | None = None
+        self._retry: Wakeup | None = None
+        self._writer: DualWriter | None = None
+        self._moved = ImageChanges()
+        self._under_way = False
+        self._follows = False
+        orders.on_stale = lambda epoch: self._on(
+            driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
+        )
+
+    # -- the controller's duty -------------------------------------------------------------------
+
+    def on_activation(self) -> None:
+        self._on(self._log_moved())
+        self._on(driver.LeadershipWon(self._controller.epoch))
+
+    def clear(self) -> None:
+        self._on(driver.LeadershipLost())
+
+    def deadline_ms(self) -> float | None:
+        return None
+
+    def on_time(self, now_ms: float) -> None:
+        return
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        """The committed image has moved."""
+        if self._follows:
+            merge(self._moved, changes)
+        if self._controller.is_active:
+            self._on(self._log_moved())
+        self._write()
+
+    def _log_moved(self) -> driver.LogStateSeen:
+        image, config = self._image, self._controller.config
+        voters = [int(voter.node_id) for voter in config.voters]
+        unready = readiness.unready_controllers(image, voters)
+        return driver.LogStateSeen(image.zk_migration_state, tuple(unready))
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def on_connected(self, is_new: bool) -> None:
+        return
+
+    def on_expired(self) -> None:
+        return
+
+    def on_watch(self, event: WatchEvent) -> None:
+        return
+
+    # -- the machine -----------------------------------------------------------------------------
+
+    def _on(self, event: driver.Event) -> None:
+        before = self.now
+        self.now, effects = driver.step(before, event)
+        if self.now.phase is not before.phase or self.now.waits_for != before.waits_for:
+            self._ports.log(
+                "info",
+                "migration.moved",
+                phase=self.now.phase.value,
+                state=ZkMigrationState(self.now.state).name,
+                waits_for="; ".join(self.now.waits_for),
+            )
+        for effect in effects:
+            self._do(effect)
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Effect.SURVEY:
+                self._read(self._on_surveyed, "/")
+            case Effect.CLAIM:
+                self._stop()
+                self._read(self._on_claimable, *claim.PATHS)
+            case Effect.COPY:
+                self._read(self._copy, "/")
+            case Effect.CATCH_UP:
+                self._read(self._catch_up, "/")
+            case Effect.COMMAND:
+                assert self._office is not None
+                self._orders.begin(self._office.controller_epoch)
+            case Effect.FOLLOW:
+                self._follows = True
+                self._write()
+            case Effect.STOP:
+                self._stop()
+            case Effect.WAIT:
+                at_ms = self._ports.clock.now_ms() + driver.RETRY_MS
+                due = partial(self._answer, self._turn, driver.RetryDue())
+                self._retry = self._ports.wakeups.call_at(at_ms, due)
+
+    def _stop(self) -> None:
+        self._turn += 1
+        if self._walk is not None:
+            self._walk.stop()
+        if self._retry is not None:
+            self._retry.cancel()
+        self._walk = self._retry = self._writer = self._office = None
+        self._follows = self._under_way = False
+        self._moved = ImageChanges()
+        self._orders.end()
+
+    def _answer(self, turn: int, event: driver.Event) -> None:
+        if turn == self._turn:
+            self._on(event)
+
+    def _read(self, then: Callable[[Znodes], None], *roots: str) -> None:
+        turn = self._turn
+
+        def done(found: Znodes | ZooKeeperError) -> None:
+            if turn != self._turn:
+                return
+            if isinstance(found, ZooKeeperError):
+                self._on(driver.EffectFailed(f"ZooKeeper cannot be read: {found}"))
+                return
+            try:
+                then(found)
+            except MalformedZnode as error:
+                self._on(driver.EffectFailed(str(error)))
+
+        self._walk = ZnodeWalk(self._sessions, done)
+        self._walk.start(*roots)
+
+    # -- taking over -----------------------------------------------------------------------------
+
+    def _on_surveyed(self, znodes: Znodes) -> None:
+        self._on(driver.Surveyed(tuple(readiness.missing(znodes, self._image))))
+
+    def _on_claimable(self, znodes: Znodes) -> None:
+        try:
+            wall_ms = self._ports.clock.wall_ms()
+            transaction, office = claim.take(
+                znodes, self._controller.node_id, self._controller.epoch, wall_ms
+            )
+        except (claim.ClaimRefusedError, KeyError) as error:
+            self._on(driver.EffectFailed(f"{claim.PATHS[0]} cannot be taken: {error}"))
+            return
+
+        def claimed() -> None:
+            self._office = office
+            self._ports.log("info", "migration.claimed", epoch=office.controller_epoch)
+            self._on(driver.Claimed())
+
+        self._submit([transaction], claimed)
+
+    def _copy(self, znodes: Znodes) -> None:
+        """Into the log, as one metadata transaction, which a controller that takes over aborts."""
+        controller = self._controller
+        done = ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.MIGRATION)
+        records = [*records_of(znodes), done]
+        level = controller.image.metadata_version
+        most = controller.config.metadata_log.batch_bytes_max
+        controller.begin(first_decisions(records, level, most, REASON))
+        self._ports.log("info", "migration.copying", records=len(records))
+        self._on(driver.CopyAppended())
+
+    def _catch_up(self, znodes: Znodes) -> None:
+        assert self._office is not None
+        controller = self._controller
+        leaving = [b.id for b in controller.image.brokers.values() if b.in_controlled_shutdown]
+        cluster = controller.cluster
+        controller.begin(noted(cluster, controller.sessions, leaving, reconcile(cluster)))
+        self._moved, self._follows = ImageChanges(), True
+        self._under_way = True
+        writer = DualWriter(znodes, self._office.controller_epoch)
+        writes = writer.everything(self._image)
+        self._writer = writer
+
+        def caught_up() -> None:
+            self._under_way = False
+            self._on(driver.CaughtUp())
+            self._command(ImageChanges(), writes)
+
+        self._write_all(writes, caught_up)
+
+    # -- dual write ------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """What has moved since the last write."""
+        writer, changes = self._writer, self._moved
+        if self.now.phase is not MigrationPhase.DUAL_WRITE or self._under_way or writer is None:
+            return
+        if not changes:
+            return
+        self._moved = ImageChanges()
+        self._under_way = True
+        writes = writer.everything(self._image) if changes.everything else None
+        writes = writes or writer.of(self._image, changes)
+
+        def written() -> None:
+            self._under_way = False
+            self._command(changes, writes)
+            self._write()
+
+        self._write_all(writes, written)
+
+    def _command(self, changes: ImageChanges, writes: Writes) -> None:
+        for name, topic_id, partitions in writes.removed:
+            self._orders.on_removed(name, topic_id, partitions)
+        self._orders.on_written(changes, (), writes.assigned)
+        for broker, partition in writes.stopped:
+            self._orders.stop_replicas(broker, [partition])
+
+    def _write_all(self, writes: Writes, then: Callable[[], None]) -> None:
+        office = self._office
+        assert office is not None
+        image = self._image
+        transactions = office.transactions(writes.operations, image.offset, image.epoch)
+
+        def done() -> None:
+            self._office = office.after(transactions)
+            then()
+
+        self._submit(transactions, done)
+
+    def _submit(self, transactions: Sequence[Multi], then: Callable[[], None]) -> None:
+        """One after the other; a failure, or an unknown outcome, ends the office."""
+        turn, (first, *rest) = self._turn, transactions
+
+        def on_done(result: object) -> None:
+            if turn != self._turn:
+                return
+            if isinstance(result, ZooKeeperError):
+                self._on(driver.EffectFailed(f"a write to ZooKeeper failed: {result}"))
+            elif rest:
+                self._submit(rest, then)
+            else:
+                then()
+
+        self._sessions.submit(first, on_done)
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return {
+            "phase": self.now.phase.value,
+            "state": ZkMigrationState(self.now.state).name,
+            "waits_for": list(self.now.waits_for),
+            "written_offset": -1
+            if self._office is None
+            else self._office.migration.metadata_offset,
+            "orders": self._orders.describe(),
+        }
+
+    def __repr__(self) -> str:
+        return f"OnlineMigration({self.now.phase.value})"
