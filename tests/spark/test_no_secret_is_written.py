@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -137,7 +138,6 @@ def administer(cluster: Cluster, said: Said) -> None:
     for key, value in (("ssl.truststore.password", STORE), ("ssl.key.password", KEY)):
         said.barnabas("configs", "alter", "--broker", "1", "--set", f"{LISTENER}{key}={value}", *at)
     said.barnabas("configs", "alter", "--broker", "1", "--set", f"my.vault.key={UNKNOWN}", *at)
-    said.barnabas("configs", "alter", "--broker", "1", "--set", f"num.io.threads={UNKNOWN}", *at)
     said.barnabas("topics", "create", "events", "-p", "2", "-r", "2", *at)
 
 
@@ -252,8 +252,8 @@ def describe(cluster: Cluster, said: Said) -> None:
     said.barnabas("log", "events", str(log))
     said.barnabas("log", "tree", str(log))
     for file in sorted((*log.glob("*.log"), *log.glob("*.checkpoint"))):
-        dumped = said.barnabas("log", "dump", str(file))
-        assert file.stat().st_size < 1000 or "carol" in dumped or "node" in dumped.lower()
+        dumped = said.barnabas("log", "dump", "--records", str(file))
+        assert dumped or not file.stat().st_size
     with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
         client.topics()
         said.add("DescribeConfigs", client.call(client.admin.describe_configs(4, "1")))
@@ -289,8 +289,8 @@ def test_no_output_has_the_keys_of_a_password(cluster: Cluster, said: Said) -> N
     for what, text in said.texts.items():
         for field in ("stored_key", "server_key", "StoredKey", "ServerKey", "salt"):
             for line in text.splitlines():
-                if f'"{field}"' in line or f" {field}=" in line:
-                    assert "(hidden)" in line, (what, line)
+                if re.search(rf"\b{field}\b['\": =]", line):
+                    assert re.search(rf"\b{field}\b['\": =]+\(secret\)", line), (what, line)
 
 
 def test_no_file_has_a_secret(cluster: Cluster, said: Said) -> None:
@@ -316,18 +316,19 @@ def test_sparks_plans_and_exceptions_have_no_secret(
 ) -> None:
     def options(properties: dict[str, str]) -> dict[str, str]:
         given = {f"kafka.{key}": value for key, value in properties.items()}
-        return {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "events", **given}
+        return {"kafka.bootstrap.servers": cluster.bootstrap, **given}
 
     good = options(cluster.client_properties)
     rows = spark.range(100).selectExpr("cast(id as string) as value")
     rows.write.format("barnabas").mode("append").options(**good, topic="events").save()
-    frame = spark.read.format("barnabas").options(**good).load()
+    frame = spark.read.format("barnabas").options(**good, subscribe="events").load()
     frame.explain(True)
     frame.explain("formatted")
     assert frame.count() == 100
     query = (
-        spark.readStream.format("barnabas").options(**good).option("startingOffsets", "earliest")
-        .load().select("value").writeStream.format("barnabas").options(**good)
+        spark.readStream.format("barnabas").options(**good, subscribe="events")
+        .option("startingOffsets", "earliest").load().select("value")
+        .writeStream.format("barnabas").options(**good)
         .option("topic", "events").option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True).start()
     )  # fmt: skip
@@ -337,12 +338,12 @@ def test_sparks_plans_and_exceptions_have_no_secret(
     wrong = options(properties_with(cluster, "SCRAM-SHA-512", "carol", WRONG))
     spoken = Said()
     with spoken.failing("a wrong password of Spark"):
-        spark.read.format("barnabas").options(**wrong).load().count()
+        spark.read.format("barnabas").options(**wrong, subscribe="events").load().count()
     with spoken.failing("a wrong password of a writer"):
         rows.write.format("barnabas").mode("append").options(**wrong, topic="events").save()
     with spoken.failing("an option that is none"):
         bad = good | {"kafka.sasl.jaas.config": f"nonsense {WRONG}"}
-        spark.read.format("barnabas").options(**bad).load().count()
+        spark.read.format("barnabas").options(**bad, subscribe="events").load().count()
     secrets = secrets_of(cluster)
     captured = capfd.readouterr()
     text = "\n".join([captured.out, captured.err, *map(repr, shown), *spoken.texts.values()])
