@@ -16,6 +16,9 @@ from barnabas.group.record_codec import decode_record as decode_group_record
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.transaction_index import ENTRY as ABORTED
 from barnabas.metadata.image.codec import decode_record as decode_metadata_record
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
+from barnabas.metadata.views.metadata_tree import is_secret
 from barnabas.raft.core.batches import control_records
 from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.compression import Codec
@@ -29,6 +32,7 @@ from barnabas.wire.schema import Message
 Row = dict[str, Any]
 _SNAPSHOT_VERSION = Struct(">h")
 COMMIT = 1
+SECRET = "(secret)"
 
 
 def rows_of(file: Path, with_records: bool) -> Iterator[Row]:
@@ -129,7 +133,16 @@ def controls(batch: BatchView) -> list[Row]:
 
 def metadata_record(record: Record) -> Row:
     message = decode_metadata_record(record.value or b"")
-    return {"type": type(message).__name__, **plain(message)}
+    return {"type": type(message).__name__, **without_secrets(message, plain(message))}
+
+
+def without_secrets(message: Message, row: Row) -> Row:
+    """What a password left in the metadata is not shown, nor a sensitive configuration."""
+    if isinstance(message, UserScramCredentialRecord):
+        return row | dict.fromkeys(("salt", "stored_key", "server_key"), SECRET)
+    if isinstance(message, ConfigRecord) and is_secret(message.resource_type, message.name):
+        return row | {"value": SECRET} if message.value is not None else row
+    return row
 
 
 def group_record(record: Record) -> Row:

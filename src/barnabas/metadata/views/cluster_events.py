@@ -187,7 +187,7 @@ def _config(image: MetadataImage, record: ConfigRecord) -> Told:
     kind = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}.get(
         record.resource_type, str(record.resource_type)
     )
-    value = "(secret)" if is_secret(record.name) else record.value
+    value = "(secret)" if is_secret(record.resource_type, record.name) else record.value
     change = "removed" if record.value is None else f"= {value}"
     return "config", f"{kind} {record.resource_name or '(all)'}", f"{record.name} {change}"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from barnabas.config.broker import broker_key
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.partition_states import state_of
 from barnabas.metadata.image.registrations import BrokerRegistration, ControllerRegistration
@@ -165,19 +166,26 @@ def controller_value(controller: ControllerRegistration) -> dict[str, Any]:
     }
 
 
+BROKER_KIND = 4
+"""The kind of a broker's configuration in records."""
 _SECRET = ("password", "secret", "jaas", "keystore.key")
 
 
-def is_secret(key: str) -> bool:
-    """Whether the value of this configuration key is never shown."""
-    return any(word in key for word in _SECRET)
+def is_secret(kind: int, key: str) -> bool:
+    """Whether the value of this key of a resource of `kind` is never shown. What no table of a broker's keys
+    has may be a secret, as DescribeConfigs says."""
+    if any(word in key for word in _SECRET):
+        return True
+    found = broker_key(key)
+    return kind == BROKER_KIND and (found is None or found.sensitive)
 
 
 def _configs(image: MetadataImage) -> dict[str, Any]:
     found: dict[str, dict[str, dict[str, str]]] = {}
     for (kind, name), entries in sorted(image.configs.items()):
         shown = {
-            key: "(secret)" if is_secret(key) else value for key, value in sorted(entries.items())
+            key: "(secret)" if is_secret(kind, key) else value
+            for key, value in sorted(entries.items())
         }
         by_name = found.setdefault(CONFIG_TYPES.get(kind, str(kind)), {})
         by_name[name or DEFAULT_RESOURCE] = shown
