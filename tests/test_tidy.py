@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -121,6 +121,12 @@ def parsed(name: str) -> tuple[ast.Module, int]:
     return ast.parse(text, name), text.count("\n")
 
 
+@cache
+def nodes(name: str) -> list[ast.AST]:
+    """All of a file's tree."""
+    return list(ast.walk(parsed(name)[0]))
+
+
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 """Where a statement has others; definitions stand nowhere else."""
@@ -167,7 +173,7 @@ def measured() -> dict[str, int]:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > FUNCTION_LINES_MAX:
                     sizes[f"{name}::{qualified} lines"] = length
-        if name.startswith("src/") and (private := len(list(private_accesses(tree, None)))):
+        if name.startswith("src/") and (private := private_access_count(name)):
             sizes[f"{name} private accesses"] = private
     for folder, count in folders().items():
         if count > FOLDER_MODULES_MAX and folder.rpartition("/")[2] not in LISTINGS:
@@ -220,6 +226,16 @@ def private_accesses(tree: ast.AST, owner: str | None) -> Iterator[ast.Attribute
         yield from private_accesses(node, owner)
 
 
+PRIVATE_OF_ANOTHER = re.compile(r"(?<![\w.])(?!(?:self|cls)\b)\w+\._[a-z]")
+
+
+def private_access_count(name: str) -> int:
+    """Trees are walked only of files whose text has such an access at all."""
+    if not PRIVATE_OF_ANOTHER.search((ROOT / name).read_text(encoding="utf-8")):
+        return 0
+    return len(list(private_accesses(parsed(name)[0], None)))
+
+
 def ratchet() -> dict[str, int]:
     allowed: dict[str, int] = json.loads(RATCHET_FILE.read_text())
     return allowed
@@ -258,7 +274,7 @@ def test_names_of_tests_are_no_longer_than_a_claim() -> None:
         f"{name}:{node.lineno} {node.name}"
         for name in python_files()
         if name.startswith("tests/")
-        for node in ast.walk(parsed(name)[0])
+        for node in nodes(name)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and len(node.name.removeprefix("test_")) > TEST_NAME_MAX
     ]
@@ -274,7 +290,7 @@ def test_constants_say_what_they_bound() -> None:
         f"{name}:{node.lineno} {node.id}"
         for name in python_files()
         if name.startswith("src/barnabas/")
-        for node in ast.walk(parsed(name)[0])
+        for node in nodes(name)
         if isinstance(node, ast.Name)
         and isinstance(node.ctx, ast.Store)
         and node.id in BANNED_CONSTANTS
@@ -301,7 +317,7 @@ def test_log_events_are_area_and_event() -> None:
     for name in python_files():
         if not name.startswith("src/barnabas/") or name.startswith("src/barnabas/pipeline/"):
             continue
-        for node in ast.walk(parsed(name)[0]):
+        for node in nodes(name):
             if isinstance(node, ast.Call) and len(node.args) == 2:
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
                 event = node.args[1]
@@ -319,11 +335,14 @@ def words() -> dict[str, dict[str, int]]:
     """How often each private word stands in each package's sources and in the documents."""
     found: dict[str, dict[str, int]] = {}
     paths = [ROOT / name for name in python_files() if name.startswith("src/barnabas/")]
+    any_word = re.compile(rf"\b(?:{'|'.join(PRIVATE_WORDS)})\b", re.IGNORECASE)
     documents = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
     for path in [*paths, *documents]:
         parts = path.relative_to(ROOT).parts
         package = "/".join(parts[:3]) if parts[0] == "src" else "documents"
         text = path.read_text(encoding="utf-8")
+        if not any_word.search(text):
+            continue
         for word in PRIVATE_WORDS:
             if count := len(re.findall(rf"\b{word}\b", text, re.IGNORECASE)):
                 counts = found.setdefault(package, {})
@@ -365,10 +384,10 @@ def words_used() -> Counter[str]:
     return found
 
 
-def defined(tree: ast.Module, classes: set[str]) -> Iterator[str]:
+def defined(name: str, classes: set[str]) -> Iterator[str]:
     """Names that a module and its classes define, but for registrations (decorated) and what a foreign base
     class calls."""
-    for node in ast.walk(tree):
+    for node in nodes(name):
         if isinstance(node, ast.Module | ast.ClassDef):
             bases = node.bases if isinstance(node, ast.ClassDef) else []
             is_foreign = any(ast.unparse(b).partition("[")[0] not in classes for b in bases)
@@ -383,14 +402,15 @@ def defined(tree: ast.Module, classes: set[str]) -> Iterator[str]:
 
 def test_each_definition_is_used() -> None:
     sources = [name for name in python_files() if name.startswith("src/barnabas/")]
-    nodes = [node for name in sources for node in ast.walk(parsed(name)[0])]
-    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    classes = {
+        node.name for name in sources for node in nodes(name) if isinstance(node, ast.ClassDef)
+    }
     classes |= {"Protocol", "NamedTuple", "Enum", "IntEnum", "Generic", "ABC"}
     unused = [
         f"{name}: {word}"
         for name in sources
         if not name.startswith(KAFKAS_LISTS)
-        for word in defined(parsed(name)[0], classes)
+        for word in defined(name, classes)
         if words_used()[word] == 1 and not word.startswith("__") and word not in USED_SOON
     ]
     assert not unused, "\n".join(unused)
@@ -426,13 +446,13 @@ def log_fields() -> set[str]:
     for file, owner in LOG_FILES.items():
         for node in parsed(LOG_ROOM + file)[0].body:
             if isinstance(node, ast.ClassDef) and node.name == owner:
-                found |= {target.attr for target in assigned(node) if is_self(target)}
+                found |= {target.attr for target in assigned(ast.walk(node)) if is_self(target)}
     return found
 
 
-def assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
+def assigned(found: Iterable[ast.AST]) -> Iterator[ast.Attribute]:
     """Attributes that are assigned or deleted, also within tuples."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
             yield node
 
@@ -447,11 +467,11 @@ def test_fields_of_a_partition_log_are_assigned_in_its_room_only() -> None:
     sources = [name for name in python_files() if name.startswith("src/barnabas/")]
     outside = [name for name in sources if not name.startswith(LOG_ROOM)]
     for name in outside:
-        others |= {target.attr for target in assigned(parsed(name)[0]) if is_self(target)}
+        others |= {target.attr for target in assigned(nodes(name)) if is_self(target)}
     wrong = [
         f"{name}:{target.lineno} {ast.unparse(target)}"
         for name in outside
-        for target in assigned(parsed(name)[0])
+        for target in assigned(nodes(name))
         if target.attr in fields and not is_self(target)
         and (target.attr not in others or re.search(r"(\b|_)logs?(\[.*\])?$", ast.unparse(target.value)))
     ]  # fmt: skip
@@ -459,8 +479,8 @@ def test_fields_of_a_partition_log_are_assigned_in_its_room_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported(name: str) -> Iterator[str]:
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -471,7 +491,7 @@ def test_the_node_reaches_the_world_through_its_ports_only() -> None:
     wrong = [
         f"{name} imports {module}"
         for name in filter(is_pure, python_files())
-        for module in imported(parsed(name)[0])
+        for module in imported(name)
         if module.partition(".")[0] in WORLD
     ]
     assert not wrong, "\n".join(wrong)
@@ -480,7 +500,7 @@ def test_the_node_reaches_the_world_through_its_ports_only() -> None:
 def test_nothing_calls_what_has_a_better_replacement() -> None:
     wrong = []
     for name in filter(is_node, python_files()):
-        for node in ast.walk(parsed(name)[0]):
+        for node in nodes(name):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
                 call = ast.unparse(node.func)
                 wrong.append(f"{name}:{node.lineno} {call}: use {BANNED_CALLS[call]}")
@@ -491,7 +511,7 @@ def test_no_loop_runs_over_a_set() -> None:
     """Order of a set of strings changes from run to run; the node's effects must not."""
     wrong = []
     for name in filter(is_pure, python_files()):
-        for node in ast.walk(parsed(name)[0]):
+        for node in nodes(name):
             loops = [node.iter] if isinstance(node, ast.For | ast.comprehension) else []
             for over in loops:
                 called = isinstance(over, ast.Call) and ast.unparse(over.func) in (

@@ -19,6 +19,8 @@ from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, F
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from tests.unit.broker.world import Cluster, values_of
 
+pytestmark = pytest.mark.slow
+
 MANY = 250
 
 

@@ -14,6 +14,8 @@ from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataReq
 from barnabas.wire.messages.metadata_response import MetadataResponse
 from tests.unit.broker.world import Cluster
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"a": 400, "b": 1, "c": 300}
 
 

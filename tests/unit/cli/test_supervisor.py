@@ -82,6 +82,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     run.end()
 
 
+@pytest.mark.slow
 def test_a_node_comes_again_where_its_end_cannot_be_written_down(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

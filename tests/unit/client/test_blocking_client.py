@@ -49,6 +49,7 @@ def bootstrap() -> Iterator[str]:
     thread.join(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_write_read_fetch_commit_over_sockets(bootstrap: str) -> None:
     with connect(bootstrap) as client:
         with client.producer() as producer:

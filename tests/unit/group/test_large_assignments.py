@@ -23,6 +23,8 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 from tests.effort import examples
 from tests.unit.group.world import World
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 100_000
 T = Uuid(bytes(15) + b"\1")
 INDEXES = st.sets(st.sampled_from([*range(6), 4094, 4095, 4096, 4097, 9_000, 2**31 - 1]))

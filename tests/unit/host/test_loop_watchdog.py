@@ -53,6 +53,7 @@ def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -
     loop.close()
 
 
+@pytest.mark.slow
 def test_a_write_that_hangs_is_told_with_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_write_that_hangs_is_told_with_its_file(
     assert Path(path).read_bytes() == b"batch"
 
 
+@pytest.mark.slow
 def test_a_loop_that_works_is_left_alone() -> None:
     """As long as a loop that does not would be told of; its ticks leave a busy machine time to answer."""
     tick_s, told = 0.2, Told()

@@ -391,6 +391,7 @@ def test_limits_hold_from_the_next_connection_on_when_they_change(world: World) 
     world.until(lambda: quotas.of_host.total() == 1)
 
 
+@pytest.mark.slow
 def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> None:
     """max.connection.creation.rate: who is too quick waits and is not refused."""
     quotas, connect = gated(world, ConnectionLimits(all=ListenerLimits(per_second=4)))
@@ -402,6 +403,7 @@ def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> N
     assert not world.lines
 
 
+@pytest.mark.slow
 def test_what_is_beyond_the_rate_of_its_address_ends_later(world: World) -> None:
     """connection_creation_rate: a client that is refused at once would try again at once."""
     quotas, connect = gated(world, ConnectionLimits())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 START = "import sys; import barnabas.host.main, barnabas.host.ports; "
 NO_KAZOO = """
 sys.modules["kazoo"] = None
@@ -26,15 +28,18 @@ def _run(program: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_node_without_zookeeper_does_not_load_kazoo() -> None:
     assert _run("print([name for name in sys.modules if 'kazoo' in name])") == "[]"
 
 
+@pytest.mark.slow
 def test_missing_kazoo_is_one_sentence_that_says_what_to_install() -> None:
     said = _run("\n" + NO_KAZOO)
     assert said == "zookeeper.connect needs the package kazoo: pip install 'barnabas[zookeeper]'"
 
 
+@pytest.mark.slow
 def test_a_znode_without_data_has_none_on_the_wire() -> None:
     # Empty data is no JSON: a broker of Kafka before 3.0 ended at /latest_producer_id_block.
     told = "from barnabas.host.zookeeper.wire import to_kazoo; "

@@ -189,5 +189,6 @@ def test_only_its_own_loggers_are_told(name: str) -> None:
     assert result.error_code == ErrorCode.INVALID_REQUEST and not result.configs
 
 
+@pytest.mark.slow
 def test_areas_are_those_that_have_events() -> None:
     assert {event.name.partition(".")[0] for event in events()} == set(AREAS)

@@ -85,6 +85,7 @@ def test_the_diagram_in_the_docs_is_the_codes() -> None:
     assert mermaid() in page.read_text()
 
 
+@pytest.mark.slow
 def test_replicas_make_only_moves_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also not by a state that was made elsewhere than by a move of the one before."""
     made: set[tuple[str, str]] = set()

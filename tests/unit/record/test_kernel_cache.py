@@ -28,6 +28,7 @@ assert columnar_kernels.COMPILED and columnar_kernels.read_varint(data, 0, 2) ==
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_temporary", [True, False])
 def test_an_unwritable_cache_folder_does_not_end_the_import(
     tmp_path: Path, has_temporary: bool

@@ -112,6 +112,7 @@ def test_clients_of_a_user_share_and_default_clients_do_not() -> None:
         assert (quotas.charge(FETCHED, user, "two", 1) > 0) is waits
 
 
+@pytest.mark.slow
 def test_many_client_ids_do_not_grow_what_is_kept_without_bound() -> None:
     image, clock = MetadataImage(), Clock()
     set_quota(image, {"client-id": None}, PRODUCED, MB)

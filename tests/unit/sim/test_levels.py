@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import pytest
+
 from barnabas.metadata.features import DIRECTORIES_SINCE, MINIMUM_METADATA_VERSION
 from barnabas.ports import Rng
 from barnabas.sim.swarm import draw
@@ -17,6 +19,7 @@ def generators(seed: int) -> Callable[[str], Rng]:
     return lambda concern: random.Random(f"{seed}/{concern}")
 
 
+@pytest.mark.slow
 def test_some_clusters_are_old_and_have_what_their_level_gives() -> None:
     drawn = [draw(generators(seed)) for seed in SEEDS]
     old = [swarm for swarm in drawn if swarm.topology.first_level < NOT_OLD]

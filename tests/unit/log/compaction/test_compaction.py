@@ -156,6 +156,7 @@ def test_a_small_map_takes_several_rounds() -> None:
     model.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power_loss"])
 def test_a_round_may_be_interrupted_at_any_call(power_loss: bool) -> None:
     for nth in range(1, 400):

@@ -328,6 +328,7 @@ def bits_of_an_index(log: PartitionLog) -> list[tuple[str, int, int]]:
     return [(index.path, at // 8, at % 8) for at in range(index.size() * 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 2500])
 def test_an_index_that_rotted_hides_no_batch(segment_bytes: int) -> None:
     """An entry that pointed behind the end of the file hid what is there: consumers and followers got
@@ -389,6 +390,7 @@ def test_a_time_index_that_rotted_makes_no_segment_old() -> None:
 # -- power that goes twice ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_recovery_dropped_does_not_come_back_behind_what_was_written_since() -> None:
     """Batches of one size: those of before stand where the new ones would."""
     dropped = 0

@@ -160,6 +160,7 @@ def test_schemas_that_refer_to_others_are_fetched_with_them() -> None:
         assert decoded.data.to_pylist() == [row]
 
 
+@pytest.mark.slow
 def test_a_registry_is_asked_again_until_it_answers() -> None:
     with registry_server("ann:secret") as registry:
         registry.register("s", json.dumps(FLIGHT))

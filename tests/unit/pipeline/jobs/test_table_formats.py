@@ -19,6 +19,8 @@ from barnabas.pipeline.jobs.parquet_table import COMPACTION, ParquetTable
 from barnabas.pipeline.jobs.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import frame
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("delta", "iceberg")
 NAME = "air.flights"
 
