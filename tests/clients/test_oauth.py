@@ -47,6 +47,7 @@ def cluster(provider: IdentityProvider) -> Iterator[Cluster]:
         "sasl.oauthbearer.token.endpoint.url": provider.token_url,
         START + "id": "broker",
         START + "secret": SECRET,
+        "super.users": f"User:admin;User:broker;User:{CLIENT}",
     }
     with Cluster(nodes=2, settings=settings, secure=True) as cluster:
         yield cluster

@@ -27,6 +27,8 @@ from barnabas.pipeline.options import cluster_options
 from barnabas.testing.cluster import Cluster
 from barnabas.types import Endpoint
 from barnabas.wire.envelope import wrap
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import KafkaError as KafkaFailure
 from barnabas.wire.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
@@ -34,6 +36,9 @@ from barnabas.wire.request import RequestContext
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SCRAM_LOGIN = (
+    'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
+)
 WAIT_S = 30.0
 
 
@@ -196,6 +201,36 @@ def test_our_client_produces_through_a_leaders_death(cluster: Cluster) -> None:
         values = [record.value for record in client.read([topic])]
     cluster.restart(leader)
     assert sorted(values, key=lambda v: int(bytes(v or b""))) == [b"%d" % i for i in range(200)]
+
+
+def test_no_user_makes_a_topic_before_an_entry_allows_it(cluster: Cluster, tmp_path: Path) -> None:
+    """Neither the user of ``up --secure`` nor one that the administrator adds, who may not produce either."""
+    topic, secret = new_topic(cluster), tmp_path / "secret"
+    secret.write_text("alice-secret")
+    at = ["--data", str(cluster.directory / "cluster")]
+    added = barnabas("users", "add", "alice", "--password-file", str(secret), *at)
+    assert added.returncode == 0, added.stderr
+    user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
+    alice = user | {"sasl.jaas.config": SCRAM_LOGIN.format("alice", "alice-secret")}
+    for properties in (user, alice):
+        with connect(cluster.bootstrap, properties=properties) as client:
+            with pytest.raises(KafkaFailure) as refused:
+                client.create_topic(f"{topic}-more", 1, 3)
+            assert refused.value.code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                                          ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # fmt: skip
+    with connect(cluster.bootstrap, properties=alice) as client:
+        assert topic not in [each.name for each in client.topics()]
+    allowed = [
+        "--allow-principal",
+        "User:alice",
+        "--operation",
+        "Create",
+        "--topic",
+        f"{topic}-more",
+    ]
+    assert barnabas("acls", "add", *allowed, *at).returncode == 0
+    with connect(cluster.bootstrap, properties=alice) as client:
+        client.create_topic(f"{topic}-more", 1, 3)
 
 
 def test_our_client_says_why_it_is_not_let_in(cluster: Cluster) -> None:

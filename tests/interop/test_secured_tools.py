@@ -16,6 +16,7 @@ from tests.peers import LIBS
 pytestmark = [pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60.0
 CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,12 @@ def test_kafka_configs_makes_a_user_who_then_makes_a_topic(
     file = tmp_path / "alice.properties"
     file.write_text(format_properties(alice, "A client."))
     topic = ["--create", "--topic", "of-alice", "--partitions", "2"]
+    refused = kafka(TOPICS, *where, str(file), *topic)
+    assert "Authorization failed" in refused.stdout + refused.stderr
+    entry = ["--allow-principal", "User:alice", "--operation", "Create", "--topic", "of-alice"]
+    let_in = kafka(ACLS, "--bootstrap-server", cluster.bootstrap,
+                   "--command-config", str(cluster.client_file), "--add", *entry)  # fmt: skip
+    assert "(principal=User:alice" in let_in.stdout, let_in.stdout + let_in.stderr
     created = kafka(TOPICS, *where, str(file), *topic)
     assert "Created topic of-alice" in created.stdout, created.stdout + created.stderr
     removed = kafka(

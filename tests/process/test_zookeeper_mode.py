@@ -20,7 +20,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, class_path, java
-from barnabas.config.zookeeper import ACL_AUTHORIZER
 from tests.process.launch import Up, barnabas, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.java]
@@ -242,8 +241,7 @@ def test_a_cluster_ends_and_begins_again_with_all_it_had(up: Up) -> None:
 
 def test_a_secure_cluster_has_its_users_in_znodes(tmp_path: Path) -> None:
     arguments = ("--secure", "--coordination", "zookeeper", "--nodes", "1")
-    authorizer = f"authorizer.class.name={ACL_AUTHORIZER}"
-    started = Up(tmp_path, *arguments, "--set", authorizer)
+    started = Up(tmp_path, *arguments)
     try:
         started.wait_for_line("bootstrap: ")
         admin, user = (
@@ -251,7 +249,7 @@ def test_a_secure_cluster_has_its_users_in_znodes(tmp_path: Path) -> None:
             for name in ("client", "user")
         )
         at = ("-b", bootstrap(started))
-        entry = ("--allow-principal", "User:user", "--operation", "Describe", "--topic", "shown")
+        entry = ("--deny-principal", "User:user", "--operation", "Describe", "--topic", "hidden")
         for words in (
             ("topics", "create", "shown", "hidden", *admin, *at),
             ("acls", "add", *entry, *admin, *at),
@@ -261,5 +259,7 @@ def test_a_secure_cluster_has_its_users_in_znodes(tmp_path: Path) -> None:
         listed = barnabas("topics", "list", "--json", *user, *at)
         assert "shown" in listed.stdout
         assert "hidden" not in listed.stdout
+        refused = barnabas("topics", "create", "another", *user, *at)
+        assert refused.returncode != 0 and "Traceback" not in refused.stderr
     finally:
         started.end()

@@ -44,11 +44,11 @@ def format_node(
     wall_ms: int,
     *,
     features: Mapping[str, int] | None = None,
-    credentials: Sequence[Message] = (),
+    records: Sequence[Message] = (),
     prepare: Callable[[str, Uuid], Uuid] = lambda directory, directory_id: directory_id,
 ) -> list[str]:
-    """Format what is not; the directories that were. `credentials` are records that a new
-    cluster begins with (KIP-900). `prepare` puts what else belongs there into a new
+    """Format what is not; the directories that were. `records` are what a new cluster begins with besides
+    its feature levels: SCRAM credentials (KIP-900), ACLs. `prepare` puts what else belongs there into a new
     directory, before that counts as formatted, and says what its id is. Raises :class:`DirectoryError`
     where a directory is another node's or cluster's, ``ValueError`` for unknown features and levels,
     ``OSError``."""
@@ -63,7 +63,7 @@ def format_node(
                 f"not to node {config.node_id} of cluster {cluster_id}"
             )
     if missing:
-        checkpoint = bootstrap_checkpoint(config, wall_ms, features, credentials)
+        checkpoint = bootstrap_checkpoint(config, wall_ms, features, records)
         for directory in missing:
             disk.make_dirs(directory)
             disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
@@ -77,15 +77,15 @@ def bootstrap_checkpoint(
     config: NodeConfig,
     wall_ms: int,
     features: Mapping[str, int] | None = None,
-    credentials: Sequence[Message] = (),
+    records: Sequence[Message] = (),
 ) -> bytes:
     """The content of the file. Raises ``ValueError`` for unknown features and levels."""
     levels = dict(features or {})
     version = levels.pop(METADATA_VERSION, LATEST_METADATA_VERSION)
-    records = bootstrap_records(
+    of_levels = bootstrap_records(
         version, levels, min_insync_replicas=config.controller.min_insync_replicas
     )
-    return _checkpoint([*records, *credentials], version, wall_ms)
+    return _checkpoint([*of_levels, *records], version, wall_ms)
 
 
 def _checkpoint(records: Sequence[Message], metadata_version: int, wall_ms: int) -> bytes:

@@ -36,7 +36,7 @@ def test_first_records_beyond_a_batch_are_one_transaction() -> None:
     node = cluster.nodes[1]
     process = node.machine.start_process()
     rng = process.rng("format").randbytes
-    format_node(process.disk, node.config(), CLUSTER_ID, rng, START_WALL_MS, credentials=records())
+    format_node(process.disk, node.config(), CLUSTER_ID, rng, START_WALL_MS, records=records())
     process.kill()
     node.needs_format = False
     node.start()

@@ -161,7 +161,7 @@ class LocalCluster:
         if self._coordination.connect:
             say(f"zookeeper: {self._coordination.connect}")
             if self._security is not None:
-                write_users(self._coordination.connect, self._security.credentials())
+                write_users(self._coordination.connect, self._security.bootstrap_records())
         try:
             self._supervisor.start()
         except OSError as error:
@@ -235,20 +235,18 @@ class LocalCluster:
 
 
 def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: LocalSecurity) -> None:
-    """Format the directories of a new cluster with its users' SCRAM credentials. Raises :class:`Failure`."""
+    """Format the directories of a new cluster with its users and their ACLs. Raises :class:`Failure`."""
     from barnabas.host.secrets.config_files import node_config
     from barnabas.metadata.storage_format import format_node
 
-    credentials = security.credentials()
+    records = security.bootstrap_records()
     wall_ms = time.time_ns() // 1_000_000
     for node in files:
         if (node.data / FILE_NAME).exists():
             continue
         config = node_config(node.properties.read_text())
         try:
-            format_node(
-                HostDisk(), config, cluster_id, os.urandom, wall_ms, credentials=credentials
-            )
+            format_node(HostDisk(), config, cluster_id, os.urandom, wall_ms, records=records)
         except OSError as error:
             raise Failure(f"{node.data} cannot be formatted: {error.strerror}") from error
 

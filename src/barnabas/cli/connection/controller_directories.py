@@ -128,7 +128,7 @@ def format_controller(
             os.urandom,
             wall_ms,
             features=features,
-            credentials=records,
+            records=records,
         )
         if metadata not in made:
             checkpoint = bootstrap_checkpoint(config, wall_ms, features, records)

@@ -25,6 +25,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.cli.local.local_security import LocalSecurity
 from barnabas.config.properties import format_properties, parse_properties
+from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.types import Endpoint
 
 CLIENT_LISTENER = "PLAINTEXT"
@@ -363,6 +364,7 @@ def _classical_properties(
     if security is not None:
         clients = SECURE_LISTENER
         values.update(security.node_properties(node.node_id))
+        values["authorizer.class.name"] = ACL_AUTHORIZER
         values.pop("delegation.token.secret.key", None)  # there are none with ZooKeeper
     at = f"{clients}://{node.client_endpoint}"
     return {

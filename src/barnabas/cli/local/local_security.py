@@ -6,9 +6,11 @@
     DIR/security/passwords.json  of the users, for later starts
     DIR/security/token-key       the key of delegation tokens
     DIR/client.properties        the administrator, for Kafka's tools, this command line and Spark
-    DIR/user.properties          a user without special rights
+    DIR/user.properties          a user who may read and write topics, and nothing else
 
 Clients and brokers meet on one SASL_SSL listener with PLAIN and SCRAM, controllers on one of mutual TLS.
+An authorizer decides on every node: the administrator may do everything, the user what `USER_ACLS` say, a
+user that is added later nothing until an entry allows it.
 Files with a secret are readable by their owner only.
 """
 
@@ -22,7 +24,16 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
+from barnabas.config.node import STANDARD_AUTHORIZER
 from barnabas.config.properties import format_properties
+from barnabas.security.authorization.acls import (
+    WILDCARD,
+    Acl,
+    AclResourceType,
+    Operation,
+    PatternType,
+    Permission,
+)
 
 if TYPE_CHECKING:
     from barnabas.wire.schema import Message
@@ -33,6 +44,30 @@ MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 CLIENTS_MECHANISM = "SCRAM-SHA-512"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+INTERNAL_TOPICS_PREFIX = "__"
+
+
+def _of_user(
+    kind: AclResourceType,
+    name: str,
+    operation: Operation,
+    pattern: PatternType = PatternType.LITERAL,
+    permission: Permission = Permission.ALLOW,
+) -> Acl:
+    return Acl(kind, name, pattern, f"User:{USER}", WILDCARD, operation, permission)
+
+
+USER_ACLS = (
+    _of_user(AclResourceType.TOPIC, WILDCARD, Operation.READ),
+    _of_user(AclResourceType.TOPIC, WILDCARD, Operation.WRITE),
+    _of_user(
+        AclResourceType.TOPIC, INTERNAL_TOPICS_PREFIX, Operation.ALL,
+        PatternType.PREFIXED, Permission.DENY,
+    ),
+    _of_user(AclResourceType.GROUP, WILDCARD, Operation.READ),
+    _of_user(AclResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.WRITE),
+)  # fmt: skip
+"""What `USER` may do in a new cluster: produce and consume, by groups and in transactions."""
 
 
 class LocalSecurity:
@@ -121,6 +156,7 @@ class LocalSecurity:
             "sasl.enabled.mechanisms": MECHANISMS,
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {own} {users};",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{ADMIN};User:{BROKER}",
             **self._tokens(),
         }
@@ -136,15 +172,22 @@ class LocalSecurity:
             "ssl.truststore.location": str(self._folder / "ca.pem"),
         }
 
-    def credentials(self) -> list[Message]:
-        """The SCRAM credentials that the cluster begins with."""
+    def bootstrap_records(self) -> list[Message]:
+        """What the cluster begins with: the users' SCRAM credentials, and the entries of `USER_ACLS`."""
+        from barnabas.config.meta_properties import random_uuid
+        from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
         from barnabas.security.scram_credentials import parse_credential
 
-        return [
+        credentials = [
             parse_credential(f"{mechanism}=[name={name},password={password}]", os.urandom)
             for name, password in self._passwords().items()
             for mechanism in MECHANISMS.split(",")[1:]
         ]
+        acls = [
+            AccessControlEntryRecord(id=random_uuid(os.urandom), **acl._asdict())
+            for acl in USER_ACLS
+        ]
+        return [*credentials, *acls]
 
     @property
     def _token_key(self) -> Path:

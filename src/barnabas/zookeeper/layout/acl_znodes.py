@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.types import Uuid
 from barnabas.zookeeper.layout.java_order import java_map
 from barnabas.zookeeper.layout.json_bytes import (
@@ -61,6 +62,28 @@ class AclRule:
     host: str
     operation: int
     permission: int
+
+
+def acl_record(number: Uuid, pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
+    """The entry as a record of the metadata log with the id `number`."""
+    return AccessControlEntryRecord(
+        id=number,
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=rule.principal,
+        host=rule.host,
+        operation=rule.operation,
+        permission_type=rule.permission,
+    )
+
+
+def acl_of_record(record: AccessControlEntryRecord) -> tuple[AclPattern, AclRule]:
+    """The znode's part of a record of the metadata log."""
+    return (
+        AclPattern(record.resource_type, record.resource_name, record.pattern_type),
+        AclRule(record.principal, record.host, record.operation, record.permission_type),
+    )
 
 
 @dataclass(frozen=True, slots=True)

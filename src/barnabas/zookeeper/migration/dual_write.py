@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -34,7 +34,7 @@ from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule
+from barnabas.zookeeper.layout.acl_znodes import acl_of_record
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, TopicEntry, config_changes
 from barnabas.zookeeper.layout.config_znodes import entity_of, resource_of
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
@@ -224,7 +224,7 @@ class DualWriter:
 
     def _acl_records(self, image: MetadataImage) -> Iterator[Message]:
         entries = cast("Iterable[AccessControlEntryRecord]", image.acls.values())
-        wanted = {_content(record): record for record in entries}
+        wanted = {acl_of_record(record): record for record in entries}
         present = {
             (pattern, rule): number
             for pattern, rules in self.layout.acls.items()
@@ -299,10 +299,3 @@ def _quota_records(image: MetadataImage) -> Iterator[Message]:
         parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         for key, value in limits.items():
             yield ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
-
-
-def _content(record: Any) -> tuple[AclPattern, AclRule]:
-    return (
-        AclPattern(record.resource_type, record.resource_name, record.pattern_type),
-        AclRule(record.principal, record.host, record.operation, record.permission_type),
-    )
