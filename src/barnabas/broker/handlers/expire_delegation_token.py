@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.controller_client.forwarding import forward
-from barnabas.controller.handlers.expire_delegation_token import API, not_allowed
+from barnabas.controller.handlers.expire_delegation_token import API
+from barnabas.controller.security.token_requests import refusal
 from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
-from barnabas.wire.request import Parked, Proof, RequestContext
+from barnabas.wire.request import Parked, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import ForwardingRole
@@ -25,6 +26,6 @@ __all__ = ["API", "handle"]
 def handle(
     request: ExpireDelegationTokenRequest, ctx: RequestContext, broker: ForwardingRole
 ) -> ExpireDelegationTokenResponse | Parked:
-    if ctx.proof is not Proof.OWN:
-        return not_allowed()
-    return forward(broker.controller, API, request, ctx, broker.config.broker.request_timeout_ms)
+    return refusal(ctx, ExpireDelegationTokenResponse) or forward(
+        broker.controller, API, request, ctx, broker.config.broker.request_timeout_ms
+    )

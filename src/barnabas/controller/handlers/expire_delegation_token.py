@@ -9,13 +9,12 @@ Version notes: 2 is flexible.
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.security import delegation_tokens
-from barnabas.controller.security.delegation_tokens import TokenRequester
+from barnabas.controller.security.delegation_tokens import expire
+from barnabas.controller.security.token_requests import decide_for_requester, refusal
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
-from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 
 API = Api(
     ApiKey.EXPIRE_DELEGATION_TOKEN,
@@ -24,17 +23,9 @@ API = Api(
 )
 
 
-def not_allowed() -> ExpireDelegationTokenResponse:
-    code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)
-
-
 def handle(
     request: ExpireDelegationTokenRequest, ctx: RequestContext, role: QuorumController
 ) -> ExpireDelegationTokenResponse | Parked:
-    if ctx.proof is not Proof.OWN:
-        return not_allowed()
-    asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
-    return role.decide(
-        API, request, lambda cluster: delegation_tokens.expire(cluster, role.tokens, asked, request)
+    return refusal(ctx, ExpireDelegationTokenResponse) or decide_for_requester(
+        API, request, ctx, role, expire
     )

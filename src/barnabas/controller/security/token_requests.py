@@ -1,0 +1,47 @@
+"""What RenewDelegationToken and ExpireDelegationToken have in common, on controllers' and brokers' listeners.
+
+Both name a token by its HMAC and answer with its new end. A peer that is not authenticated, or has
+authenticated by a token, is refused.
+
+Source: Kafka's ``KafkaApis.allowTokenRequests``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.security.delegation_tokens import TokenRequester, TokenSettings
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+from barnabas.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+from barnabas.wire.request import Api, Parked, Proof, RequestContext
+from barnabas.wire.schema import Message
+
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
+
+
+def refusal(ctx: RequestContext, response: type[ResponseT]) -> ResponseT | None:
+    """The answer to a peer that may not ask for tokens; None where it may."""
+    if ctx.proof is Proof.OWN:
+        return None
+    code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return response(error_code=code, expiry_timestamp_ms=-1)
+
+
+def decide_for_requester(
+    api: Api,
+    request: RequestT,
+    ctx: RequestContext,
+    role: QuorumController,
+    decider: Callable[
+        [ControllerContext, TokenSettings, TokenRequester, RequestT], Decision[ResponseT]
+    ],
+) -> ResponseT | Parked:
+    """The decision of `decider` for the principal of `ctx`, at this moment."""
+    asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
+    return role.decide(api, request, lambda cluster: decider(cluster, role.tokens, asked, request))
