@@ -6,8 +6,6 @@ is taken away by a DENY, and the error codes of the answers are compared.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -62,7 +60,7 @@ from barnabas.wire.messages.write_txn_markers_request import (
 )
 from barnabas.wire.schema import Message
 from bench.wire import ask
-from tests.peers import CLASS_PATH
+from tests.interop.node_process import NodeProcess
 from tests.process.launch import wait_until
 from tests.unit.security.permissions import CLUSTER, TABLE, codes
 
@@ -73,19 +71,15 @@ pytestmark = [
 ALLOWED_OTHERWISE = (InitProducerIdRequest, OffsetForLeaderEpochRequest)
 """By a topic that no entry names, and by ClusterAction, which the nodes themselves need."""
 EVERYBODY = "User:ANONYMOUS"
-CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
-JVM = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH]
 
 
 class OneNode:
     """A combined node with the authorizer; `bootstrap` is its broker."""
 
     def __init__(self, directory: Path, java: bool) -> None:
-        directory.mkdir()
         client, controller = FreePorts().take(2)
         self.bootstrap = f"127.0.0.1:{client}"
-        file = directory / "server.properties"
-        file.write_text(
+        properties = (
             "process.roles=broker,controller\nnode.id=1\n"
             f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
             "controller.listener.names=CONTROLLER\n"
@@ -95,15 +89,7 @@ class OneNode:
             f"authorizer.class.name={STANDARD_AUTHORIZER}\nsuper.users=User:root\n"
             "allow.everyone.if.no.acl.found=true\n"
         )
-        python = [sys.executable, "-m", "barnabas"]
-        form = [*JVM, "kafka.tools.StorageTool"] if java else [*python, "storage"]
-        tail = (
-            ["-t", CLUSTER_ID, "-c", str(file)] if java else ["--cluster-id", CLUSTER_ID, str(file)]
-        )
-        subprocess.run([*form, "format", *tail], check=True, capture_output=True, timeout=60)
-        start = [*JVM, "kafka.Kafka"] if java else [*python, "node", "start"]
-        self._log = (directory / "out").open("wb")
-        self._process = subprocess.Popen([*start, str(file)], stdout=self._log, stderr=self._log)
+        self._process = NodeProcess(directory, properties, java=java)
 
     def ask(self, request: Message) -> Any:
         schema = API_SCHEMAS[request.API_KEY]
@@ -162,9 +148,7 @@ class OneNode:
         assert codes(self.ask(DeleteAclsRequest(filters=[wanted]))) == set()
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self._process.stop()
 
 
 @contextmanager

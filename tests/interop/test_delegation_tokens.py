@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -31,15 +30,14 @@ from barnabas.wire.messages.describe_delegation_token_request import (
 from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from barnabas.wire.schema import Message
-from tests.peers import CLASS_PATH, LIBS
+from tests.interop.node_process import NodeProcess
+from tests.peers import LIBS
 from tests.process.launch import wait_until
 
 pytestmark = [
     pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow, pytest.mark.process,
     pytest.mark.timeout(240),
 ]  # fmt: skip
-CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
-JVM = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH]
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 USERS = " ".join(f'user_{name}="{name}-secret"' for name in ("root", "alice", "bob", "carol"))
@@ -51,11 +49,9 @@ class OneNode:
     """A combined node with SASL, an authorizer, a key for tokens and a listener for strangers."""
 
     def __init__(self, directory: Path, java: bool) -> None:
-        directory.mkdir()
         client, stranger, controller = FreePorts().take(3)
         self.bootstrap, self.open = f"127.0.0.1:{client}", f"127.0.0.1:{stranger}"
-        file = directory / "server.properties"
-        file.write_text(
+        properties = (
             "process.roles=broker,controller\nnode.id=1\n"
             f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
             "controller.listener.names=CONTROLLER\ninter.broker.listener.name=SASL_PLAINTEXT\n"
@@ -74,15 +70,7 @@ class OneNode:
             f"authorizer.class.name={STANDARD_AUTHORIZER}\n"
             "super.users=User:root;User:ANONYMOUS\nallow.everyone.if.no.acl.found=false\n"
         )
-        python = [sys.executable, "-m", "barnabas"]
-        form = [*JVM, "kafka.tools.StorageTool"] if java else [*python, "storage"]
-        tail = (
-            ["-t", CLUSTER_ID, "-c", str(file)] if java else ["--cluster-id", CLUSTER_ID, str(file)]
-        )
-        subprocess.run([*form, "format", *tail], check=True, capture_output=True, timeout=60)
-        start = [*JVM, "kafka.Kafka"] if java else [*python, "node", "start"]
-        self._log = (directory / "out").open("wb")
-        self._process = subprocess.Popen([*start, str(file)], stdout=self._log, stderr=self._log)
+        self._process = NodeProcess(directory, properties, java=java)
         self._clients: dict[str, Connected] = {}
         self._stack = ExitStack()
         self.hmacs: dict[str, bytes] = {}
@@ -133,9 +121,7 @@ class OneNode:
 
     def close(self) -> None:
         self._stack.close()
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self._process.stop()
 
 
 @pytest.fixture(scope="module")
