@@ -16,8 +16,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -33,11 +33,12 @@ PARTITIONS = 6
 CONNECTION_S = 3.0
 CONNECTION_THREADS = 4
 READY_S = 90.0
+LOAD_S = 120.0
 API_VERSIONS = struct.pack(">hhih5s", 18, 0, 1, 5, b"bench")
 
 
 class TlsNode:
-    """One process, broker and controller, with a TLS listener; `format` and `start` are its commands."""
+    """One process, broker and controller, with a TLS listener; `name` is ``kafka`` or ``barnabas``."""
 
     def __init__(self, name: str, folder: Path, ca: Path, identity: Path) -> None:
         self.name = name
@@ -129,6 +130,8 @@ def load(node: TlsNode, records: int) -> Figures:
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     before, began, count = node.usage()[1], time.monotonic(), 0
     while count < records:
+        if time.monotonic() - began > LOAD_S:
+            raise SystemExit(f"{node.name}: {count:,} of {records:,} records after {LOAD_S:g} s")
         count += len(consumer.consume(10_000, timeout=1))
     consume_s, consume_cpu = time.monotonic() - began, node.usage()[1] - before
     consumer.close()
@@ -157,13 +160,8 @@ def connections(node: TlsNode) -> Figures:
                 assert secured.recv(4), "the connection ended"
             counts[index] += 1
 
-    threads = [
-        threading.Thread(target=connect_again, args=(index,)) for index in range(CONNECTION_THREADS)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(CONNECTION_THREADS) as threads:
+        list(threads.map(connect_again, range(CONNECTION_THREADS)))  # raises what a thread raised
     cpu = node.usage()[1] - before
     return {
         "TLS connections/s": sum(counts) / CONNECTION_S,
