@@ -28,13 +28,24 @@ def parse_date(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """``P1DT2H30M5.5S`` or ``1d2h30m5.5s``. Raises ``ValueError``."""
+    """``P1DT2H30M5.5S`` or ``1d2h30m5.5s``, no longer than the protocol's 64 bits. Raises ``ValueError``."""
     given = text.strip()
     found = _ISO_DURATION.fullmatch(given) or _SHORT_DURATION.fullmatch(given.lower())
     parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
     if not parts:
         raise ValueError(f"a duration is P1DT2H30M5S or 1d2h30m5s, not {text!r}")
-    return round(sum(float(value) * _UNIT_S[unit] for unit, value in parts.items()) * 1000)
+    total_ms = sum(float(value) * _UNIT_S[unit] for unit, value in parts.items()) * 1000
+    if total_ms >= 1 << 63:
+        raise ValueError(f"a duration of {text} is too long")
+    return round(total_ms)
+
+
+def date_text(at_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Milliseconds since 1970 as a date in UTC; as they are where no date of Python's is that far away."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
 
 
 def ago(then_ms: int, now_ms: int) -> str:

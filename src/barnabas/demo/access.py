@@ -6,11 +6,11 @@ the connections to controllers, which know nodes by their certificates.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from barnabas.cli.local.local_security import ADMIN, LocalSecurity
 from barnabas.host.secrets.config_files import security_of
 from barnabas.security.client_security import OPEN, ClientSecurity
 
@@ -66,7 +66,6 @@ def access_to(bootstrap: str, directory: Path, properties: Mapping[str, str]) ->
     """Of a cluster in `directory`; `properties` are those of its administrator, or none."""
     if not properties:
         return Access(bootstrap)
-    security = directory / "security"
-    passwords = json.loads((security / "passwords.json").read_text())
-    certificate = str(security / "node-1.pem")
-    return Access(bootstrap, properties, "admin", passwords["admin"], certificate)
+    security = LocalSecurity(directory)
+    certificate = str(security.certificate(1))
+    return Access(bootstrap, properties, ADMIN, security.password(ADMIN), certificate)

@@ -67,14 +67,14 @@ def owner_of(request: CreateDelegationTokenRequest, principal: str) -> str:
     return f"{request.owner_principal_type}:{request.owner_principal_name}"
 
 
-def creation_refused(
+def creation_response(
     request: CreateDelegationTokenRequest,
     principal: str,
     code: ErrorCode,
     version: int,
     at_ms: int = -1,
 ) -> CreateDelegationTokenResponse:
-    """An answer in `version` whose dates all say `at_ms`."""
+    """The answer in `version` about a token of the request's owner; its dates all say `at_ms`."""
     kind, _, name = owner_of(request, principal).partition(":")
     said = principal if version >= REQUESTER_SINCE else ""
     requester_kind, _, requester = said.partition(":")
@@ -162,10 +162,8 @@ class TokenCredentials:
         if found is None:
             if len(self._kept) >= CREDENTIALS_MAX:
                 self._kept.clear()
-            password, salt = (
-                password_of(self._secrets.hmac_of(token_id)),
-                self._random_bytes(SALT_BYTES),
-            )
+            password = password_of(self._secrets.hmac_of(token_id))
+            salt = self._random_bytes(SALT_BYTES)
             found = new_credential(mechanism, password, salt, MIN_ITERATIONS)
             self._kept[mechanism, token_id] = found
         return found

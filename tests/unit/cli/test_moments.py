@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.moments import ago, parse_date, parse_duration
+from barnabas.cli.moments import ago, date_text, parse_date, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,17 @@ def test_a_duration_is_written_as_iso_or_short(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a duration is"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["99999999999999999d", "9" * 400 + "d", "P106751991168D"])
+def test_a_duration_of_more_than_64_bits_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="too long"):
+        parse_duration(text)
+
+
+def test_a_date_beyond_all_calendars_is_its_milliseconds() -> None:
+    assert date_text(86_400_000) == "1970-01-02 00:00:00"
+    assert date_text((1 << 63) - 1) == f"{(1 << 63) - 1} ms"
 
 
 def test_a_date_without_a_zone_is_utc() -> None:

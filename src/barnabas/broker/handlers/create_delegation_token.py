@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.controller_client.forwarding import forward
 from barnabas.controller.handlers.create_delegation_token import API
-from barnabas.security.delegation_tokens import USER_TYPE, creation_refused
+from barnabas.security.delegation_tokens import USER_TYPE, creation_response
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from barnabas.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
@@ -29,8 +29,8 @@ def handle(
 ) -> CreateDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return creation_refused(request, ctx.principal, code, ctx.api_version)
+        return creation_response(request, ctx.principal, code, ctx.api_version)
     if any(renewer.principal_type != USER_TYPE for renewer in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
-        return creation_refused(request, ctx.principal, code, ctx.api_version)
+        return creation_response(request, ctx.principal, code, ctx.api_version)
     return forward(broker.controller, API, request, ctx, broker.config.broker.request_timeout_ms)

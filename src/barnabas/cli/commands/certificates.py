@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.cli.certificates.files import FileFinding
 
 app = typer.Typer(help="Certificates: list, check, renew.", no_args_is_help=True)
+DAYS_MAX = 36_500
 NODE_ENDS = "-"
 """Where it is not known which node listens."""
 
@@ -155,7 +156,9 @@ def _show_findings(as_json: bool, found: list[FileFinding]) -> None:
 @app.command()
 def renew(
     node: list[int] = typer.Option([], "--node", "-n", help="This node only; repeat for several."),
-    days: int = typer.Option(CERTIFICATES_DAYS, "--days", min=1, help="How long they hold."),
+    days: int = typer.Option(
+        CERTIFICATES_DAYS, "--days", min=1, max=DAYS_MAX, help="How long they hold."
+    ),
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,7 +7,6 @@ only its owner can read. Source: KIP-48.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
@@ -25,7 +24,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
-from barnabas.cli.moments import parse_duration
+from barnabas.cli.moments import date_text, parse_duration
 from barnabas.client.delegation_tokens import (
     EXPIRE_NOW,
     DelegationToken,
@@ -202,4 +201,4 @@ def _show_end(as_json: bool, token_id: str, until_ms: int) -> None:
 
 
 def _date(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return date_text(at_ms, "%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,6 @@ coordinator does not know of it and will never end it. One that its coordinator 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -24,6 +23,7 @@ from barnabas.cli.connection.connect import (
     table_of,
 )
 from barnabas.cli.failure import Failure
+from barnabas.cli.moments import date_text
 from barnabas.client.transaction_admin import (
     HangingTransaction,
     ProducerView,
@@ -97,7 +97,7 @@ def describe(
         if isinstance(value, list):
             value = ", ".join(value)
         elif name == "started_ms" and started is not None:
-            value = _date(started)
+            value = date_text(started)
         table.add_row(name.replace("_", " "), "-" if value in (None, "") else str(value))
     show(as_json, whole, table)
 
@@ -213,7 +213,7 @@ def _cells(hanging: HangingTransaction) -> list[str]:
         str(producer.producer_id),
         str(producer.producer_epoch),
         str(producer.transaction_start),
-        _date(producer.last_timestamp),
+        date_text(producer.last_timestamp),
         str(hanging.silent_ms // MINUTE_MS),
         hanging.reason,
     ]
@@ -237,7 +237,3 @@ def _plain(hanging: HangingTransaction) -> dict[str, Any]:
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _date(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

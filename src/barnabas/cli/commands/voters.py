@@ -7,7 +7,6 @@ Each can be tried with ``--dry-run``, which changes nothing and says what would 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from barnabas.cli.confirming import confirm
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
+from barnabas.cli.moments import date_text
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
@@ -118,8 +118,8 @@ def recover_quorum(
         for sentence in found.sentences():
             print(sentence)
         if found.last_timestamp_ms >= 0:
-            last = datetime.fromtimestamp(found.last_timestamp_ms / 1000, UTC)
-            print(f"The last record here was written at {last:%Y-%m-%d %H:%M:%S} UTC.")
+            last = date_text(found.last_timestamp_ms)
+            print(f"The last record here was written at {last} UTC.")
         print("The other voters' directories must never come back: they are another history.")
         if found.kraft_version < 1:
             own = next(v for v in config.voters if v.node_id == meta.node_id)

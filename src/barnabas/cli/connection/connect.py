@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.moments import date_text
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.nearest import hint
@@ -222,9 +222,6 @@ def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Tab
 
 def event_line(event: ClusterEvent) -> str:
     """Offset of its record (- where it has none), date in UTC, what, why."""
-    try:
-        at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    except (ValueError, OverflowError, OSError):  # no date, in a damaged log
-        at = f"{event.at_ms} ms"
+    at = date_text(event.at_ms, f"%Y-%m-%d %H:%M:%S.{event.at_ms % 1000:03}")
     offset = str(event.offset) if event.offset >= 0 else "-"
     return f"{offset:>8}  {at}  {event}"

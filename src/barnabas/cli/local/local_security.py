@@ -93,7 +93,7 @@ class LocalSecurity:
             raise Failure("--secure needs a package: pip install 'barnabas[security]'") from error
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            missing = [node for node in node_ids if not self._certificate(node).exists()]
+            missing = [node for node in node_ids if not self.certificate(node).exists()]
             if missing:
                 self._issue(missing, CERTIFICATES_DAYS)
             if not self.is_there:
@@ -137,7 +137,7 @@ class LocalSecurity:
             former = trusted.read_text() if trusted.exists() else ""
             write_private(trusted, former + made.pem)
         for node in node_ids:
-            write_private(self._certificate(node), authority.identity(f"node-{node}").pem())
+            write_private(self.certificate(node), authority.identity(f"node-{node}").pem())
         return is_new
 
     def node_properties(self, node_id: int) -> dict[str, str]:
@@ -145,10 +145,10 @@ class LocalSecurity:
         users = " ".join(
             f'user_{name}="{password}"' for name, password in self._passwords().items()
         )
-        own = f'username="{BROKER}" password="{self._passwords()[BROKER]}"'
+        own = f'username="{BROKER}" password="{self.password(BROKER)}"'
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._certificate(node_id)),
+            "ssl.keystore.location": str(self.certificate(node_id)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self._folder / "ca.pem"),
             "listener.name.controller.ssl.client.auth": "required",
@@ -163,7 +163,7 @@ class LocalSecurity:
 
     def client_properties(self, user: str) -> dict[str, str]:
         """What a client says that is `user`."""
-        login = f'username="{user}" password="{self._passwords()[user]}"'
+        login = f'username="{user}" password="{self.password(user)}"'
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": CLIENTS_MECHANISM,
@@ -199,8 +199,12 @@ class LocalSecurity:
             return {}
         return {"delegation.token.secret.key": self._token_key.read_text().strip()}
 
-    def _certificate(self, node_id: int) -> Path:
+    def certificate(self, node_id: int) -> Path:
+        """A node's key and certificate."""
         return self._folder / f"node-{node_id}.pem"
+
+    def password(self, user: str) -> str:
+        return self._passwords()[user]
 
     def _passwords(self) -> Mapping[str, str]:
         found: Mapping[str, str] = json.loads((self._folder / "passwords.json").read_text())

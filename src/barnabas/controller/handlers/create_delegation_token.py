@@ -13,7 +13,7 @@ from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security import delegation_tokens
 from barnabas.controller.security.delegation_tokens import TokenRequester
-from barnabas.security.delegation_tokens import creation_refused
+from barnabas.security.delegation_tokens import creation_response
 from barnabas.types import uuid_text
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -28,7 +28,7 @@ def error_response(
     request: CreateDelegationTokenRequest, code: int, message: str
 ) -> CreateDelegationTokenResponse:
     """As in Kafka of no principal; the version is not known here, and older ones name no requester."""
-    return creation_refused(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code), 0)
+    return creation_response(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code), 0)
 
 
 API = Api(
@@ -45,7 +45,7 @@ def handle(
 ) -> CreateDelegationTokenResponse | Parked:
     if ctx.proof is not Proof.OWN:
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return creation_refused(request, ctx.principal, code, ctx.api_version)
+        return creation_response(request, ctx.principal, code, ctx.api_version)
     token_id = uuid_text(random_uuid(role.token_rng.randbytes))
     asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
     return role.decide(

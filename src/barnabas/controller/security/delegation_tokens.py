@@ -20,7 +20,7 @@ from barnabas.metadata.records.remove_delegation_token_record import RemoveDeleg
 from barnabas.security.delegation_tokens import (
     USER_TYPE,
     TokenSecrets,
-    creation_refused,
+    creation_response,
     is_expired,
     owner_of,
     tokens_of,
@@ -78,7 +78,7 @@ def create(
     if code is None and any(each.principal_type != USER_TYPE for each in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     if code is not None:
-        return Decision(creation_refused(request, asked.principal, code, asked.version, 0))
+        return Decision(creation_response(request, asked.principal, code, asked.version, 0))
     lifetime_ms = rules.lifetime_ms_max
     if request.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
@@ -94,7 +94,7 @@ def create(
         expiration_timestamp=expires_ms,
         token_id=token_id,
     )
-    response = creation_refused(request, asked.principal, ErrorCode.NONE, asked.version)
+    response = creation_response(request, asked.principal, ErrorCode.NONE, asked.version)
     response.issue_timestamp_ms, response.expiry_timestamp_ms = asked.wall_ms, expires_ms
     response.max_timestamp_ms, response.token_id = max_ms, token_id
     response.hmac = rules.secrets.hmac_of(token_id)

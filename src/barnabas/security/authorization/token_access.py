@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas.security.authorization.access_rules import Answer, Question
 from barnabas.security.authorization.acls import AclResourceType, Operation
-from barnabas.security.delegation_tokens import concerned_by, creation_refused, owner_of, tokens_of
+from barnabas.security.delegation_tokens import concerned_by, creation_response, owner_of, tokens_of
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_delegation_token_response import DescribedDelegationToken
 from barnabas.wire.request import Proof
@@ -28,7 +28,7 @@ def check_create_token(question: Question) -> Answer:
     if question.may(Operation.CREATE_TOKENS, USER, owner):
         return None
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    return creation_refused(request, ctx.principal, code, ctx.api_version)
+    return creation_response(request, ctx.principal, code, ctx.api_version)
 
 
 def check_describe_token(question: Question) -> Answer:
