@@ -186,23 +186,14 @@ def read_owner(disk: Disk, directory: str) -> DirectoryOwner | None:
 def read_classical_properties(disk: Disk, directory: str) -> tuple[str, int] | None:
     """(cluster id, broker id) of a version 0 file, as Kafka writes it under ZooKeeper; None where there is no
     file. Raises :class:`DirectoryError`, ``OSError``."""
-    path = f"{directory}/{FILE_NAME}"
-    if not disk.exists(path):
+    owner = read_owner(disk, directory)
+    if owner is None:
         return None
-    try:
-        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
-        version = values.get("version", "0").strip()
-        if version != "0":
-            raise DirectoryError(
-                f"{path} has version {version}: the directory is of a broker under KRaft, not ZooKeeper"
-            )
-        return values["cluster.id"], int(values["broker.id"])
-    except KeyError as error:
-        raise DirectoryError(f"{path} has no {error.args[0]}") from None
-    except DirectoryError:
-        raise
-    except ValueError as error:
-        raise DirectoryError(f"{path} cannot be read: {error}") from error
+    if not owner.is_classical:
+        raise DirectoryError(
+            f"{directory}/{FILE_NAME} is of a broker under KRaft, not of one that ZooKeeper coordinates"
+        )
+    return owner.cluster_id, owner.node_id
 
 
 def classical_text(cluster_id: str, broker_id: int) -> str:

@@ -189,7 +189,7 @@ def _text(
     whole = posixpath.normpath(path)
     if allowed is not None and not any(_is_within(whole, each) for each in allowed):
         raise ConfigError(key, path, "its provider's allowed.paths do not have it")
-    file = posixpath.join(whole, name) if name else path
+    file = posixpath.join(whole, name) if name else whole
     try:
         return sources.read(file).decode("utf-8", "replace")
     except OSError as error:

@@ -37,9 +37,14 @@ def presented(endpoint: Endpoint) -> x509.Certificate:
         raise Failure(f"{endpoint} does not answer a TLS handshake") from error
     except OSError as error:
         raise Failure(f"{endpoint} cannot be reached: {error.strerror or error}") from error
+    except ValueError as error:
+        raise Failure(f"{endpoint} names no host: {error}") from error
     if der is None:
         raise Failure(f"{endpoint} shows no certificate")
-    return x509.load_der_x509_certificate(der)
+    try:
+        return x509.load_der_x509_certificate(der)
+    except ValueError as error:
+        raise Failure(f"{endpoint} shows a certificate that cannot be read: {error}") from error
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:

@@ -24,6 +24,8 @@ from barnabas.host.client import parse_bootstrap
 from barnabas.types import Endpoint
 
 if TYPE_CHECKING:
+    from cryptography import x509
+
     from barnabas.cli.certificates.files import FileFinding
 
 app = typer.Typer(help="Certificates: list, check, renew.", no_args_is_help=True)
@@ -71,13 +73,10 @@ def _cell(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _described(certificate: object) -> dict[str, object]:
-    from cryptography import x509
-
+def _described(certificate: x509.Certificate) -> dict[str, object]:
     from barnabas.cli.certificates.presented import fingerprint, names_of, seconds_left
     from barnabas.security.certificate_watch import DAY_S
 
-    assert isinstance(certificate, x509.Certificate)
     return {
         "subject": certificate.subject.rfc4514_string(),
         "issuer": certificate.issuer.rfc4514_string(),
@@ -140,7 +139,10 @@ def check(
         password = read_password("the key", password_file, password_env)
     bundle = read_files(files, password)
     trusted = read_files(authority, "").certificates
-    found = check_bundle(bundle, names=name, purpose=purpose, trusted=trusted)
+    try:
+        found = check_bundle(bundle, names=name, purpose=purpose, trusted=trusted)
+    except ValueError as error:
+        raise Failure(f"a certificate has a part that cannot be read: {error}") from error
     _show_findings(as_json, found)
     if any(finding.result == PROBLEM for finding in found):
         raise typer.Exit(1)
