@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas.record.builder import write_varint
+from barnabas.record.decode import read_varint
+
 MAGIC = 0
 HEADER_BYTES = 5
 INDEXES_MAX = 100
@@ -31,40 +34,29 @@ def framed(number: int, path: Sequence[int] | None = None) -> bytes:
         return begin
     if tuple(path) == (0,):
         return begin + b"\0"
-    return begin + b"".join(_zigzagged(each) for each in (len(path), *path))
-
-
-def _zigzagged(number: int) -> bytes:
-    """Of a number that is not negative."""
-    left, found = number << 1, bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes(found + bytes([left]))
+    indexes = bytearray()
+    for each in (len(path), *path):
+        write_varint(each, indexes)
+    return begin + indexes
 
 
 def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
     """Indexes from the file down to the message, and where the message begins."""
-    count, at = _zigzag(value, HEADER_BYTES)
+    count, at = _index(value, HEADER_BYTES)
     if count == 0:
         return (0,), at
     if not 0 < count <= INDEXES_MAX:
         raise FramingError(f"the value names its message by {count} indexes")
     path = []
     for _ in range(count):
-        index, at = _zigzag(value, at)
+        index, at = _index(value, at)
         path.append(index)
     return tuple(path), at
 
 
-def _zigzag(value: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
-    while True:
-        if at >= len(value) or shift > 28:
-            raise FramingError("the value ends in its message indexes")
-        byte = value[at]
-        at += 1
-        found |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at
-        shift += 7
+def _index(value: bytes, at: int) -> tuple[int, int]:
+    """A number and the position behind it."""
+    try:
+        return read_varint(value, at)
+    except (IndexError, ValueError):
+        raise FramingError("the value ends in its message indexes") from None
