@@ -25,7 +25,7 @@ from barnabas.config.broker import broker_key, nearest_key
 from barnabas.config.definition import ConfigType
 from barnabas.host.client import Connected
 from barnabas.metadata.image.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from barnabas.metadata.views.metadata_tree import is_secret
+from barnabas.metadata.views.metadata_tree import SECRET, is_secret
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -162,7 +162,7 @@ def alter(
     table = table_of(f"{resource}: {verb}", "key", "before", "asked", "after")
     rows = []
     for key, operation, value in changes:
-        shown = "(secret)" if value and is_secret(resource.kind, key) else value or ""
+        shown = SECRET if value and is_secret(resource.kind, key) else value or ""
         asked = ("=", "deleted", "+", "-")[operation] + shown
         now = None if dry_run else after.get(key)
         rows.append({"key": key, "before": before.get(key), "after": now})

@@ -65,7 +65,7 @@ def command(
     secure: bool = typer.Option(
         False,
         "--secure",
-        help="TLS and SASL on every listener, with an authority, certificates and users of its own;"
+        help="TLS, SASL and an authorizer on every node, with an authority, certificates and users for them;"
         " DIR/client.properties is what clients need. A secure cluster stays so.",
     ),
     restart: bool = typer.Option(False, help="Start a node again that died."),

@@ -18,7 +18,7 @@ from barnabas.log.segments.transaction_index import ENTRY as ABORTED
 from barnabas.metadata.image.codec import decode_record as decode_metadata_record
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
-from barnabas.metadata.views.metadata_tree import is_secret
+from barnabas.metadata.views.metadata_tree import SECRET, is_secret
 from barnabas.raft.core.batches import control_records
 from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.compression import Codec
@@ -32,7 +32,6 @@ from barnabas.wire.schema import Message
 Row = dict[str, Any]
 _SNAPSHOT_VERSION = Struct(">h")
 COMMIT = 1
-SECRET = "(secret)"
 
 
 def rows_of(file: Path, with_records: bool) -> Iterator[Row]:

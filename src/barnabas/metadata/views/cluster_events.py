@@ -27,7 +27,7 @@ from barnabas.metadata.records.register_controller_record import RegisterControl
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
-from barnabas.metadata.views.metadata_tree import is_secret
+from barnabas.metadata.views.metadata_tree import SECRET, is_secret
 from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
 
@@ -187,7 +187,7 @@ def _config(image: MetadataImage, record: ConfigRecord) -> Told:
     kind = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}.get(
         record.resource_type, str(record.resource_type)
     )
-    value = "(secret)" if is_secret(record.resource_type, record.name) else record.value
+    value = SECRET if is_secret(record.resource_type, record.name) else record.value
     change = "removed" if record.value is None else f"= {value}"
     return "config", f"{kind} {record.resource_name or '(all)'}", f"{record.name} {change}"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.config.broker import broker_key
-from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image import BROKER, MetadataImage
 from barnabas.metadata.image.partition_states import state_of
 from barnabas.metadata.image.registrations import BrokerRegistration, ControllerRegistration
 from barnabas.metadata.image.topic import PartitionState, Topic
@@ -68,9 +68,9 @@ def root(image: MetadataImage) -> Branch:
         },
         "acls": lambda: {uuid_text(acl_id): repr(acl) for acl_id, acl in image.acls.items()},
         "scram": lambda: {
-            f"{mechanism}:{name}": "(secret)" for mechanism, name in image.scram_credentials
+            f"{mechanism}:{name}": SECRET for mechanism, name in image.scram_credentials
         },
-        "delegationTokens": lambda: dict.fromkeys(image.delegation_tokens, "(secret)"),
+        "delegationTokens": lambda: dict.fromkeys(image.delegation_tokens, SECRET),
     }
 
 
@@ -166,8 +166,8 @@ def controller_value(controller: ControllerRegistration) -> dict[str, Any]:
     }
 
 
-BROKER_KIND = 4
-"""The kind of a broker's configuration in records."""
+SECRET = "(secret)"
+"""What is shown instead of a secret."""
 _SECRET = ("password", "secret", "jaas", "keystore.key")
 
 
@@ -177,15 +177,14 @@ def is_secret(kind: int, key: str) -> bool:
     if any(word in key for word in _SECRET):
         return True
     found = broker_key(key)
-    return kind == BROKER_KIND and (found is None or found.sensitive)
+    return kind == BROKER and (found is None or found.sensitive)
 
 
 def _configs(image: MetadataImage) -> dict[str, Any]:
     found: dict[str, dict[str, dict[str, str]]] = {}
     for (kind, name), entries in sorted(image.configs.items()):
         shown = {
-            key: "(secret)" if is_secret(kind, key) else value
-            for key, value in sorted(entries.items())
+            key: SECRET if is_secret(kind, key) else value for key, value in sorted(entries.items())
         }
         by_name = found.setdefault(CONFIG_TYPES.get(kind, str(kind)), {})
         by_name[name or DEFAULT_RESOURCE] = shown
