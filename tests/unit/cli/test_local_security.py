@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.cli.local.cluster_directory import ClusterDirectory
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.config.zookeeper import zookeeper_settings
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.pipeline.write import tokens
 from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.security.authorization.authorizer import Authorizer, authorizer_of
 from barnabas.wire.request import RequestContext
@@ -55,7 +57,13 @@ def test_the_user_administers_nothing(authorizer: Authorizer) -> None:
         assert not may(authorizer, "user", operation, TOPIC, "orders")
     for operation in (Operation.CREATE, Operation.ALTER, Operation.CLUSTER_ACTION):
         assert not may(authorizer, "user", operation, CLUSTER, CLUSTER_NAME)
-    assert not may(authorizer, "user", Operation.READ, TOPIC, "__consumer_offsets")
+    for name in INTERNAL_TOPICS:
+        assert not may(authorizer, "user", Operation.DESCRIBE, TOPIC, name)
+
+
+def test_the_user_runs_exactly_once_pipelines(authorizer: Authorizer) -> None:
+    for operation in (Operation.CREATE, Operation.READ, Operation.WRITE):
+        assert may(authorizer, "user", operation, TOPIC, tokens.TOPIC)
 
 
 def test_an_added_user_may_do_nothing(authorizer: Authorizer) -> None:

@@ -9,7 +9,7 @@
     DIR/user.properties          a user who may read and write topics, and nothing else
 
 Clients and brokers meet on one SASL_SSL listener with PLAIN and SCRAM, controllers on one of mutual TLS.
-An authorizer decides on every node: the administrator may do everything, the user what `USER_ACLS` say, a
+An authorizer decides on every node: the administrator may do everything, the user what `user_acls` say, a
 user that is added later nothing until an entry allows it.
 Files with a secret are readable by their owner only.
 """
@@ -44,30 +44,29 @@ MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 CLIENTS_MECHANISM = "SCRAM-SHA-512"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-INTERNAL_TOPICS_PREFIX = "__"
+PIPELINES_TOPIC = "__barnabas_pipelines"
+"""Where exactly-once pipelines keep their tokens (`barnabas.pipeline.write.tokens`)."""
 
 
-def _of_user(
-    kind: AclResourceType,
-    name: str,
-    operation: Operation,
-    pattern: PatternType = PatternType.LITERAL,
-    permission: Permission = Permission.ALLOW,
-) -> Acl:
-    return Acl(kind, name, pattern, f"User:{USER}", WILDCARD, operation, permission)
+def user_acls() -> list[Acl]:
+    """What `USER` may do in a new cluster: produce and consume, by groups and in transactions, and run
+    pipelines. Topics that Kafka calls internal are not its own."""
+    from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 
-
-USER_ACLS = (
-    _of_user(AclResourceType.TOPIC, WILDCARD, Operation.READ),
-    _of_user(AclResourceType.TOPIC, WILDCARD, Operation.WRITE),
-    _of_user(
-        AclResourceType.TOPIC, INTERNAL_TOPICS_PREFIX, Operation.ALL,
-        PatternType.PREFIXED, Permission.DENY,
-    ),
-    _of_user(AclResourceType.GROUP, WILDCARD, Operation.READ),
-    _of_user(AclResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.WRITE),
-)  # fmt: skip
-"""What `USER` may do in a new cluster: produce and consume, by groups and in transactions."""
+    topic, group = AclResourceType.TOPIC, AclResourceType.GROUP
+    allowed = (
+        (topic, WILDCARD, Operation.READ),
+        (topic, WILDCARD, Operation.WRITE),
+        (topic, PIPELINES_TOPIC, Operation.CREATE),
+        (group, WILDCARD, Operation.READ),
+        (AclResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.WRITE),
+    )
+    denied = [(topic, name, Operation.ALL) for name in sorted(INTERNAL_TOPICS)]
+    return [
+        Acl(kind, name, PatternType.LITERAL, f"User:{USER}", WILDCARD, operation, permission)
+        for entries, permission in ((allowed, Permission.ALLOW), (denied, Permission.DENY))
+        for kind, name, operation in entries
+    ]
 
 
 class LocalSecurity:
@@ -173,7 +172,7 @@ class LocalSecurity:
         }
 
     def bootstrap_records(self) -> list[Message]:
-        """What the cluster begins with: the users' SCRAM credentials, and the entries of `USER_ACLS`."""
+        """What the cluster begins with: the users' SCRAM credentials, and the entries of `user_acls`."""
         from barnabas.config.meta_properties import random_uuid
         from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
         from barnabas.security.scram_credentials import parse_credential
@@ -185,7 +184,7 @@ class LocalSecurity:
         ]
         acls = [
             AccessControlEntryRecord(id=random_uuid(os.urandom), **acl._asdict())
-            for acl in USER_ACLS
+            for acl in user_acls()
         ]
         return [*credentials, *acls]
 
