@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.cli.local.cluster_directory import ClusterDirectory
+from barnabas.cli.local.private_files import write_private
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.config.zookeeper import zookeeper_settings
@@ -83,3 +84,10 @@ def test_a_broker_on_zookeeper_has_the_authorizer_of_its_znodes(tmp_path: Path) 
     texts = parse_properties((tmp_path / "node-1/server.properties").read_text())
     zookeeper_settings(texts)
     assert texts["authorizer.class.name"].endswith(".AclAuthorizer")
+
+
+def test_a_secret_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_private(tmp_path / "taken", "secret")
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]

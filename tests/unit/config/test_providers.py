@@ -81,6 +81,19 @@ def test_paths_beside_the_allowed_ones_are_refused(folder: Path) -> None:
             answered("x", **{"dir.param.allowed.paths": wrong})
 
 
+def test_a_link_leads_out_of_no_allowed_path(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What is read is the path that was compared, where `..` is taken before links are."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "deep").mkdir()
+    (outside / "a.properties").write_text("password=another")
+    (folder / "deeper/link").symlink_to(outside / "deep")
+    allowed = {"file.param.allowed.paths": f"{folder}/deeper"}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        answered(f"${{file:{folder}/deeper/link/../a.properties:password}}", **allowed)
+
+
 def test_a_pattern_bounds_the_environment(folder: Path) -> None:
     assert answered("${env:BARNABAS_T}", **{"env.param.allowlist.pattern": "^BARNABAS_"}) == SECRET
     with pytest.raises(ConfigError, match="has no 'BARNABAS_T'"):
