@@ -60,12 +60,12 @@ class Partition(Replica):
     __slots__ = (
         "_high_watermark_listeners",
         "_host",
-        "low_watermark_waiters",
         "_unflushed",
         "_waiting",
         "append_watchers",
         "high_watermark_watchers",
         "leader",
+        "low_watermark_waiters",
         "min_isr",
     )
 

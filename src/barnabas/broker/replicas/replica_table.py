@@ -36,9 +36,7 @@ from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession
-from barnabas.types import (
-    TopicPartition,
-)
+from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
 
 READ_ATTEMPTS = 3
-"""At what a crash left, of which the middle one counts: the disk may misread once, and what goes is gone."""
+"""How often the batches that a crash left are read: the disk may misread once, so the middle result counts
+before other segments are deleted."""
 BATCHES_LAST = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Their name says that the rest is there."""
 

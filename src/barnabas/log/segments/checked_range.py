@@ -28,7 +28,7 @@ class BatchFile(Protocol):
 
 
 class CheckedRange:
-    """Positions in one segment's file."""
+    """What was checked of one segment, as positions in its file."""
 
     __slots__ = ("_from", "_to", "trusted_from")
 
@@ -47,9 +47,9 @@ class CheckedRange:
         bound: int,
         epoch_from: Callable[[int], int],
     ) -> None:
-        """Check the whole batches of what was read at `position` before `trusted_from`, unless readers have;
-        the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
-        begins there. Raises :class:`CorruptLogError`."""
+        """Check the whole batches of `data`, which was read at `position` (before `trusted_from`), unless an
+        earlier read has. `bound`: the offset where the segment ends; `epoch_from(bound)` is the leader epoch
+        with which the next segment begins. Raises :class:`CorruptLogError`."""
         end = position + len(data)
         if self._from <= position and end <= self._to:
             return
