@@ -81,7 +81,7 @@ def _note_producers(
         if header.is_control:
             try:
                 marker = transaction_index.marker_of(header, segment.view(batch).data)
-            except CorruptBatchError:  # told when it is read
+            except CorruptBatchError:  # reported when it is read
                 continue
         done = log.producers.update(header, marker)
         if done is not None and done.aborted and on_aborted is not None:
