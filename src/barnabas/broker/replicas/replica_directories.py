@@ -6,7 +6,7 @@ one that cannot be read, this module decides whether the replica opens, is creat
 Invariant: an empty log never takes the place of one that may be in a directory that is offline, unless the
 cluster does not rely on the replica.
 
-Source: Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
+Source: KIP-858; Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
 """
 
 from __future__ import annotations
