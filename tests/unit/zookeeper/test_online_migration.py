@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
 from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.raft.state_machine import CommittedBatch
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 
@@ -219,3 +223,30 @@ def test_a_topic_that_was_to_be_deleted_is_gone_after_the_takeover() -> None:
     assert "going" not in cluster.image().topics_by_name
     assert cluster.children("/admin/delete_topics") == []
     assert cluster.create("going", 2) == 0
+
+
+def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Kafka 3.9's OffsetTrackingListener: base offset + number of batches, not the last offset."""
+
+    def on_commit(self: QuorumObserver, batches: Sequence[CommittedBatch]) -> None:
+        self.offset = batches[0].base_offset + len(batches)
+        self.on_moved(False)
+
+    monkeypatch.setattr(QuorumObserver, "on_commit", on_commit)
+    cluster = migrated()
+    controller = cluster.controllers[cluster.leader].controller
+    assert controller is not None
+    assert cluster.create("wide", 2, partitions=12) == 0
+
+    def reached(offset: int) -> bool:
+        return all(session.metadata_offset >= offset for session in controller.sessions)
+
+    written = controller.image.offset
+    assert not reached(written)
+    cluster.wait(lambda: reached(written), "every broker has reported the offset")
+    cluster.wait(lambda: reached(controller.image.offset), "the log is idle again")
+    settled = controller.image.offset
+    cluster.pass_time(20_000)
+    assert controller.image.offset == settled
