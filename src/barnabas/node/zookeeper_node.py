@@ -343,8 +343,8 @@ class ZookeeperNode:
         assert broker is not None
         epoch = broker.lifecycle.broker_epoch
         if enrolment is not None and isinstance(broker.lifecycle, MigratingLifecycle):
-            classical = broker.lifecycle.classical
-            epoch = enrolment.broker_epoch if of_quorum else classical.broker_epoch
+            of_zookeeper = broker.lifecycle.zookeeper.broker_epoch
+            epoch = enrolment.broker_epoch if of_quorum else of_zookeeper
         return Incarnation(broker.node_id, epoch, broker.incarnation)
 
     def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:

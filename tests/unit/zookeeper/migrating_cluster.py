@@ -18,7 +18,7 @@ from barnabas.zookeeper.migration import copying
 from barnabas.zookeeper.migration.claim import PATHS
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.operations import GetData
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 CONTROLLERS = (101, 102, 103)
 VOTERS = ",".join(f"{node}@c{node}:9093" for node in CONTROLLERS)
@@ -31,7 +31,7 @@ AMBUSH_MS = 0.1
 ENABLE = "zookeeper.metadata.migration.enable"
 
 
-class MigratingCluster(ClassicalCluster):
+class MigratingCluster(ZookeeperCluster):
     """Starts as a cluster in ZooKeeper mode; `begin` starts the controllers."""
 
     def __init__(self, brokers: int = 3, seed: int = 1, **settings: str) -> None:

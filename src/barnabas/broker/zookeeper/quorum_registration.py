@@ -68,59 +68,59 @@ class MigratingLifecycle:
 
     def __init__(
         self,
-        classical: ZookeeperRegistration,
+        zookeeper: ZookeeperRegistration,
         quorum: BrokerLifecycle,
         quorum_rules: Callable[[], bool],
     ) -> None:
-        self.classical = classical
+        self.zookeeper = zookeeper
         self.quorum = quorum
         self._quorum_rules = quorum_rules
 
     @property
     def broker_epoch(self) -> int:
-        return self.quorum.broker_epoch if self._quorum_rules() else self.classical.broker_epoch
+        return self.quorum.broker_epoch if self._quorum_rules() else self.zookeeper.broker_epoch
 
     @property
     def phase(self) -> LifecyclePhase:
-        return self.classical.phase
+        return self.zookeeper.phase
 
     @property
     def cordoned(self) -> tuple[Uuid, ...]:
-        return self.classical.cordoned
+        return self.zookeeper.cordoned
 
     def start(self) -> None:
-        self.classical.start()
+        self.zookeeper.start()
         self.quorum.start()
 
     def register_again(self) -> None:
         return
 
     def on_metadata(self, concerns_me: bool, /) -> None:
-        self.classical.on_metadata(concerns_me)
+        self.zookeeper.on_metadata(concerns_me)
 
     def on_controller_change(self) -> None:
         return
 
     def on_directory_offline(self, directory: Uuid, /) -> None:
-        self.classical.on_directory_offline(directory)
+        self.zookeeper.on_directory_offline(directory)
 
     def set_cordoned(self, directories: Sequence[Uuid], /) -> None:
-        self.classical.set_cordoned(directories)
+        self.zookeeper.set_cordoned(directories)
 
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
         """By the controller that rules; the other registration ends with this process."""
         if not self._quorum_rules():
             self.quorum.begin_shutdown(lambda: None, controlled=False)
-            self.classical.begin_shutdown(on_left, controlled=controlled)
+            self.zookeeper.begin_shutdown(on_left, controlled=controlled)
             return
 
         def left() -> None:
-            self.classical.begin_shutdown(on_left, controlled=False)
+            self.zookeeper.begin_shutdown(on_left, controlled=False)
 
         self.quorum.begin_shutdown(left, controlled=controlled)
 
     def describe(self) -> dict[str, object]:
-        return {**self.classical.describe(), "quorum": self.quorum.describe()}
+        return {**self.zookeeper.describe(), "quorum": self.quorum.describe()}
 
     def __repr__(self) -> str:
-        return f"MigratingLifecycle({self.classical!r}, {self.quorum!r})"
+        return f"MigratingLifecycle({self.zookeeper!r}, {self.quorum!r})"
