@@ -14,8 +14,7 @@ from barnabas.node.node import Node
 from barnabas.sim.world.process import SimProcess
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.topic_znodes import PartitionStateZnode, state_path
-from barnabas.zookeeper.migration import copying
-from barnabas.zookeeper.migration.claim import PATHS
+from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.operations import GetData
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
@@ -132,8 +131,8 @@ class MigratingCluster(ZookeeperCluster):
         for node_id in list(self.controllers):
             self.kill_controller(node_id)
             self.machines[f"c{node_id}"].start_process().disk.remove_tree("/meta")
-        found = {path: self.znode(GetData(path)) for path in PATHS}
-        assert not isinstance(self.znode(copying.release(found)), ZooKeeperError)
+        found = {path: self.znode(GetData(path)) for path in claim.PATHS}
+        assert not isinstance(self.znode(claim.release(found)), ZooKeeperError)
         self.wait_for_controller()
         for broker in sorted(self.nodes):  # their observers know the quorum that is no more
             self.stop(broker)

@@ -133,3 +133,20 @@ def take(
         version = before.stat.version + 1
     office = Office(epoch, epoch_node.stat.version + 1, mark, version)
     return Multi(tuple(operations)), office
+
+
+def release(znodes: Mapping[str, NodeData]) -> Multi:
+    """The end of the claim: brokers on ZooKeeper rule again."""
+    return Multi(
+        (
+            CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
+            Delete(CONTROLLER),
+            Delete(MIGRATION),
+        )
+    )
+
+
+def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
+    """The claim stays, its mark goes: `release` and `copying.way_back` are refused from then on."""
+    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
+    return Multi((check, Delete(MIGRATION)))

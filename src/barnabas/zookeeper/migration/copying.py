@@ -22,25 +22,10 @@ from barnabas.metadata.records.remove_access_control_entry_record import (
 )
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.layout.cluster_state_znodes import (
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    MIGRATION,
-    ControllerEpochZnode,
-    ControllerZnode,
-    MigrationZnode,
-)
+from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, config_changes
 from barnabas.zookeeper.layout.config_znodes import resource_of
-from barnabas.zookeeper.operations import (
-    CheckVersion,
-    Create,
-    Delete,
-    Multi,
-    NodeData,
-    Operation,
-    SetData,
-)
+from barnabas.zookeeper.operations import CheckVersion, Multi, NodeData, Operation
 
 NO_LEADER = -1
 OPERATIONS_MAX = 200
@@ -60,39 +45,6 @@ def records_of(znodes: Mapping[str, NodeData]) -> list[Message]:
             record.leader = NO_LEADER
         found.append(record)
     return found
-
-
-def claim(znodes: Mapping[str, NodeData], controller: int, wall_ms: int) -> Multi:
-    """`/controller` as a KRaft controller takes it, and `/migration`: brokers on ZooKeeper that start now
-    neither rule nor are ruled."""
-    epoch_node = znodes[CONTROLLER_EPOCH]
-    epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch + 1
-    return Multi(
-        (
-            Create(CONTROLLER, ControllerZnode(controller, wall_ms, kraft_epoch=0).encode()),
-            SetData(
-                CONTROLLER_EPOCH, ControllerEpochZnode(epoch).encode(), epoch_node.stat.version
-            ),
-            Create(MIGRATION, MigrationZnode(controller, 0, -1, -1).encode()),
-        )
-    )
-
-
-def release(znodes: Mapping[str, NodeData]) -> Multi:
-    """The end of `claim`: brokers on ZooKeeper rule again."""
-    return Multi(
-        (
-            CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
-            Delete(CONTROLLER),
-            Delete(MIGRATION),
-        )
-    )
-
-
-def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
-    """The claim stays, its mark goes: `release` and `way_back` are refused from then on."""
-    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
-    return Multi((check, Delete(MIGRATION)))
 
 
 def way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Multi]:
