@@ -24,6 +24,7 @@ from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.config.node import NodeConfig
 from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
+from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION as LATEST
 from barnabas.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from barnabas.metadata.image.image import MetadataImage
@@ -168,7 +169,9 @@ def release(
         except MalformedZnode as error:
             raise Failure(str(error)) from error
         operations = writes.operations
-        write_znodes(zookeeper, office.transactions(operations, image.offset, image.epoch))
+        bounds = ZookeeperBounds()
+        transactions = office.transactions(operations, image.offset, image.epoch, bounds)
+        write_znodes(zookeeper, transactions)
         write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
     typer.echo(
         f"{len(operations)} znodes written. Restart the brokers without"

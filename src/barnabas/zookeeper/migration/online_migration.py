@@ -247,8 +247,8 @@ class OnlineMigration:
             return
         self._moved = ImageChanges()
         self._under_way = True
-        writes = writer.everything(self._image) if changes.everything else None
-        writes = writes or writer.of(self._image, changes)
+        image = self._image
+        writes = writer.everything(image) if changes.everything else writer.of(image, changes)
 
         def written() -> None:
             self._under_way = False
@@ -268,7 +268,8 @@ class OnlineMigration:
         office = self._office
         assert office is not None
         image = self._image
-        transactions = office.transactions(writes.operations, image.offset, image.epoch)
+        bounds = self._ports.bounds.zookeeper
+        transactions = office.transactions(writes.operations, image.offset, image.epoch, bounds)
 
         def done() -> None:
             self._office = office.after(transactions)
