@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from barnabas.broker.controller_client import broker_lifecycle
 from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.raft.state_machine import CommittedBatch
@@ -225,9 +226,8 @@ def test_a_topic_that_was_to_be_deleted_is_gone_after_the_takeover() -> None:
     assert cluster.create("going", 2) == 0
 
 
-def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def counts_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Kafka 3.9's OffsetTrackingListener: base offset + number of batches, not the last offset."""
 
     def on_commit(self: QuorumObserver, batches: Sequence[CommittedBatch]) -> None:
@@ -235,6 +235,10 @@ def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log(
         self.on_moved(False)
 
     monkeypatch.setattr(QuorumObserver, "on_commit", on_commit)
+
+
+@pytest.mark.usefixtures("counts_batches")
+def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log() -> None:
     cluster = migrated()
     controller = cluster.controllers[cluster.leader].controller
     assert controller is not None
@@ -250,3 +254,15 @@ def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log(
     settled = controller.image.offset
     cluster.pass_time(20_000)
     assert controller.image.offset == settled
+
+
+@pytest.mark.usefixtures("counts_batches")
+def test_a_controlled_shutdown_ends_among_brokers_that_count_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker_lifecycle, "LEAVE_MS_MAX", 300_000.0)  # as long as Kafka's waits
+    cluster = migrated()
+    assert cluster.create("wide", 2, partitions=12) == 0
+    cluster.wait(lambda: whole(cluster, "wide"), "its replicas")
+    cluster.stop(2)
+    assert cluster.image().brokers[2].fenced

@@ -1,9 +1,9 @@
 """A broker in ZooKeeper mode whose cluster migrates to KRaft: registered in ZooKeeper and with the quorum.
 
-`MigratingLifecycle` is both registrations as one. Which of the two epochs is this broker's depends on who
-rules: a controller of ZooKeeper mode, or the KRaft controller whose `/controller` this is. `QuorumObserver`
-follows the quorum's log and keeps no more of it than how far it is: that is what heartbeats tell, and where
-the active controller is.
+`MigratingLifecycle` is both registrations as one. The broker's epoch is that of ZooKeeper's registration
+while a broker holds `/controller`, and that of the quorum's while a KRaft controller does. `QuorumObserver`
+replays nothing of the quorum's log: it keeps the offset, which heartbeats report, and learns who the active
+controller is.
 
 Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled), ``ZkBrokerEpochManager``, ``OffsetTrackingListener``.
 """
@@ -23,17 +23,18 @@ from barnabas.types import Buffer, Uuid
 from barnabas.wire.codec import MalformedError
 
 LOOKED_AT_MAX = 16
-"""Values of a run of batches that are looked at for a broker that leaves."""
+"""A run of batches with more values is not searched for a controlled shutdown."""
 
 
 class QuorumObserver:
-    """How far this node's copy of the metadata log is."""
+    """The offset of this node's copy of the metadata log."""
 
     def __init__(self) -> None:
         self.offset = -1
         """Of the last committed record."""
         self.on_moved: Callable[[bool], None] = lambda matters: None
-        """The log moved; whether a broker begins to leave, which its controller wants to be heard of."""
+        """The log moved; True where a broker begins its controlled shutdown, which ends when the others have
+        reported that offset."""
         self.on_leader: Callable[[], None] = lambda: None
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
@@ -51,7 +52,7 @@ class QuorumObserver:
         self.on_leader()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
-        """None: it has nothing to write one of."""
+        """None: this broker keeps no image of the log, and writes no snapshot."""
         return None
 
 
@@ -108,7 +109,8 @@ class MigratingLifecycle:
         self.zookeeper.set_cordoned(directories)
 
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
-        """By the controller that rules; the other registration ends with this process."""
+        """A controlled shutdown goes through the present controller; the other registration ends with this
+        process."""
         if not self._quorum_rules():
             self.quorum.begin_shutdown(lambda: None, controlled=False)
             self.zookeeper.begin_shutdown(on_left, controlled=controlled)
