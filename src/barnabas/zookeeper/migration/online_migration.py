@@ -18,8 +18,7 @@ from functools import partial
 
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers.broker_heartbeat import noted
-from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.brokers.broker_heartbeat import reconciled
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -220,9 +219,7 @@ class OnlineMigration:
     def _catch_up(self, znodes: Znodes) -> None:
         assert self._office is not None
         controller = self._controller
-        leaving = [b.id for b in controller.image.brokers.values() if b.in_controlled_shutdown]
-        cluster = controller.cluster
-        controller.begin(noted(cluster, controller.sessions, leaving, reconcile(cluster)))
+        controller.begin(reconciled(controller.cluster, controller.sessions))
         self._moved, self._follows = ImageChanges(), True
         self._under_way = True
         writer = DualWriter(znodes, self._office.controller_epoch)
