@@ -64,9 +64,9 @@ class OnlineMigration:
         self._walk: ZnodeWalk | None = None
         self._retry: Wakeup | None = None
         self._writer: DualWriter | None = None
+        """From the moment at which all znodes are read: what is committed then is gathered in `_moved`."""
         self._moved = ImageChanges()
         self._under_way = False
-        self._follows = False
         orders.on_stale = lambda epoch: self._on(
             driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
         )
@@ -88,7 +88,7 @@ class OnlineMigration:
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """The committed image has moved."""
-        if self._follows:
+        if self._writer is not None:
             merge(self._moved, changes)
         if self._controller.is_active:
             self._on(self._log_moved())
@@ -142,7 +142,6 @@ class OnlineMigration:
                 assert self._office is not None
                 self._orders.begin(self._office.controller_epoch)
             case Effect.FOLLOW:
-                self._follows = True
                 self._write()
             case Effect.STOP:
                 self._stop()
@@ -158,7 +157,7 @@ class OnlineMigration:
         if self._retry is not None:
             self._retry.cancel()
         self._walk = self._retry = self._writer = self._office = None
-        self._follows = self._under_way = False
+        self._under_way = False
         self._moved = ImageChanges()
         self._orders.end()
 
@@ -220,7 +219,7 @@ class OnlineMigration:
         assert self._office is not None
         controller = self._controller
         controller.begin(reconciled(controller.cluster, controller.sessions))
-        self._moved, self._follows = ImageChanges(), True
+        self._moved = ImageChanges()
         self._under_way = True
         writer = DualWriter(znodes, self._office.controller_epoch)
         writes = writer.everything(self._image)
