@@ -10,6 +10,7 @@ from barnabas.broker.controller_client import broker_lifecycle
 from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.raft.state_machine import CommittedBatch
+from barnabas.types import Uuid
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 
@@ -224,6 +225,16 @@ def test_a_topic_that_was_to_be_deleted_is_gone_after_the_takeover() -> None:
     assert "going" not in cluster.image().topics_by_name
     assert cluster.children("/admin/delete_topics") == []
     assert cluster.create("going", 2) == 0
+
+
+def test_a_migrating_broker_ends_with_its_first_failed_log_directory() -> None:
+    cluster = migrated()
+    assert cluster.create("wide", 2, partitions=6) == 0
+    cluster.wait(lambda: whole(cluster, "wide"), "its replicas")
+    lifecycle, process = cluster.broker_of(2).lifecycle, cluster.processes[2]
+    process.run(lambda: lifecycle.on_directory_offline(Uuid(b"d" * 16)))
+    assert not process.alive
+    cluster.wait(lambda: 2 not in cluster.image().topics_by_name["wide"].leader, "others lead")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
-from barnabas.types import Buffer, Uuid
+from barnabas.types import Buffer, Uuid, uuid_text
 from barnabas.wire.codec import MalformedError
 
 LOOKED_AT_MAX = 16
@@ -103,7 +103,13 @@ class MigratingLifecycle:
         return
 
     def on_directory_offline(self, directory: Uuid, /) -> None:
-        self.zookeeper.on_directory_offline(directory)
+        """A KRaft controller reads no `/log_dir_event_notification`, and this registration names no
+        directories: this broker ends, and replicas on other brokers take over, as in Kafka 3.9
+        (``ReplicaManager.handleLogDirFailure``)."""
+        self.zookeeper.ports.halt(
+            f"log directory {uuid_text(directory)} has failed: while its cluster migrates, a broker in"
+            " ZooKeeper mode ends with its first failed log directory"
+        )
 
     def set_cordoned(self, directories: Sequence[Uuid], /) -> None:
         self.zookeeper.set_cordoned(directories)
