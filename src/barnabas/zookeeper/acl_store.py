@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
@@ -33,6 +32,7 @@ from barnabas.zookeeper.layout.acl_znodes import (
     AclRule,
     AclZnode,
     acl_id,
+    acl_record,
     pattern_of,
 )
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -65,19 +65,6 @@ _NOTIFICATION = re.compile(r"acl_changes_\d{10}")
 """Other names are none: a later one in the alphabet would hide all notifications."""
 
 
-def acl_record(pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        id=acl_id(pattern, rule),
-        resource_type=pattern.resource_type,
-        resource_name=pattern.name,
-        pattern_type=pattern.pattern_type,
-        principal=rule.principal,
-        host=rule.host,
-        operation=rule.operation,
-        permission_type=rule.permission,
-    )
-
-
 class AclStore:
     """The entries as this broker knows them, by resource pattern."""
 
@@ -101,7 +88,9 @@ class AclStore:
     def records(self) -> list[Message]:
         """All entries."""
         return [
-            acl_record(pattern, rule) for pattern, rules in self.rules.items() for rule in rules
+            acl_record(acl_id(pattern, rule), pattern, rule)
+            for pattern, rules in self.rules.items()
+            for rule in rules
         ]
 
     # -- the session -------------------------------------------------------------------------------
@@ -215,7 +204,9 @@ class AclStore:
             for rule in before
             if rule not in rules
         ]
-        records += [acl_record(pattern, rule) for rule in rules if rule not in before]
+        records += [
+            acl_record(acl_id(pattern, rule), pattern, rule) for rule in rules if rule not in before
+        ]
         if records:
             self.on_change(records)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.types import Uuid
 from barnabas.zookeeper.layout.java_order import java_map
 from barnabas.zookeeper.layout.json_bytes import (
@@ -158,6 +159,19 @@ def acl_id(pattern: AclPattern, rule: AclRule) -> Uuid:
     """The id that a record of this entry gets: znodes have none, so that each reading gives the same."""
     text = f"{pattern.path}\0{rule.principal}\0{rule.host}\0{rule.operation}\0{rule.permission}"
     return Uuid(hashlib.sha256(text.encode()).digest()[:16])
+
+
+def acl_record(number: Uuid, pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=number,
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=rule.principal,
+        host=rule.host,
+        operation=rule.operation,
+        permission_type=rule.permission,
+    )
 
 
 def pattern_of(path: str) -> AclPattern:

@@ -44,6 +44,7 @@ from barnabas.zookeeper.layout.acl_znodes import (
     AclRule,
     AclZnode,
     acl_id,
+    acl_record,
 )
 from barnabas.zookeeper.layout.broker_znodes import BrokerZnode
 from barnabas.zookeeper.layout.cluster_state_znodes import (
@@ -184,7 +185,7 @@ class ClusterLayout:
             )
         for pattern in sorted(self.acls, key=lambda one: one.path):
             for number, rule in self.acls[pattern].items():
-                yield _acl_record(number, pattern, rule)
+                yield acl_record(number, pattern, rule)
         for token in sorted(self.tokens):
             yield self.tokens[token].record()
 
@@ -486,16 +487,3 @@ def _quota_parts(folder: str, name: str) -> tuple[EntityData, ...]:
 
 def _quota_part(kind: str, name: str) -> EntityData:
     return EntityData(entity_type=kind, entity_name=None if name == DEFAULT else desanitize(name))
-
-
-def _acl_record(number: Uuid, pattern: AclPattern, rule: AclRule) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        id=number,
-        resource_type=pattern.resource_type,
-        resource_name=pattern.name,
-        pattern_type=pattern.pattern_type,
-        principal=rule.principal,
-        host=rule.host,
-        operation=rule.operation,
-        permission_type=rule.permission,
-    )
