@@ -93,18 +93,18 @@ peers: ## Apache Kafka 4.3.0 into peers/libs and 3.9.1 with its ZooKeeper into p
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
 # Of Apache Kafka 3.9.1, which `make peers` brings.
 CLIENTS_39 ?= peers/libs39/kafka-clients-3.9.1.jar
-messages: venv ## Write the protocol's classes anew from Kafka's definitions (after `make peers`)
+messages: venv ## Write the protocol's classes again from Kafka's definitions (after `make peers`)
 	$(BIN)/python tools/generate_messages.py peers/libs $(CLIENTS_39)
 	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
 	$(BIN)/ruff format --quiet src/barnabas/wire/api_table.py $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
 
-golden: ## Write tests/golden anew by Kafka's own classes (after `make peers`, needs Java)
+golden: ## Write tests/golden again by Kafka's own classes (after `make peers`, needs Java)
 	java -cp "peers/libs/*" tests/golden/Golden.java tests/golden/messages.json.gz
 
 docs: venv ## Write what is generated under docs/
 	$(BIN)/python -m tools.docs
 
-lock: venv ## Resolve pyproject.toml anew into requirements/*.lock
+lock: venv ## Resolve pyproject.toml again into requirements/*.lock
 	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,3 +104,17 @@ def test_every_page_is_reached_from_the_index() -> None:
         for page in PAGES
         if page not in seen and page != ROOT / "README.md"
     )
+
+
+def test_each_difference_from_kafka_has_one_row_and_one_paragraph() -> None:
+    rows = re.findall(r"^\| \[(\d+)\]", (ROOT / "docs/divergence.md").read_text(), re.MULTILINE)
+    details = (ROOT / "docs/divergence-details.md").read_text()
+    paragraphs = re.findall(r'^<a id="d(\d+)"></a>\1\. ', details, re.MULTILINE)
+    assert sorted(rows, key=int) == sorted(set(rows), key=int)
+    assert sorted(paragraphs, key=int) == sorted(rows, key=int)
+
+
+def test_the_changelog_says_each_thing_once() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    bullets = [line for line in lines if line.startswith("- ")]
+    assert [line for line, count in Counter(bullets).items() if count > 1] == []

@@ -17,7 +17,7 @@ from barnabas.sim.world.world import World
 
 SEEDS = 150
 SECURED = 20
-CLASSICAL = 9
+ZOOKEEPER = 9
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
 """Those up to `SEEDS` are played with all the others."""
@@ -53,7 +53,7 @@ def test_seeds_pass_with_authentication_and_changing_acls() -> None:
 
 @pytest.mark.timeout(300)
 def test_seeds_pass_where_zookeeper_coordinates() -> None:
-    printed = simulate("--zookeeper", "--from", "120001", "--seeds", str(CLASSICAL))
+    printed = simulate("--zookeeper", "--from", "120001", "--seeds", str(ZOOKEEPER))
     for happened in ("leader changes", "ensemble servers killed", "netsplits"):
         assert re.search(rf"{happened} +[1-9]", printed)
 

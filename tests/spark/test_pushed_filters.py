@@ -30,7 +30,9 @@ def test_filters_by_partition_offset_and_time_leave_out_what_they_exclude(
     for enabled in ("false", "true"):
         spark.conf.set(CONF, enabled)
         try:
-            frames = [batch(spark, bootstrap, subscribe=topic, pushFilters="true") for _ in "1234"]
+            # Otherwise both partitions are small enough for one task.
+            options = {"pushFilters": "true", "maxRecordsPerPartition": "20"}
+            frames = [batch(spark, bootstrap, subscribe=topic, **options) for _ in "1234"]
             narrow = frames[0].where("partition = 1 and offset >= 5 and offset < 8")
             found[enabled] = [
                 values_of(narrow),

@@ -52,8 +52,8 @@ class ControllerContext:
     """The state a decision is made on."""
 
     __slots__ = (
-        "_homes",
-        "_homes_at",
+        "_online_directories",
+        "_online_directories_at",
         "_rules",
         "_rules_at",
         "arriving",
@@ -120,8 +120,8 @@ class ControllerContext:
         """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""
         self._rules: dict[str, TopicRules] = {}
         self._rules_at = -2
-        self._homes: dict[int, frozenset[Uuid]] = {}
-        self._homes_at: tuple[int | None, ...] = ()
+        self._online_directories: dict[int, frozenset[Uuid]] = {}
+        self._online_directories_at: tuple[int | None, ...] = ()
 
     @contextmanager
     def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
@@ -161,15 +161,15 @@ class ControllerContext:
     def online_directories(self) -> Mapping[int, frozenset[Uuid]]:
         """Active brokers that named their directories, with those in which a replica is online."""
         now = (self.image.broker_version, self.arriving, *self.departing)
-        if now != self._homes_at:
+        if now != self._online_directories_at:
             brokers = self.image.brokers
-            self._homes_at = now
-            self._homes = {
+            self._online_directories_at = now
+            self._online_directories = {
                 broker: frozenset((*brokers[broker].directories, *DIRECTORIES_UNKNOWN))
                 for broker in self.active_brokers()
                 if brokers[broker].directories
             }
-        return self._homes
+        return self._online_directories
 
     def default_directory(self, broker: int) -> Uuid:
         """Where a new replica goes: the broker's only directory, else unassigned, or migrating

@@ -77,7 +77,7 @@ class LogConfig:
 
 
 _KEYS = [(field.name, field.name.replace("_", ".")) for field in fields(LogConfig)]
-"""Fields and the topic's keys that they stand for."""
+"""Fields, and the topic's keys that they hold."""
 _interned: dict[LogConfig, LogConfig] = {}
 INTERNED_MAX = 4096
 

@@ -11,6 +11,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.migration.idle_records import IdleRecords
 from barnabas.zookeeper.migration.online_migration import OnlineMigration
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
@@ -46,7 +47,7 @@ class MigratingController:
         )
         self.migration = OnlineMigration(ports, self.sessions, controller, metadata.image, orders)
         self.sessions.follow(self.migration)
-        controller.duties = (*controller.duties, self.migration)
+        controller.duties = (*controller.duties, self.migration, IdleRecords(controller))
         metadata.on_metadata = self.migration.on_metadata
 
     def start(self) -> None:

@@ -102,7 +102,7 @@ class QuorumEnrolment:
     # -- life --------------------------------------------------------------------------------------
 
     def lifecycle(
-        self, identity: BrokerIdentity, classical: ZookeeperRegistration
+        self, identity: BrokerIdentity, zookeeper: ZookeeperRegistration
     ) -> MigratingLifecycle:
         """Both registrations, and the observer's start."""
         quorum = BrokerLifecycle(
@@ -118,7 +118,7 @@ class QuorumEnrolment:
         self._observer.on_moved = quorum.on_metadata
         self._observer.on_leader = self._on_leader
         self.quorum.start()
-        return MigratingLifecycle(classical, quorum, self.is_kraft)
+        return MigratingLifecycle(zookeeper, quorum, self.is_kraft)
 
     def _on_leader(self) -> None:
         self.channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)

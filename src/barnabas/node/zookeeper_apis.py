@@ -125,7 +125,7 @@ def add_to(
         table.add(module, orders)
 
 
-def hand_on(
+def add_forwarding(
     table: ApiTable,
     broker: Broker,
     acls: AclRequests,
@@ -133,8 +133,9 @@ def hand_on(
     is_kraft: Callable[[], bool],
     to_quorum: ControllerChannel,
 ) -> None:
-    """While the cluster migrates: where a KRaft controller rules it decides on access control entries, too;
-    they come back by the znodes. What is asked of the quorum goes to its leader."""
+    """While the cluster migrates: this broker forwards DescribeQuorum to the quorum's leader, and CreateAcls
+    and DeleteAcls to a KRaft controller that holds `/controller`. That controller writes the entries to the
+    znodes, where every broker reads them."""
 
     def describe(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)

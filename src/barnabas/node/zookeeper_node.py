@@ -44,7 +44,7 @@ from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
 from barnabas.node.quorum_enrolment import QuorumEnrolment
 from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_to, guard_with, hand_on
+from barnabas.node.zookeeper_apis import add_forwarding, add_to, guard_with
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.node_security import NodeSecurity
@@ -270,7 +270,7 @@ class ZookeeperNode:
         broker.replicas.directories.names_new_replicas = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
-        follow = partial(_follow_ruler, broker, self.election)
+        follow = partial(_follow_controller, broker, self.election)
         self.election.on_change = follow
         if self._enrolment is not None:
             self._enrolment.on_leader = follow
@@ -309,7 +309,7 @@ class ZookeeperNode:
             add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
             if self._enrolment is not None:
                 is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
-                hand_on(table, broker, acls, self._gate, is_kraft, channel)
+                add_forwarding(table, broker, acls, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -343,8 +343,8 @@ class ZookeeperNode:
         assert broker is not None
         epoch = broker.lifecycle.broker_epoch
         if enrolment is not None and isinstance(broker.lifecycle, MigratingLifecycle):
-            classical = broker.lifecycle.classical
-            epoch = enrolment.broker_epoch if of_quorum else classical.broker_epoch
+            of_zookeeper = broker.lifecycle.zookeeper.broker_epoch
+            epoch = enrolment.broker_epoch if of_quorum else of_zookeeper
         return Incarnation(broker.node_id, epoch, broker.incarnation)
 
     def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
@@ -520,7 +520,7 @@ class ZookeeperNode:
         return f"ZookeeperNode({self.config!r})"
 
 
-def _follow_ruler(broker: Broker, election: ControllerElection) -> None:
-    """Another controller rules. A KRaft controller is no broker, so clients are given any one."""
+def _follow_controller(broker: Broker, election: ControllerElection) -> None:
+    """The controller has changed. A KRaft controller is no broker: Metadata names any broker for it."""
     broker.names_controller = not election.is_kraft
     broker.on_controller_change()

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from barnabas.sim.classical.faults import CLASSICAL_KINDS
 from barnabas.sim.faults import KINDS, Kind
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, RunJournal, play_chunk
 from barnabas.sim.runner.shrink import shrink
 from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
+from barnabas.sim.zookeeper_mode.faults import ZOOKEEPER_KINDS
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     plan = Plan(
         options.nodes,
         faults_ms,
-        kinds_of(parser, options.faults, CLASSICAL_KINDS if options.zookeeper else KINDS),
+        kinds_of(parser, options.faults, ZOOKEEPER_KINDS if options.zookeeper else KINDS),
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
         options.secured,

@@ -23,11 +23,6 @@ from barnabas.sim.checkers import all_checkers, checkers_after_loss
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
-from barnabas.sim.classical import swarm as classical_swarm
-from barnabas.sim.classical.budget import ClassicalBudget
-from barnabas.sim.classical.cluster import ClassicalCluster, ClassicalTopology
-from barnabas.sim.classical.faults import CLASSICAL_KINDS
-from barnabas.sim.classical.judges import ClassicalJudges, judges_of
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
@@ -41,6 +36,11 @@ from barnabas.sim.workload.guests import GUARDED
 from barnabas.sim.workload.transactions import CommittedReader, stable_offset
 from barnabas.sim.world.disk_names import Names
 from barnabas.sim.world.world import World
+from barnabas.sim.zookeeper_mode import swarm as zookeeper_swarm
+from barnabas.sim.zookeeper_mode.budget import ZookeeperBudget
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster, ZookeeperTopology
+from barnabas.sim.zookeeper_mode.faults import ZOOKEEPER_KINDS
+from barnabas.sim.zookeeper_mode.judges import ZookeeperJudges, judges_of
 
 TOMBSTONES = "log.cleaner.delete.retention.ms"
 READY_MS = 60_000.0
@@ -130,7 +130,7 @@ class Run:
             self.checkers.append(self.workload.access)
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
-        judges = ClassicalJudges if plan.zookeeper else Judges
+        judges = ZookeeperJudges if plan.zookeeper else Judges
         self._look = judges(self.cluster, self.checkers).look
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
@@ -373,13 +373,13 @@ def _late_in_ledger(reader: CommittedReader, run: Run) -> str:
 
 def _draw(world: World, plan: Plan) -> Swarm:
     if plan.zookeeper:
-        return classical_swarm.draw(world.rng, plan.nodes)
+        return zookeeper_swarm.draw(world.rng, plan.nodes)
     return swarm.draw(world.rng, plan.nodes, secured=plan.secured)
 
 
 def _cluster(world: World, drawn: Swarm) -> SimCluster:
-    if isinstance(drawn.topology, ClassicalTopology):
-        return ClassicalCluster(world, drawn.topology, drawn.bounds)
+    if isinstance(drawn.topology, ZookeeperTopology):
+        return ZookeeperCluster(world, drawn.topology, drawn.bounds)
     return SimCluster(world, drawn.topology, drawn.bounds)
 
 
@@ -387,7 +387,7 @@ def _schedule(
     cluster: SimCluster, weights: Mapping[str, float], drawn: Swarm, plan: Plan
 ) -> FaultSchedule:
     rng_of, skipped = cluster.world.rng, plan.skip_faults
-    if not isinstance(cluster, ClassicalCluster):
+    if not isinstance(cluster, ZookeeperCluster):
         return FaultSchedule(cluster, weights, rng_of, drawn.interval_ms, skipped)
     return FaultSchedule(
         cluster,
@@ -395,13 +395,13 @@ def _schedule(
         rng_of,
         drawn.interval_ms,
         skipped,
-        kinds=CLASSICAL_KINDS,
-        budget=ClassicalBudget(cluster),
+        kinds=ZOOKEEPER_KINDS,
+        budget=ZookeeperBudget(cluster),
     )
 
 
 def _checkers(cluster: SimCluster, history: History, story: Story) -> list[Checker]:
-    if isinstance(cluster, ClassicalCluster):
+    if isinstance(cluster, ZookeeperCluster):
         return judges_of(cluster, history, story)
     return all_checkers(history, story)
 

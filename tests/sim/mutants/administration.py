@@ -12,7 +12,7 @@ from barnabas.controller import atomic_batch
 from barnabas.controller.configs import producer_ids, update_features
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.handlers import allocate_producer_ids
-from barnabas.controller.topics import create_topics
+from barnabas.controller.topics import topic_assignments
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -43,7 +43,7 @@ def throttle_holds_everybody() -> list[Patch]:
 
 
 def cordon_overlooked() -> list[Patch]:
-    return [(create_topics, "is_cordoned", lambda cluster, broker: False)]
+    return [(topic_assignments, "is_cordoned", lambda cluster, broker: False)]
 
 
 def validation_writes() -> list[Patch]:

@@ -22,7 +22,7 @@ from barnabas.zookeeper.operations import CheckVersion
 from tests.sim.mutants.controller import answered_before_committed, leader_epoch_not_bumped
 from tests.sim.mutants.planting import Mutant, Patch
 
-CLASSICAL = Plan(zookeeper=True)
+ZOOKEEPER = Plan(zookeeper=True)
 
 
 def writes_under_any_epoch() -> list[Patch]:
@@ -125,25 +125,25 @@ def expired_broker_stays_away() -> list[Patch]:
 
 MUTANTS = (
     Mutant("zk-any-epoch", "a controller's writes are conditional on no controller epoch",
-           writes_under_any_epoch, CLASSICAL),
+           writes_under_any_epoch, ZOOKEEPER),
     Mutant("zk-older-controller-obeyed", "a broker follows orders of a controller that was replaced",
-           obeys_older_controllers, CLASSICAL),
+           obeys_older_controllers, ZOOKEEPER),
     Mutant("zk-ordered-before-written", "brokers learn what is not written yet",
-           orders_before_written, CLASSICAL),
+           orders_before_written, ZOOKEEPER),
     Mutant("zk-answered-before-written", "a request is answered before its records are in znodes",
-           answered_before_committed, CLASSICAL),
+           answered_before_committed, ZOOKEEPER),
     Mutant("zk-order-lost", "an order that failed is not sent again", lost_order_not_sent_again,
-           CLASSICAL),
+           ZOOKEEPER),
     Mutant("zk-leader-epoch-kept", "a new leader's state znode has the old leader epoch",
-           leader_epoch_not_bumped, CLASSICAL),
+           leader_epoch_not_bumped, ZOOKEEPER),
     Mutant("zk-configs-behind", "a new replica's configuration is read from a server that lags",
-           configs_read_behind, CLASSICAL),
+           configs_read_behind, ZOOKEEPER),
     Mutant("zk-deletion-forgotten", "a new controller does not continue deletions",
-           deletion_forgotten_at_failover, CLASSICAL),
+           deletion_forgotten_at_failover, ZOOKEEPER),
     Mutant("zk-producer-ids-twice", "a new controller does not know which producer ids were given out",
-           producer_ids_given_twice, CLASSICAL),
+           producer_ids_given_twice, ZOOKEEPER),
     Mutant("zk-ids-watched-once", "the controller does not watch registrations again",
-           broker_ids_watched_once, CLASSICAL),
+           broker_ids_watched_once, ZOOKEEPER),
     Mutant("zk-expired-stays-away", "a broker whose session has expired does not register again",
-           expired_broker_stays_away, CLASSICAL),
+           expired_broker_stays_away, ZOOKEEPER),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from barnabas.raft.bootstrap_snapshot import first_snapshot_path
 from barnabas.record.builder import build_batch
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER, MIGRATION
-from barnabas.zookeeper.migration import copying
+from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.operations import Create, Multi, NodeData
 from barnabas.zookeeper.znode_tree import ZnodeTree
 from tests.unit.zookeeper.test_migration import CLUSTER, of, topic, topics_of
@@ -66,7 +66,7 @@ class Znodes:
         self._apply(Create(path, data))
 
     def claim(self) -> None:
-        self.write(AT, [copying.claim(self.read(AT), 1, 0)])
+        self.write(AT, [claim.take(self.read(AT), 1, 0, 0)[0]])
 
 
 @pytest.fixture

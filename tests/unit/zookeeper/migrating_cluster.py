@@ -14,11 +14,10 @@ from barnabas.node.node import Node
 from barnabas.sim.world.process import SimProcess
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.topic_znodes import PartitionStateZnode, state_path
-from barnabas.zookeeper.migration import copying
-from barnabas.zookeeper.migration.claim import PATHS
+from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.operations import GetData
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 CONTROLLERS = (101, 102, 103)
 VOTERS = ",".join(f"{node}@c{node}:9093" for node in CONTROLLERS)
@@ -31,7 +30,7 @@ AMBUSH_MS = 0.1
 ENABLE = "zookeeper.metadata.migration.enable"
 
 
-class MigratingCluster(ClassicalCluster):
+class MigratingCluster(ZookeeperCluster):
     """Starts as a cluster in ZooKeeper mode; `begin` starts the controllers."""
 
     def __init__(self, brokers: int = 3, seed: int = 1, **settings: str) -> None:
@@ -132,8 +131,8 @@ class MigratingCluster(ClassicalCluster):
         for node_id in list(self.controllers):
             self.kill_controller(node_id)
             self.machines[f"c{node_id}"].start_process().disk.remove_tree("/meta")
-        found = {path: self.znode(GetData(path)) for path in PATHS}
-        assert not isinstance(self.znode(copying.release(found)), ZooKeeperError)
+        found = {path: self.znode(GetData(path)) for path in claim.PATHS}
+        assert not isinstance(self.znode(claim.release(found)), ZooKeeperError)
         self.wait_for_controller()
         for broker in sorted(self.nodes):  # their observers know the quorum that is no more
             self.stop(broker)

@@ -19,15 +19,15 @@ from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteA
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
 from barnabas.zookeeper.operations import Create, Perms, SetAcl, SetData, ZnodeAcl
-from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster
 
 DENY = Permission.DENY.value
 PATH = "/kafka-acl/Topic/t"
 
 
-def judged_cluster() -> ClassicalCluster:
+def judged_cluster() -> ZookeeperCluster:
     """Resources that no entry names are everybody's."""
-    return ClassicalCluster(
+    return ZookeeperCluster(
         authorizer_class_name=ACL_AUTHORIZER, allow_everyone_if_no_acl_found="true"
     )
 
@@ -43,12 +43,12 @@ def entry(name: str = "t", operation: int = Operation.WRITE, **others: Any) -> A
     return AclCreation(resource_name=name, operation=operation, **(fields | others))
 
 
-def create(cluster: ClassicalCluster, broker: int, *entries: AclCreation) -> list[int]:
+def create(cluster: ZookeeperCluster, broker: int, *entries: AclCreation) -> list[int]:
     answer = cluster.ask(broker, CreateAclsRequest(creations=list(entries)))
     return [int(result.error_code) for result in answer.results]
 
 
-def delete(cluster: ClassicalCluster, broker: int, *names: str | None) -> list[int]:
+def delete(cluster: ZookeeperCluster, broker: int, *names: str | None) -> list[int]:
     """How many entries each filter tells of."""
     filters = [
         DeleteAclsFilter(
@@ -66,7 +66,7 @@ def delete(cluster: ClassicalCluster, broker: int, *names: str | None) -> list[i
     return [len(result.matching_acls) for result in answer.filter_results]
 
 
-def described(cluster: ClassicalCluster, broker: int) -> set[tuple[str, int, int]]:
+def described(cluster: ZookeeperCluster, broker: int) -> set[tuple[str, int, int]]:
     request = DescribeAclsRequest(
         resource_type_filter=AclResourceType.ANY,
         resource_name_filter=None,
@@ -84,7 +84,7 @@ def described(cluster: ClassicalCluster, broker: int) -> set[tuple[str, int, int
     }
 
 
-def wait_for(cluster: ClassicalCluster, wanted: set[tuple[str, int, int]]) -> None:
+def wait_for(cluster: ZookeeperCluster, wanted: set[tuple[str, int, int]]) -> None:
     """Until every broker knows these entries."""
     cluster.wait(
         lambda: all(described(cluster, broker) == wanted for broker in list(cluster.nodes)),
@@ -152,7 +152,7 @@ def test_a_resource_that_can_be_no_znode_is_refused(name: str) -> None:
     assert delete(cluster, 1, name, "t") == [0, 1]
 
 
-def notify(cluster: ClassicalCluster, data: bytes = b"TOPIC:t") -> str:
+def notify(cluster: ZookeeperCluster, data: bytes = b"TOPIC:t") -> str:
     change = Create("/kafka-acl-changes/acl_changes_", data, sequential=True)
     return str(cluster.znode(change).path)
 
@@ -251,6 +251,6 @@ def test_changes_that_a_broker_missed_are_read_in_its_next_session() -> None:
 
 
 def test_without_an_authorizer_there_are_no_entries_to_ask_for() -> None:
-    cluster = ClassicalCluster(1)
+    cluster = ZookeeperCluster(1)
     answer = cluster.ask(1, CreateAclsRequest(creations=[entry()]))
     assert answer.results[0].error_code == ErrorCode.SECURITY_DISABLED

@@ -17,19 +17,19 @@ from barnabas.zookeeper.layout.request_znodes import (
 )
 from barnabas.zookeeper.layout.topic_znodes import state_path
 from barnabas.zookeeper.operations import Create, GetData, SetData
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 TWO_DIRECTORIES = "/one,/two"
 
 
 @pytest.fixture
-def cluster() -> Iterator[ClassicalCluster]:
-    made = ClassicalCluster(log_dirs=TWO_DIRECTORIES)
+def cluster() -> Iterator[ZookeeperCluster]:
+    made = ZookeeperCluster(log_dirs=TWO_DIRECTORIES)
     yield made
     made.world.let_go()
 
 
-def placed_in(cluster: ClassicalCluster, broker: int, directory: str, topic: str) -> list[int]:
+def placed_in(cluster: ZookeeperCluster, broker: int, directory: str, topic: str) -> list[int]:
     """Partitions of `topic` whose replica on the broker is in that directory."""
     found = cluster.nodes[broker].broker
     assert found is not None
@@ -37,7 +37,7 @@ def placed_in(cluster: ClassicalCluster, broker: int, directory: str, topic: str
     return sorted(one.partition for one in home.logs if one.topic == topic)
 
 
-def spread(cluster: ClassicalCluster, broker: int) -> None:
+def spread(cluster: ZookeeperCluster, broker: int) -> None:
     """Make a topic of six partitions with replicas in both directories of the broker."""
     assert cluster.create("t", cluster.controller, partitions=6) == 0
     cluster.wait(
@@ -45,7 +45,7 @@ def spread(cluster: ClassicalCluster, broker: int) -> None:
     )
 
 
-def lose(cluster: ClassicalCluster, broker: int, directory: str, topic: str = "t") -> list[int]:
+def lose(cluster: ZookeeperCluster, broker: int, directory: str, topic: str = "t") -> list[int]:
     """The directory fails with the next write to it; the partitions that were in it."""
     gone = placed_in(cluster, broker, directory, topic)
     node = cluster.nodes[broker].broker
@@ -55,11 +55,11 @@ def lose(cluster: ClassicalCluster, broker: int, directory: str, topic: str = "t
     return gone
 
 
-def leaders(cluster: ClassicalCluster, topic: str, partitions: int) -> set[int]:
+def leaders(cluster: ZookeeperCluster, topic: str, partitions: int) -> set[int]:
     return {cluster.state(topic, index)["leader"] for index in range(partitions)}
 
 
-def test_a_failed_log_directory_takes_its_replicas_alone_offline(cluster: ClassicalCluster) -> None:
+def test_a_failed_log_directory_takes_its_replicas_alone_offline(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)
     spread(cluster, victim)
@@ -80,7 +80,7 @@ def test_a_failed_log_directory_takes_its_replicas_alone_offline(cluster: Classi
     assert offline == {index: [victim] if index in gone else [] for index in range(6)}
 
 
-def test_the_next_controller_asks_which_replicas_are_offline(cluster: ClassicalCluster) -> None:
+def test_the_next_controller_asks_which_replicas_are_offline(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)
     spread(cluster, victim)
@@ -99,7 +99,7 @@ def test_the_next_controller_asks_which_replicas_are_offline(cluster: ClassicalC
 
 
 def test_no_empty_log_replaces_one_in_a_directory_that_is_offline(
-    cluster: ClassicalCluster,
+    cluster: ZookeeperCluster,
 ) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)
@@ -120,7 +120,7 @@ def test_no_empty_log_replaces_one_in_a_directory_that_is_offline(
     cluster.wait(lambda: placed_in(cluster, victim, "/one", "u") == list(range(6)), "logs")
 
 
-def test_a_topic_is_not_gone_while_a_replica_is_offline(cluster: ClassicalCluster) -> None:
+def test_a_topic_is_not_gone_while_a_replica_is_offline(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)
     spread(cluster, victim)
@@ -135,7 +135,7 @@ def test_a_topic_is_not_gone_while_a_replica_is_offline(cluster: ClassicalCluste
     cluster.wait(lambda: cluster.read("/brokers/topics/t") is None, "the topic is gone")
 
 
-def test_an_isr_that_a_leader_wrote_is_taken_over(cluster: ClassicalCluster) -> None:
+def test_an_isr_that_a_leader_wrote_is_taken_over(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
     path = state_path("t", 0)
@@ -158,7 +158,7 @@ def test_an_isr_that_a_leader_wrote_is_taken_over(cluster: ClassicalCluster) -> 
     assert cluster.controller == controller and cluster.epoch_of(controller) == epoch
 
 
-def test_an_unreadable_notification_is_removed(cluster: ClassicalCluster) -> None:
+def test_an_unreadable_notification_is_removed(cluster: ZookeeperCluster) -> None:
     cluster.wait_for_controller()
     for folder in (ISR_CHANGES, LOG_DIR_EVENTS):
         cluster.znode(Create(f"{folder}/x_", b"{", sequential=True))
@@ -169,7 +169,7 @@ def test_an_unreadable_notification_is_removed(cluster: ClassicalCluster) -> Non
 
 
 def test_a_leader_epoch_is_raised_where_the_controller_shrinks_an_isr(
-    cluster: ClassicalCluster,
+    cluster: ZookeeperCluster,
 ) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)

@@ -28,20 +28,20 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
 )
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.operations import Create, SetData
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 SHA_256 = 1
 ALICES_APP = (("client-id", "app"), ("user", "alice"))
 
 
-def set_quota(cluster: ClassicalCluster, broker: int, value: float, *, remove: bool = False) -> int:
+def set_quota(cluster: ZookeeperCluster, broker: int, value: float, *, remove: bool = False) -> int:
     entity = [EntityData(entity_type=kind, entity_name=name) for kind, name in ALICES_APP]
     op = OpData(key="producer_byte_rate", value=value, remove=remove)
     request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[op])])
     return int(cluster.ask(broker, request).entries[0].error_code)
 
 
-def set_password(cluster: ClassicalCluster, broker: int) -> int:
+def set_password(cluster: ZookeeperCluster, broker: int) -> int:
     one = ScramCredentialUpsertion(
         name="alice", mechanism=SHA_256, iterations=4096, salt=b"salt", salted_password=b"p" * 32
     )
@@ -49,7 +49,7 @@ def set_password(cluster: ClassicalCluster, broker: int) -> int:
     return int(cluster.ask(broker, request).results[0].error_code)
 
 
-def quotas(cluster: ClassicalCluster) -> list[dict[str, float]]:
+def quotas(cluster: ZookeeperCluster) -> list[dict[str, float]]:
     """Of alice's app, as each broker has them."""
     return [
         node.broker.image.client_quotas.get(ALICES_APP, {})
@@ -59,7 +59,7 @@ def quotas(cluster: ClassicalCluster) -> list[dict[str, float]]:
 
 
 def test_a_quota_is_written_to_its_znode_and_known_to_every_broker() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     other = next(broker for broker in cluster.nodes if broker != cluster.controller)
     assert set_quota(cluster, other, 1024) == 0
     config = {"version": 1, "config": {"producer_byte_rate": "1024"}}
@@ -70,7 +70,7 @@ def test_a_quota_is_written_to_its_znode_and_known_to_every_broker() -> None:
 
 
 def test_a_scram_credential_outlives_the_controller_that_wrote_it() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     first = cluster.controller
     assert set_password(cluster, first) == 0
     found = cluster.read("/config/users/alice")
@@ -84,7 +84,7 @@ def test_a_scram_credential_outlives_the_controller_that_wrote_it() -> None:
 
 
 def test_a_broker_that_starts_knows_the_credentials_that_are_there() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     assert set_password(cluster, cluster.controller) == 0
     broker = next(broker for broker in cluster.nodes if broker != cluster.controller)
     cluster.kill(broker)
@@ -101,7 +101,7 @@ def test_a_broker_that_starts_knows_the_credentials_that_are_there() -> None:
 
 
 def test_a_quota_that_another_tool_writes_is_followed_by_brokers_and_controller() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     assert set_quota(cluster, cluster.controller, 1024) == 0
     data = b'{"version":1,"config":{"producer_byte_rate":"2048","consumer_byte_rate":"7"}}'
     cluster.znode(SetData("/config/users/alice/clients/app", data))
@@ -119,7 +119,7 @@ def test_a_quota_that_another_tool_writes_is_followed_by_brokers_and_controller(
 
 
 def test_the_broker_that_alters_a_configuration_answers_next_what_holds() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     assert cluster.create("t", 1) == 0
     cluster.wait(lambda: all(knows(cluster, b, "t") for b in cluster.nodes), "the topic")
     for broker, value in ((1, "1000"), (2, "2000"), (3, "3000")):
@@ -138,7 +138,7 @@ def test_the_broker_that_alters_a_configuration_answers_next_what_holds() -> Non
         assert [one.value for one in answers[1].results[0].configs] == [value]
 
 
-def ask_in_turn(cluster: ClassicalCluster, broker: int, first: Message, then: Message) -> list[Any]:
+def ask_in_turn(cluster: ZookeeperCluster, broker: int, first: Message, then: Message) -> list[Any]:
     """The second at the instant at which the first is answered."""
     answers: list[Any] = []
     at = Endpoint(f"n{broker}", 9092)
@@ -153,6 +153,6 @@ def ask_in_turn(cluster: ClassicalCluster, broker: int, first: Message, then: Me
     return answers
 
 
-def knows(cluster: ClassicalCluster, broker: int, topic: str) -> bool:
+def knows(cluster: ZookeeperCluster, broker: int, topic: str) -> bool:
     node = cluster.nodes[broker]
     return node.broker is not None and topic in node.broker.image.topics_by_name

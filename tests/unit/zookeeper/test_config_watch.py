@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 
 def test_a_notification_that_was_removed_has_everything_read_again() -> None:
-    cluster = ClassicalCluster(servers=3)
+    cluster = ZookeeperCluster(servers=3)
     controller = cluster.wait_for_controller()
     assert cluster.create("t", controller) == 0
     late = 1 if controller != 1 else 2

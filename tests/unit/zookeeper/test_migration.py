@@ -25,7 +25,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import ConfigZnode
-from barnabas.zookeeper.migration import comparison, copying, findings
+from barnabas.zookeeper.migration import claim, comparison, copying, findings
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
 from tests.effort import examples
@@ -242,9 +242,9 @@ def test_a_mark_without_a_claim_prevents_a_copy() -> None:
 def test_a_final_migration_says_that_it_is() -> None:
     znodes = fresh(of(topic(), *CLUSTER))
     assert findings.why_no_way_back(znodes).startswith("no migration was begun")
-    claimed = fresh(done(znodes, [copying.claim(znodes, 5, 1)]))
+    claimed = fresh(done(znodes, [claim.take(znodes, 5, 0, 1)[0]]))
     assert findings.why_no_way_back(claimed) == ""
-    final = fresh(done(claimed, [copying.end_of_way_back(claimed)]))
+    final = fresh(done(claimed, [claim.end_of_way_back(claimed)]))
     (sentence,) = findings.look(final).preventing
     assert sentence == findings.why_no_way_back(final)
     assert sentence.startswith("the migration is final")
@@ -254,14 +254,14 @@ def test_a_final_migration_says_that_it_is() -> None:
 
 def test_a_claim_lets_no_broker_rule_and_a_release_does() -> None:
     znodes = fresh(of(topic(), *CLUSTER))
-    claimed = done(znodes, [copying.claim(znodes, 5, 1)])
+    claimed = done(znodes, [claim.take(znodes, 5, 0, 1)[0]])
     assert findings.is_claimed(claimed)
     assert findings.look(claimed).preventing == ()
     assert ControllerZnode.decode(CONTROLLER, claimed[CONTROLLER].data).broker_id == 5
     assert claimed[CONTROLLER_EPOCH].data == b"8"
-    released = done(fresh(claimed), [copying.release(fresh(claimed))])
+    released = done(fresh(claimed), [claim.release(fresh(claimed))])
     assert CONTROLLER not in released
     assert MIGRATION not in released
-    final = done(fresh(claimed), [copying.end_of_way_back(fresh(claimed))])
+    final = done(fresh(claimed), [claim.end_of_way_back(fresh(claimed))])
     assert not findings.is_claimed(final)
     assert CONTROLLER in final

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from barnabas.broker.controller_client import broker_lifecycle
+from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
 from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.raft.state_machine import CommittedBatch
+from barnabas.types import Uuid
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 
@@ -219,3 +225,55 @@ def test_a_topic_that_was_to_be_deleted_is_gone_after_the_takeover() -> None:
     assert "going" not in cluster.image().topics_by_name
     assert cluster.children("/admin/delete_topics") == []
     assert cluster.create("going", 2) == 0
+
+
+def test_a_migrating_broker_ends_with_its_first_failed_log_directory() -> None:
+    cluster = migrated()
+    assert cluster.create("wide", 2, partitions=6) == 0
+    cluster.wait(lambda: whole(cluster, "wide"), "its replicas")
+    lifecycle, process = cluster.broker_of(2).lifecycle, cluster.processes[2]
+    process.run(lambda: lifecycle.on_directory_offline(Uuid(b"d" * 16)))
+    assert not process.alive
+    cluster.wait(lambda: 2 not in cluster.image().topics_by_name["wide"].leader, "others lead")
+
+
+@pytest.fixture
+def counts_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka 3.9's OffsetTrackingListener: base offset + number of batches, not the last offset."""
+
+    def on_commit(self: QuorumObserver, batches: Sequence[CommittedBatch]) -> None:
+        self.offset = batches[0].base_offset + len(batches)
+        self.on_moved(False)
+
+    monkeypatch.setattr(QuorumObserver, "on_commit", on_commit)
+
+
+@pytest.mark.usefixtures("counts_batches")
+def test_a_broker_that_counts_batches_reports_the_offset_of_an_idle_log() -> None:
+    cluster = migrated()
+    controller = cluster.controllers[cluster.leader].controller
+    assert controller is not None
+    assert cluster.create("wide", 2, partitions=12) == 0
+
+    def reached(offset: int) -> bool:
+        return all(session.metadata_offset >= offset for session in controller.sessions)
+
+    written = controller.image.offset
+    assert not reached(written)
+    cluster.wait(lambda: reached(written), "every broker has reported the offset")
+    cluster.wait(lambda: reached(controller.image.offset), "the log is idle again")
+    settled = controller.image.offset
+    cluster.pass_time(20_000)
+    assert controller.image.offset == settled
+
+
+@pytest.mark.usefixtures("counts_batches")
+def test_a_controlled_shutdown_ends_among_brokers_that_count_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker_lifecycle, "LEAVE_MS_MAX", 300_000.0)  # as long as Kafka's waits
+    cluster = migrated()
+    assert cluster.create("wide", 2, partitions=12) == 0
+    cluster.wait(lambda: whole(cluster, "wide"), "its replicas")
+    cluster.stop(2)
+    assert cluster.image().brokers[2].fenced

@@ -90,7 +90,7 @@ class FetchSessions:
                     try:
                         self.bind(watched)
                     except KafkaError:
-                        pass  # told when it is looked at
+                        pass  # reported when it is looked at
                 if (
                     wanted.current_leader_epoch != watched.leader_epoch
                     or wanted.fetch_offset < watched.fetch_offset
@@ -135,7 +135,7 @@ class FetchSessions:
     # -- watching --------------------------------------------------------------------------------
 
     def bind(self, watched: Watched) -> Partition:
-        """Find the replica and be told when it moves. Raises KafkaError where there is none here."""
+        """Find the replica and be notified when it moves. Raises KafkaError where there is none here."""
         partition, code = self._find(watched.key)
         if partition is None:
             raise KafkaError(code, f"no replica of {watched} here")
@@ -243,7 +243,7 @@ def note_place(watched: Watched, broker_epoch: int) -> None:
         if partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset):
             return
     except KafkaError:
-        return  # told when the partition is read
+        return  # reported when the partition is read
     if log.log_start_offset <= watched.fetch_offset <= log.log_end_offset:
         partition.on_follower_fetch(follower, watched, broker_epoch)
 

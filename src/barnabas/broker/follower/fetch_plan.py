@@ -1,5 +1,5 @@
-"""What a follower asks its leader for: the places it wants to read from, told with each request as far as
-the session does not know them.
+"""What a follower asks its leader for: the places it wants to read from. A request names those that the
+session does not know.
 
 Owns the follower's half of a fetch session. Does not know logs, time or connections. Source: KIP-227.
 """

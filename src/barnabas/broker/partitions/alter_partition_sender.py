@@ -162,7 +162,7 @@ class AlterPartitionSender:
         if code == ErrorCode.NONE:
             before = leader.isr
             if isinstance(proposal.state, PendingShrink):
-                # It holds from where the metadata log says so: a higher min.insync.replicas may stand
+                # It holds from where the metadata log says so: a higher min.insync.replicas may be
                 # before it there, and with fewer members and the old minimum this leader would commit
                 # alone while the one that left is still eligible to lead (KIP-966).
                 self._count(partition, before, tuple(answer.isr))

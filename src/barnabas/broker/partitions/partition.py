@@ -60,12 +60,12 @@ class Partition(Replica):
     __slots__ = (
         "_high_watermark_listeners",
         "_host",
-        "low_watermark_waiters",
         "_unflushed",
         "_waiting",
         "append_watchers",
         "high_watermark_watchers",
         "leader",
+        "low_watermark_waiters",
         "min_isr",
     )
 
@@ -79,9 +79,9 @@ class Partition(Replica):
         self.min_isr = 1
         """``min.insync.replicas`` of the topic."""
         self.append_watchers: dict[SessionPartition[Partition], None] = {}
-        """Followers' sessions: told of every append."""
+        """Followers' sessions: notified of every append."""
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
-        """Consumers' sessions: told when there is more to read."""
+        """Consumers' sessions: notified when there is more to read."""
         self._waiting = OffsetWaiters(host.on_fault)
         self._unflushed: OffsetWaiters | None = None
         """Produce requests with acks=1 that wait for a sync; made for the first one."""

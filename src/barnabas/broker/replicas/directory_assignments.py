@@ -31,7 +31,7 @@ OnAnswer = Callable[[int], None]
 
 
 class DirectoryAssignments:
-    """What is still to be told."""
+    """What the controller has to learn yet."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ one that cannot be read, this module decides whether the replica opens, is creat
 Invariant: an empty log never takes the place of one that may be in a directory that is offline, unless the
 cluster does not rely on the replica.
 
-Source: Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
+Source: KIP-858; Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ReplicaDirectories:
         """Whether the controller says which replicas are new, and the metadata name no directories
         (ZooKeeper)."""
         self.first_assigned: dict[Key, None] = {}
-        """Replicas that this broker has for the first time, until their logs are made (ZooKeeper)."""
+        """Replicas that this broker has for the first time, until they are opened (ZooKeeper)."""
         self.removed_offline: dict[TopicPartition, None] = {}
         """Replicas that went while their directory was offline: what they left is there still (ZooKeeper)."""
         self._none_is_new = False
@@ -75,6 +75,9 @@ class ReplicaDirectories:
     def open_log(self, name: TopicPartition, topic_id: Uuid, state: PartitionState) -> PartitionLog:
         """The log of a replica: found here, moved here, or new. Raises KAFKA_STORAGE_ERROR where it may be
         in a directory that is offline."""
+        key = (topic_id, state.partition)
+        is_new = key in self.first_assigned
+        self.first_assigned.pop(key, None)
         resolve_duplicate(self.logs, name, topic_id)
         known = self.logs.logs.get(name)
         if known is not None:
@@ -91,7 +94,7 @@ class ReplicaDirectories:
                     " that directory, or reassign the replica",
                 )
             assigned = DIRECTORY_UNASSIGNED
-        self._check_new(name, (topic_id, state.partition))
+        self._check_new(name, is_new=is_new)
         copy = self.logs.futures.logs.get(name)
         if copy is not None and copy.topic_id != topic_id:
             self.logs.futures.drop(name)
@@ -110,10 +113,8 @@ class ReplicaDirectories:
                 )
         return self._create(name, topic_id, assigned)
 
-    def _check_new(self, name: TopicPartition, key: Key) -> None:
+    def _check_new(self, name: TopicPartition, *, is_new: bool) -> None:
         """A log that is not here, of a replica that is not new, may be in the directory that is offline."""
-        is_new = key in self.first_assigned
-        self.first_assigned.pop(key, None)
         if self.names_new_replicas and not is_new and self.logs.any_offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,

@@ -8,7 +8,7 @@ Invariants: a replica leads or follows in exactly the leader epoch that the meta
 its turn (`waiting`), which is at once if few change; one partition has one replica here; the log of a
 deleted topic is never taken for that of a new topic with the same name.
 
-Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
+Source: Kafka's ReplicaManager.applyDelta.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession
-from barnabas.types import (
-    TopicPartition,
-)
+from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]

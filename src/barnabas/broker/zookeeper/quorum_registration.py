@@ -1,9 +1,9 @@
 """A broker in ZooKeeper mode whose cluster migrates to KRaft: registered in ZooKeeper and with the quorum.
 
-`MigratingLifecycle` is both registrations as one. Which of the two epochs is this broker's depends on who
-rules: a controller of ZooKeeper mode, or the KRaft controller whose `/controller` this is. `QuorumObserver`
-follows the quorum's log and keeps no more of it than how far it is: that is what heartbeats tell, and where
-the active controller is.
+`MigratingLifecycle` is both registrations as one. The broker's epoch is that of ZooKeeper's registration
+while a broker holds `/controller`, and that of the quorum's while a KRaft controller does. `QuorumObserver`
+replays nothing of the quorum's log: it keeps the offset, which heartbeats report, and learns who the active
+controller is.
 
 Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled), ``ZkBrokerEpochManager``, ``OffsetTrackingListener``.
 """
@@ -19,21 +19,22 @@ from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
-from barnabas.types import Buffer, Uuid
+from barnabas.types import Buffer, Uuid, uuid_text
 from barnabas.wire.codec import MalformedError
 
 LOOKED_AT_MAX = 16
-"""Values of a run of batches that are looked at for a broker that leaves."""
+"""A run of batches with more values is not searched for a controlled shutdown."""
 
 
 class QuorumObserver:
-    """How far this node's copy of the metadata log is."""
+    """The offset of this node's copy of the metadata log."""
 
     def __init__(self) -> None:
         self.offset = -1
         """Of the last committed record."""
         self.on_moved: Callable[[bool], None] = lambda matters: None
-        """The log moved; whether a broker begins to leave, which its controller wants to be heard of."""
+        """The log moved; True where a broker begins its controlled shutdown, which ends when the others have
+        reported that offset."""
         self.on_leader: Callable[[], None] = lambda: None
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
@@ -51,7 +52,7 @@ class QuorumObserver:
         self.on_leader()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
-        """None: it has nothing to write one of."""
+        """None: this broker keeps no image of the log, and writes no snapshot."""
         return None
 
 
@@ -68,59 +69,66 @@ class MigratingLifecycle:
 
     def __init__(
         self,
-        classical: ZookeeperRegistration,
+        zookeeper: ZookeeperRegistration,
         quorum: BrokerLifecycle,
         quorum_rules: Callable[[], bool],
     ) -> None:
-        self.classical = classical
+        self.zookeeper = zookeeper
         self.quorum = quorum
         self._quorum_rules = quorum_rules
 
     @property
     def broker_epoch(self) -> int:
-        return self.quorum.broker_epoch if self._quorum_rules() else self.classical.broker_epoch
+        return self.quorum.broker_epoch if self._quorum_rules() else self.zookeeper.broker_epoch
 
     @property
     def phase(self) -> LifecyclePhase:
-        return self.classical.phase
+        return self.zookeeper.phase
 
     @property
     def cordoned(self) -> tuple[Uuid, ...]:
-        return self.classical.cordoned
+        return self.zookeeper.cordoned
 
     def start(self) -> None:
-        self.classical.start()
+        self.zookeeper.start()
         self.quorum.start()
 
     def register_again(self) -> None:
         return
 
     def on_metadata(self, concerns_me: bool, /) -> None:
-        self.classical.on_metadata(concerns_me)
+        self.zookeeper.on_metadata(concerns_me)
 
     def on_controller_change(self) -> None:
         return
 
     def on_directory_offline(self, directory: Uuid, /) -> None:
-        self.classical.on_directory_offline(directory)
+        """A KRaft controller reads no `/log_dir_event_notification`, and this registration names no
+        directories: this broker ends, and replicas on other brokers take over, as in Kafka 3.9
+        (``ReplicaManager.handleLogDirFailure``)."""
+        self.zookeeper.ports.halt(
+            f"log directory {uuid_text(directory)} has failed: while its cluster migrates, a broker in"
+            " ZooKeeper mode ends with its first failed log directory"
+        )
 
     def set_cordoned(self, directories: Sequence[Uuid], /) -> None:
-        self.classical.set_cordoned(directories)
+        self.zookeeper.set_cordoned(directories)
 
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
-        """By the controller that rules; the other registration ends with this process."""
+        """A controlled shutdown goes through the present controller; the other registration ends with this
+        process."""
         if not self._quorum_rules():
             self.quorum.begin_shutdown(lambda: None, controlled=False)
-            self.classical.begin_shutdown(on_left, controlled=controlled)
+            self.zookeeper.begin_shutdown(on_left, controlled=controlled)
             return
 
         def left() -> None:
-            self.classical.begin_shutdown(on_left, controlled=False)
+            self.zookeeper.begin_shutdown(on_left, controlled=False)
 
         self.quorum.begin_shutdown(left, controlled=controlled)
 
     def describe(self) -> dict[str, object]:
-        return {**self.classical.describe(), "quorum": self.quorum.describe()}
+        return {**self.zookeeper.describe(), "quorum": self.quorum.describe()}
 
     def __repr__(self) -> str:
-        return f"MigratingLifecycle({self.classical!r}, {self.quorum!r})"
+        return f"MigratingLifecycle({self.zookeeper!r}, {self.quorum!r})"

@@ -195,9 +195,9 @@ class ZookeeperRegistration:
 
     def on_directory_offline(self, directory: Uuid) -> None:
         """The controller asks then which replicas are offline (`LeaderAndIsr`)."""
-        self._tell_log_dir_event()
+        self._propagate_log_dir_event()
 
-    def _tell_log_dir_event(self) -> None:
+    def _propagate_log_dir_event(self) -> None:
         event = LogDirEventZnode(self.identity.node_id)
 
         def on_done(result: Created | ZooKeeperError) -> None:
@@ -205,9 +205,9 @@ class ZookeeperRegistration:
                 return
             if isinstance(result, ZooKeeperError):
                 # A new controller asks every broker anyway, and so does one that sees it register again.
-                self.ports.log("warning", "broker.log_dir_event_untold", error=result)
+                self.ports.log("warning", "broker.log_dir_event_failed", error=result)
                 at_ms = self.ports.clock.now_ms() + ZNODE_RETRY_MS
-                self.ports.wakeups.call_at(at_ms, self._tell_log_dir_event)
+                self.ports.wakeups.call_at(at_ms, self._propagate_log_dir_event)
 
         create = Create(event.path, event.encode(), sequential=True)
         self._sessions.submit(create, on_done)

@@ -38,7 +38,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import METADATA_TOPIC
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
-from barnabas.zookeeper.migration import comparison, copying, findings
+from barnabas.zookeeper.migration import claim, comparison, copying, findings
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.operations import Multi, NodeData
 
@@ -179,7 +179,7 @@ def revert(
             write_znodes(zookeeper, transactions)
             written = sum(len(each.operations) - 1 for each in transactions)
             make_classical(configs)
-            write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+            write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
         for config in configs:
             for directory in forget_quorum(config):
                 typer.echo(f"node {config.node_id}: {directory}")
@@ -205,7 +205,7 @@ def finalize(
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
     confirm("There is no way back to ZooKeeper then.", yes)
-    write_znodes(zookeeper, [copying.end_of_way_back(znodes)])
+    write_znodes(zookeeper, [claim.end_of_way_back(znodes)])
     typer.echo("the migration is final: ZooKeeper is needed no more")
 
 
@@ -214,11 +214,12 @@ def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:
     znodes = _unprevented(zookeeper)
     if findings.is_claimed(znodes):
         return znodes
-    write_znodes(zookeeper, [copying.claim(znodes, controller, time.time_ns() // 1_000_000)])
+    transaction, _ = claim.take(znodes, controller, 0, time.time_ns() // 1_000_000)
+    write_znodes(zookeeper, [transaction])
     try:
         return _unprevented(zookeeper)  # what changed until the claim held
     except Failure:
-        write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
         raise
 
 

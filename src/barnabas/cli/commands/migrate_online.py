@@ -24,13 +24,13 @@ from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.config.node import NodeConfig
 from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
+from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION as LATEST
 from barnabas.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import METADATA_TOPIC
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
-from barnabas.zookeeper.migration import copying, findings
-from barnabas.zookeeper.migration.claim import held_office
+from barnabas.zookeeper.migration import claim, findings
 from barnabas.zookeeper.migration.dual_write import DualWriter
 from barnabas.zookeeper.migration.progress import Progress, progress_of
 
@@ -164,13 +164,15 @@ def release(
             raise Failure(f"brokers {names} run under KRaft: restart them in ZooKeeper mode first")
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         try:
-            office = held_office(znodes)
+            office = claim.held_office(znodes)
             writes = DualWriter(znodes, office.controller_epoch).everything(image)
         except MalformedZnode as error:
             raise Failure(str(error)) from error
         operations = writes.operations
-        write_znodes(zookeeper, office.transactions(operations, image.offset, image.epoch))
-        write_znodes(zookeeper, [copying.release(read_znodes(zookeeper))])
+        bounds = ZookeeperBounds()
+        transactions = office.transactions(operations, image.offset, image.epoch, bounds)
+        write_znodes(zookeeper, transactions)
+        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
     typer.echo(
         f"{len(operations)} znodes written. Restart the brokers without"
         " zookeeper.metadata.migration.enable, and format the controllers again before another attempt"

@@ -23,7 +23,7 @@ metadata.max.retention.bytes | long | 104857600 | any | read-only | high
 metadata.max.retention.ms | long | 604800000 | any | read-only | high
     Age at which old log and snapshots are deleted.
 metadata.max.idle.interval.ms | int | 500 | 0.. | read-only | low
-    Accepted for Kafka's sake: a leader with nothing to write writes nothing.
+    Of a cluster that migrates: how long the log is idle before a NoOpRecord is written for a broker behind.
 internal.metadata.log.segment.bytes | int | null | any | read-only | low internal
     As metadata.log.segment.bytes without its minimum; for tests.
 internal.metadata.max.batch.size.in.bytes | int | 8388608 | any | read-only | low internal

@@ -37,11 +37,10 @@ from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSear
 from barnabas.controller.active.leaders_id_check import LeadersIdCheck
 from barnabas.controller.active.refusals import Refusals
 from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
-from barnabas.controller.brokers.broker_heartbeat import noted
+from barnabas.controller.brokers.broker_heartbeat import reconciled
 from barnabas.controller.brokers.broker_registration import BrokerStanding
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
-from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.quorum import DecidedBatch, Quorum
 from barnabas.controller.security.delegation_tokens import TokenSettings
 from barnabas.controller.security.token_expiry import TokenExpiry
@@ -289,8 +288,7 @@ class QuorumController:
         self.introduction.on_activation()
         for duty in self.duties:
             duty.on_activation()
-        leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
-        self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
+        self.begin(reconciled(self.cluster, self.sessions))
 
     def _resign(self, reason: str) -> None:
         self.active_epoch = None

@@ -1,4 +1,4 @@
 """Decisions about brokers and controllers: registration, heartbeat, controlled shutdown.
 
-Source: Kafka's ``ClusterControlManager``.
+Source: Kafka's ``ClusterControlManager``, ``BrokerHeartbeatManager``.
 """

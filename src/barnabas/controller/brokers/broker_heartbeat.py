@@ -14,6 +14,7 @@ from barnabas.controller.brokers.broker_registration import check_epoch
 from barnabas.controller.brokers.controlled_shutdown import fence_on_request, lose_directories
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
     leaderless,
@@ -147,6 +148,13 @@ def noted(
             for session in filter(None, map(sessions.get, leaving)):
                 session.shutdown_offset = cluster.next_offset() + step.size - 1
         yield step
+
+
+def reconciled(cluster: ControllerContext, sessions: BrokerSessions) -> Iterator[Decision[None]]:
+    """What a controller looks through before it relies on the image; brokers that are shutting down wait
+    until the others have replayed it."""
+    leaving = [b.id for b in cluster.image.brokers.values() if b.in_controlled_shutdown]
+    return noted(cluster, sessions, leaving, reconcile(cluster))
 
 
 def _heartbeat_leaving(

@@ -1,4 +1,4 @@
-"""A broker process introduces itself, and a broker is forgotten for good.
+"""A broker registers with each start of its process, and is unregistered for good.
 
 Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's ClusterControlManager. Differs from Kafka in one thing, on
 purpose: a new incarnation whose predecessor's connection is closed replaces it at once (see
@@ -286,7 +286,7 @@ def _registered_meanwhile(
     )
 
 
-# -- the end --------------------------------------------------------------------------------------
+# -- unregistration -------------------------------------------------------------------------------
 
 
 def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBrokerResponse]:

@@ -1,4 +1,4 @@
-"""Topics are created, all of a request or none of its records.
+"""Topics are created: each is decided alone, and the records of one request are one batch.
 
 Source: KIP-4, KIP-599, KIP-516 (topic ids), KIP-525 (configurations in the answer);
 Kafka's ReplicationControlManager.

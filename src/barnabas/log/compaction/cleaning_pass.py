@@ -162,7 +162,7 @@ def _all_segments(log: PartitionLog) -> tuple[SourceSegment, ...]:
 def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
     """Of its first batch, which a start does not read; `latest` if no compaction lag is configured."""
     if segment.first_timestamp is None and config.max_compaction_lag_ms < FOREVER_MS:
-        with suppress(CorruptLogError, StopIteration):  # a batch rotted: told when it is read
+        with suppress(CorruptLogError, StopIteration):  # a batch rotted: reported when it is read
             segment.first_timestamp = next(segment.headers()).header.max_timestamp
     return latest if segment.first_timestamp is None else segment.first_timestamp
 

@@ -46,7 +46,7 @@ class Retained(NamedTuple):
     latest_delta: int
     """Largest timestamp delta."""
     body: Callable[[], Buffer]
-    """Their bytes, as they stand."""
+    """Their bytes, unchanged."""
     spans: Callable[[], list[Span]]
 
 

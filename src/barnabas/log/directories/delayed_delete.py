@@ -43,7 +43,7 @@ class DelayedDelete:
     def set_aside(
         self, directory: LogDirectory, log: PartitionLog, suffix: str = DELETE_SUFFIX
     ) -> str:
-        """Close `log`, whose name is free then; where its files stand from now on. Raises ``OSError``."""
+        """Close `log`, whose name is free then; where its files are from now on. Raises ``OSError``."""
         log.close(clean=False)
         topic, number = log.partition
         rest = f"-{number}.{self.unique()}{suffix}"

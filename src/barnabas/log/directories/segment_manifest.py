@@ -1,6 +1,6 @@
 """Which segments each log of a directory had when it was closed cleanly.
 
-A segment whose files are all gone cannot be told from a gap that compaction left: readers continue behind it.
+A segment whose files are all gone looks like a gap that compaction left: readers continue behind it.
 So a clean end writes down what is there, in a file of ours in the log directory (Apache Kafka passes over
 files that are no directories). It holds for the clean-shutdown file of the same broker epoch, hence not
 where another program has run since, and for one start: that removes it before anything else changes. Digits

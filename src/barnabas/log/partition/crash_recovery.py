@@ -105,7 +105,7 @@ def _complete_indexes(segment: Segment, following: int) -> None:
             if segment.end_before(following) == (following, error.position):
                 segment.file().truncate(error.position)
                 segment.size = error.position
-        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+        with suppress(CorruptLogError):  # a batch rotted: reported when it is read
             segment.rebuild_indexes()
 
 
@@ -139,7 +139,7 @@ def recover_segment(
                 raise CorruptLogError(segment.path, position, "the offsets do not ascend")
             if base > reach:  # no CRC covers offsets
                 raise CorruptLogError(segment.path, position, "offsets are missing")
-            if base > least and _stands_out(segment, header, position, least):
+            if base > least and _reaches_beyond_next(segment, header, position, least):
                 raise CorruptLogError(segment.path, position, "its offset is beyond the next one's")
             least = last + 1
             if exact:
@@ -160,9 +160,9 @@ def recover_segment(
     elif next_offset == following:
         fault = ""
     elif not fault and not cut and seen is not None and seen.allows_gap(next_offset, following):
-        pass  # what stood in between has newer values
+        pass  # what was in between has newer values
     elif not (fault or cut or exact or seen is None) and segment.would_overflow(following - 1):
-        pass  # nothing of this segment can have stood right before: the leader's compaction left the gap
+        pass  # nothing of this segment can have been right before: the leader's compaction left the gap
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log continues"
@@ -178,7 +178,7 @@ def recover_segment(
     return Cut(cut, fault)
 
 
-def _stands_out(segment: Segment, header: BatchHeader, position: int, least: int) -> bool:
+def _reaches_beyond_next(segment: Segment, header: BatchHeader, position: int, least: int) -> bool:
     """Whether a batch behind a gap reaches beyond the one that follows, for which there would be room without
     the gap: its own offset rotted, not the next one's."""
     data = segment.file().read_at(position + header.size, HEADER_SIZE)
@@ -235,7 +235,7 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
             pass  # the tail is torn; the entries before it are right
     position, least = segment.index.place_below(recovery_point - base)
     offset = indexed_to = base
-    if position and not _stands_at(segment, position, base + least, recovery_point):
+    if position and not _is_batch_at(segment, position, base + least, recovery_point):
         position = 0  # the entry rotted: rebuild all
     else:
         indexed_to = recovery_point
@@ -249,7 +249,7 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
         return Start(min(error.position, segment.size), offset, indexed_to)
 
 
-def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
+def _is_batch_at(segment: Segment, position: int, least: int, most: int) -> bool:
     """Whether a batch begins there, at an offset between these."""
     try:
         return is_between(next(segment.headers(position), None), least, most)

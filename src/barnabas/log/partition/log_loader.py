@@ -169,7 +169,7 @@ def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:
         base = segment.base_offset
         wanted = {file_name(base, INDEX), file_name(base, TIME_INDEX)}
         if segment.size and not wanted <= names:
-            with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            with suppress(CorruptLogError):  # a batch rotted: reported when it is read
                 segment.rebuild_indexes()
 
 
@@ -254,7 +254,7 @@ def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> Ep
     format that has no epochs."""
     found = EpochRuns()
     for segment in log.segments[log.segment_index(offset) :]:
-        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+        with suppress(CorruptLogError):  # a batch rotted: reported when it is read
             start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
             for header, _ in segment.headers(start):
                 if up_to is not None and (header.base_offset >= up_to or header.leader_epoch < 0):

@@ -23,7 +23,8 @@ OnAborted = Callable[[Segment, CompletedTransaction], None]
 
 
 def remove_snapshots(log: PartitionLog, from_offset: int) -> None:
-    """From 0 on those, too, that a process left which was killed while it dropped everything."""
+    """Remove the producer snapshots at `from_offset` and behind. With 0 the directory is listed even where
+    the log knows of no snapshot: a process that was killed while it removed all of them left some."""
     if log.snapshot_offset < from_offset != 0:
         return
     log.snapshot_offset = -1
@@ -80,7 +81,7 @@ def _note_producers(
         if header.is_control:
             try:
                 marker = transaction_index.marker_of(header, segment.view(batch).data)
-            except CorruptBatchError:  # told when it is read
+            except CorruptBatchError:  # reported when it is read
                 continue
         done = log.producers.update(header, marker)
         if done is not None and done.aborted and on_aborted is not None:

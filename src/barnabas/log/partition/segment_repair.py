@@ -319,7 +319,7 @@ class SegmentRepair:
         raise ValueError(f"offset {base} has leader epoch {epoch}, here {known}")
 
     def correct_epochs(self) -> None:
-        """The batches stand in the log: what it knows of epochs is to say what they say."""
+        """The batches are in the log: what it knows of epochs has to agree with them."""
         if self._epoch_is_other:
             self._epochs.correct(self._damage.first_offset, self.next_offset, self.runs)
 

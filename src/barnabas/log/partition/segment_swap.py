@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
 
 READ_ATTEMPTS = 3
-"""At what a crash left, of which the middle one counts: the disk may misread once, and what goes is gone."""
+"""How often the batches that a crash left are read: the disk may misread once, so the middle result counts
+before other segments are deleted."""
 BATCHES_LAST = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Their name says that the rest is there."""
 
@@ -66,7 +67,7 @@ def make_durable(disk: Disk, directory: str, segment: Segment) -> None:
 
 def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> None:
     """Put the new segment of `size` bytes, whose files end in `suffix` and are durable, in place of `old`,
-    which stand side by side and none of which is active. It is as trusted as they are: what no CRC covers
+    which are side by side and none of which is active. It is as trusted as they are: what no CRC covers
     may have been taken over from them. Their files are added to `deleted_paths`. Raises ``OSError``."""
     base = old[0].base_offset
     for kind in BATCHES_LAST:
@@ -126,7 +127,7 @@ def _end_of_batches(disk: Disk, directory: str, base: int) -> int:
             if header.base_offset < end or segment.would_overflow(header.last_offset):
                 break
             end = header.next_offset
-    except CorruptLogError:  # told when it is read
+    except CorruptLogError:  # reported when it is read
         pass
     finally:
         files.close_all()

@@ -217,7 +217,7 @@ class SegmentedLog:
         """Learn from disk what rolling by time counts from."""
         active = self.active
         if active.size >= HEADER_SIZE and active.first_timestamp is None:
-            with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            with suppress(CorruptLogError):  # a batch rotted: reported when it is read
                 active.first_timestamp = next(active.headers()).header.max_timestamp
 
 

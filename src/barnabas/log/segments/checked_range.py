@@ -28,9 +28,9 @@ class BatchFile(Protocol):
 
 
 class CheckedRange:
-    """Positions in one segment's file."""
+    """What was checked of one segment, as positions in its file."""
 
-    __slots__ = ("_from", "_to", "trusted_from")
+    __slots__ = ("_from", "_read_to", "_to", "trusted_from")
 
     def __init__(self, size: int) -> None:
         """`size`: bytes that the file has from an earlier life of the process."""
@@ -38,6 +38,8 @@ class CheckedRange:
         """From here on this process wrote the batches, or has checked them."""
         self._from = self._to = 0
         """Readers have checked the batches between."""
+        self._read_to = 0
+        """Behind `_to`: no whole batch is between them. Reads mostly end within a batch."""
 
     def check_read(
         self,
@@ -47,14 +49,15 @@ class CheckedRange:
         bound: int,
         epoch_from: Callable[[int], int],
     ) -> None:
-        """Check the whole batches of what was read at `position` before `trusted_from`, unless readers have;
-        the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
-        begins there. Raises :class:`CorruptLogError`."""
+        """Check the whole batches of `data`, which was read at `position` (before `trusted_from`), unless an
+        earlier read has. `bound`: the offset where the segment ends; `epoch_from(bound)` is the leader epoch
+        with which the next segment begins. Raises :class:`CorruptLogError`."""
         end = position + len(data)
-        if self._from <= position and end <= self._to:
+        if self._from <= position and end <= self._read_to:
             return
         if end > self.trusted_from:
             data = memoryview(data)[: self.trusted_from - position]
+        read_to = position + len(data)
         end, next_offset, epoch = check_run(segment.path, segment.base_offset, position, data)
         if end <= segment.size - HEADER_SIZE:
             header = segment.file().read_at(end, HEADER_SIZE)
@@ -69,9 +72,9 @@ class CheckedRange:
         if bound < next_offset:  # no CRC covers offsets
             raise CorruptLogError(segment.path, end, "the offsets do not ascend")
         if self._from <= position <= self._to:
-            self._to = max(self._to, end)
+            self._to, self._read_to = max(self._to, end), max(self._read_to, read_to)
         else:
-            self._from, self._to = position, end
+            self._from, self._to, self._read_to = position, end, read_to
         if self._to >= self.trusted_from:
             self.trusted_from = self._from
 
@@ -82,12 +85,12 @@ class CheckedRange:
     def cut(self, position: int) -> None:
         """The file ends at `position` now."""
         self.trusted_from = min(self.trusted_from, position)
-        self._to = min(self._to, position)
+        self._to, self._read_to = min(self._to, position), min(self._read_to, position)
 
     def clear(self, size: int) -> None:
         """Readers have to check all of the `size` bytes that the file has now."""
         self.trusted_from = size
-        self._from = self._to = 0
+        self._from = self._to = self._read_to = 0
 
 
 def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:

@@ -186,7 +186,7 @@ class Segment:
         self.size = position + size
 
     def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """As `append`, for batches that stand one behind the other in `data`."""
+        """As `append`, for batches that are one behind the other in `data`."""
         position = self._write([data])
         for header in headers:
             size = header.length + LENGTH_PREFIX
@@ -302,7 +302,7 @@ class Segment:
         beginning where none does. A corrupt batch is behind it, too. Raises :class:`CorruptLogError`
         if that would put batches below offset `keep` behind it."""
         end, position, fault = _end_before(self, self._from_floor(offset - 1), offset)
-        if fault is not None and not position:  # it may stand well behind the beginning
+        if fault is not None and not position:  # it may be well behind the beginning
             end, position, fault = _end_before(self, self.headers(), offset)
         if fault is not None and end < min(keep, offset):
             raise fault
@@ -350,7 +350,7 @@ class Segment:
         yield from self.headers(self.index.position_below(offset - self.base_offset))
 
     def reader(self, block: bool) -> Callable[[int, int], Buffer | None]:
-        """Gives bytes as they stand, by position and size; None where reading would block and `block` is
+        """Gives bytes of the file, by position and size; None where reading would block and `block` is
         False."""
         file = self._files.get(self.path)
         return file.read_at if block else file.try_read_at
@@ -413,7 +413,7 @@ class Segment:
     # -- cutting ---------------------------------------------------------------------------------
 
     def cut(self, position: int, next_offset: int) -> None:
-        """End the file at `position`, where the batch from `next_offset` on would stand."""
+        """End the file at `position`, where the batch from `next_offset` on would be."""
         self.file().truncate(position)
         self._is_preallocated = False
         self.size = position
@@ -425,7 +425,7 @@ class Segment:
         self.checked.cut(position)
         if self.size == 0:
             self.first_timestamp, self._max_timestamp = None, -1
-        with suppress(CorruptLogError):  # a batch before it rotted: told when it is read
+        with suppress(CorruptLogError):  # a batch before it rotted: reported when it is read
             self.find_end()
 
     def _forget_recent(self, position: int) -> None:
@@ -532,7 +532,7 @@ def has_timestamp(segment: Segment, largest: int) -> bool:
 
 
 def relocate(segment: Segment, directory: str) -> None:
-    """Its files, which were closed before, stand in `directory` now."""
+    """Its files, which were closed before, are in `directory` now."""
     segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment.suffix}"
     for index, suffix in ((segment.index, INDEX), (segment.time_index, TIME_INDEX)):
         index.release()

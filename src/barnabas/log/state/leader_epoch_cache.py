@@ -88,7 +88,7 @@ class LeaderEpochCache:
         return self.epochs[at - 1] if at else UNDEFINED
 
     def add_before(self, runs: list[tuple[int, int]]) -> None:
-        """`runs` of (epoch, start) stand before the first one that is known."""
+        """`runs` of (epoch, start) are before the first one that is known."""
         if self.epochs:
             runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
         if runs:

@@ -78,9 +78,9 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 
 def left(m: Machine, leader: Leader) -> None:
     """This replica leads no longer: requests that wait here are answered, so that clients ask elsewhere."""
-    for parked in list(leader.board.pending.values()):
+    for pending in list(leader.board.pending.values()):
         m.reply(
-            parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.request.replica.id)
+            pending.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, pending.request.replica.id)
         )
     leader.board.pending.clear()
     membership_change.abandon_change(m)
@@ -149,9 +149,9 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 def _appended(m: Machine, state: Leader) -> None:
     """The others get it before it is synced here, so that they sync it meanwhile."""
-    parked = state.board.pending
-    for ticket in list(parked):
-        _answer_fetch(m, state, ticket, parked.pop(ticket).request)
+    pending = state.board.pending
+    for ticket in list(pending):
+        _answer_fetch(m, state, ticket, pending.pop(ticket).request)
     m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
 
 
@@ -196,8 +196,8 @@ def _known_high_watermark(m: Machine, state: Leader) -> int:
 
 def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
     """The waiting fetches whose followers do not know the high watermark."""
-    parked, known = state.board.pending.values(), _known_high_watermark(m, state)
-    return [one for one in parked if one.request.high_watermark < known]
+    pending, known = state.board.pending.values(), _known_high_watermark(m, state)
+    return [one for one in pending if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
@@ -213,8 +213,8 @@ def on_tick(m: Machine, event: on.Tick) -> None:
     """Tell the high watermark to those who wait and do not know it; at the start, who is remembered to
     lead."""
     if isinstance(m.state, Leader):
-        for parked in _uninformed(m, m.state):
-            _answer_parked(m, m.state, parked)
+        for pending in _uninformed(m, m.state):
+            _answer_pending(m, m.state, pending)
     elif m.told[1] < 0 and m.leader_endpoint is not None:
         m.tell_leader()
 
@@ -317,9 +317,9 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
     _tell_high_watermark_soon(m, state)
 
 
-def _answer_parked(m: Machine, state: Leader, parked: PendingFetch) -> None:
-    state.board.pending.pop(parked.ticket, None)
-    _answer_fetch(m, state, parked.ticket, parked.request)
+def _answer_pending(m: Machine, state: Leader, pending: PendingFetch) -> None:
+    state.board.pending.pop(pending.ticket, None)
+    _answer_fetch(m, state, pending.ticket, pending.request)
 
 
 def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
@@ -398,9 +398,9 @@ def poll(m: Machine, state: Leader) -> None:
     if board.quorum_lost(m.now):
         resign(m, state)
         return
-    for parked in list(board.pending.values()):
-        if m.now >= parked.deadline_ms:
-            _answer_parked(m, state, parked)
+    for pending in list(board.pending.values()):
+        if m.now >= pending.deadline_ms:
+            _answer_pending(m, state, pending)
     membership_change.poll(m, state)
     for node_id, endpoint in m.other_voters():
         progress = board.voters.get(node_id)
@@ -433,8 +433,8 @@ def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) 
 
 def deadline_ms(m: Machine, state: Leader) -> float:
     board, due = state.board, membership_change.deadline_ms(m, state)
-    for parked in board.pending.values():
-        due = min(due, parked.deadline_ms)
+    for pending in board.pending.values():
+        due = min(due, pending.deadline_ms)
     if len(board.voters) > 1 or m.me.id not in board.voters:
         due = min(due, board.check_deadline_ms)
     interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_LOOK_MS

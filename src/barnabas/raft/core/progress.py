@@ -78,7 +78,8 @@ class ReplicaProgressTable:
 
     def __repr__(self) -> str:
         ends = {node: progress.end_offset for node, progress in self.voters.items()}
-        return f"Board(voters {ends}, {len(self.observers)} observers, {len(self.pending)} pending)"
+        count = f"{len(self.observers)} observers, {len(self.pending)} pending"
+        return f"ReplicaProgressTable(voters {ends}, {count})"
 
     def set_voters(self, voters: VoterSet, now_ms: float) -> None:
         """The voter set changed: a former observer keeps its progress. A leader that was the only voter gives

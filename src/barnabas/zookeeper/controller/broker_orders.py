@@ -48,8 +48,8 @@ from barnabas.zookeeper.controller.order_requests import (
     leader_state,
     live_broker,
     metadata_state,
+    offline_and_online,
     removed_topic,
-    told_of_replicas,
 )
 
 PURPOSE = "controller orders"
@@ -449,7 +449,7 @@ class BrokerOrders:
             self.on_stopped(queue.broker, done)
             self.on_not_stopped(queue.broker, failed)
         elif isinstance(answer, LeaderAndIsrResponse):
-            self.on_replicas(queue.broker, *told_of_replicas(answer, self._image))
+            self.on_replicas(queue.broker, *offline_and_online(answer, self._image))
         self._pump_one(queue)
 
     def _on_failed(

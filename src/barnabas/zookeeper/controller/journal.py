@@ -35,6 +35,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 from barnabas.zookeeper.controller.record_writes import RecordWrites
+from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.topic_znodes import topic_path
@@ -223,14 +224,8 @@ class ZookeeperJournal:
     def _submit(
         self, leadership: Leadership, operations: deque[Operation], batches: list[_Batch]
     ) -> None:
-        part: list[Operation] = [leadership.check]
-        size = 0
         bounds = self._ports.bounds.zookeeper
-        most, size_max = bounds.operations_max, bounds.operation_bytes_max
-        while operations and len(part) < most and size < size_max:
-            one = operations.popleft()
-            size += len(getattr(one, "data", b""))
-            part.append(one)
+        part = [leadership.check, *take_operations(operations, bounds, besides=1)]
 
         def on_done(result: object) -> None:
             if self.leadership is not leadership:

@@ -91,10 +91,10 @@ def removed_topic(removed: Removed, controller_epoch: int) -> UpdateMetadataTopi
     )
 
 
-def told_of_replicas(
+def offline_and_online(
     answer: LeaderAndIsrResponse, image: MetadataImage
 ) -> tuple[list[Key], list[Key]]:
-    """Those in failed log directories, and those that are well. Older versions name topics."""
+    """Replicas in failed log directories, and the others. Versions below 5 name topics, not their ids."""
     offline: list[Key] = []
     online: list[Key] = []
     found = [(Uuid(t.topic_id), one) for t in answer.topics for one in t.partition_errors]

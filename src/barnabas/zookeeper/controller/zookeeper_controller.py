@@ -30,13 +30,13 @@ from barnabas.types import ZERO_UUID
 from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
-from barnabas.zookeeper.controller.former_lives import decide, former_members
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
-from barnabas.zookeeper.controller.same_life import ask_same_life
+from barnabas.zookeeper.controller.registration_probe import probe_registration
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
+from barnabas.zookeeper.controller.unseen_registrations import decide, reregistered_members
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS, BrokerZnode, broker_path
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -137,7 +137,7 @@ class ZookeeperController:
         controller = self.decider
         controller.on_snapshot(image)
         controller.on_leader_change(controller.node_id, leadership.epoch)
-        restarted = decide(controller.cluster, former_members(found))
+        restarted = decide(controller.cluster, reregistered_members(found))
         if restarted:
             controller.commit(Decision(None, restarted, "brokers registered again meanwhile"))
             self._after_first_write = partial(self._begin, leadership, found, incomplete)
@@ -336,7 +336,7 @@ class ZookeeperController:
                 continue
             endpoint = controller.liveness.probe_endpoint(known)
             if self._leaving.get(broker) != czxid and endpoint is not None:
-                ask_same_life(
+                probe_registration(
                     self._network,
                     endpoint,
                     (controller.node_id, controller.epoch),

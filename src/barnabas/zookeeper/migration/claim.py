@@ -10,9 +10,12 @@ Source: Kafka 3.9's ``KafkaZkClient.tryRegisterKRaftControllerAsActiveController
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from barnabas.limits import ZookeeperBounds
+from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -31,9 +34,6 @@ from barnabas.zookeeper.operations import (
     SetData,
 )
 
-OPERATIONS_MAX = 400
-BYTES_MAX = 600_000
-"""Of one transaction: below the ensemble's jute.maxbuffer of a megabyte."""
 PATHS = (CONTROLLER, CONTROLLER_EPOCH, MIGRATION)
 
 
@@ -52,25 +52,23 @@ class Office:
     migration_version: int
 
     def transactions(
-        self, operations: Sequence[Operation], metadata_offset: int, metadata_epoch: int
+        self,
+        operations: Sequence[Operation],
+        metadata_offset: int,
+        metadata_epoch: int,
+        bounds: ZookeeperBounds,
     ) -> list[Multi]:
         """The operations, cut where one transaction cannot hold them; the last one says that the znodes are
         at `metadata_offset` of the log."""
-        parts: list[list[Operation]] = [[]]
-        size = 0
-        for one in operations:
-            size += len(getattr(one, "data", b"")) + len(one.path)
-            if len(parts[-1]) >= OPERATIONS_MAX or (size > BYTES_MAX and parts[-1]):
-                parts.append([])
-                size = 0
-            parts[-1].append(one)
-        found = []
-        for number, part in enumerate(parts):
+        left = deque(operations)
+        check = CheckVersion(CONTROLLER_EPOCH, self.epoch_version)
+        found: list[Multi] = []
+        while left or not found:
+            part = take_operations(left, bounds, besides=2)
             mark = self.migration
-            if number == len(parts) - 1:
+            if not left:
                 mark = replace(mark, metadata_offset=metadata_offset, metadata_epoch=metadata_epoch)
-            check = CheckVersion(CONTROLLER_EPOCH, self.epoch_version)
-            keep = SetData(MIGRATION, mark.encode(), self.migration_version + number)
+            keep = SetData(MIGRATION, mark.encode(), self.migration_version + len(found))
             found.append(Multi((check, keep, *part)))
         return found
 
@@ -133,3 +131,20 @@ def take(
         version = before.stat.version + 1
     office = Office(epoch, epoch_node.stat.version + 1, mark, version)
     return Multi(tuple(operations)), office
+
+
+def release(znodes: Mapping[str, NodeData]) -> Multi:
+    """The end of the claim: brokers on ZooKeeper rule again."""
+    return Multi(
+        (
+            CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
+            Delete(CONTROLLER),
+            Delete(MIGRATION),
+        )
+    )
+
+
+def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
+    """The claim stays, its mark goes: `release` and `copying.way_back` are refused from then on."""
+    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
+    return Multi((check, Delete(MIGRATION)))

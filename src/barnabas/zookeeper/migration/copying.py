@@ -6,8 +6,10 @@ ISR is elected in the next one, so that no broker leads in an epoch in which it 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
+from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.known_configs import is_kept
 from barnabas.metadata.image.snapshot import image_records
@@ -22,29 +24,13 @@ from barnabas.metadata.records.remove_access_control_entry_record import (
 )
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.layout.cluster_state_znodes import (
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    MIGRATION,
-    ControllerEpochZnode,
-    ControllerZnode,
-    MigrationZnode,
-)
+from barnabas.zookeeper.cut_operations import take_operations
+from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, config_changes
 from barnabas.zookeeper.layout.config_znodes import resource_of
-from barnabas.zookeeper.operations import (
-    CheckVersion,
-    Create,
-    Delete,
-    Multi,
-    NodeData,
-    Operation,
-    SetData,
-)
+from barnabas.zookeeper.operations import CheckVersion, Multi, NodeData
 
 NO_LEADER = -1
-OPERATIONS_MAX = 200
-"""Of one transaction: well below ZooKeeper's default limit of 1 MiB."""
 _OF_KRAFT_ALONE = (FeatureLevelRecord, RegisterBrokerRecord, RegisterControllerRecord)
 
 
@@ -62,50 +48,17 @@ def records_of(znodes: Mapping[str, NodeData]) -> list[Message]:
     return found
 
 
-def claim(znodes: Mapping[str, NodeData], controller: int, wall_ms: int) -> Multi:
-    """`/controller` as a KRaft controller takes it, and `/migration`: brokers on ZooKeeper that start now
-    neither rule nor are ruled."""
-    epoch_node = znodes[CONTROLLER_EPOCH]
-    epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch + 1
-    return Multi(
-        (
-            Create(CONTROLLER, ControllerZnode(controller, wall_ms, kraft_epoch=0).encode()),
-            SetData(
-                CONTROLLER_EPOCH, ControllerEpochZnode(epoch).encode(), epoch_node.stat.version
-            ),
-            Create(MIGRATION, MigrationZnode(controller, 0, -1, -1).encode()),
-        )
-    )
-
-
-def release(znodes: Mapping[str, NodeData]) -> Multi:
-    """The end of `claim`: brokers on ZooKeeper rule again."""
-    return Multi(
-        (
-            CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
-            Delete(CONTROLLER),
-            Delete(MIGRATION),
-        )
-    )
-
-
-def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
-    """The claim stays, its mark goes: `release` and `way_back` are refused from then on."""
-    check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
-    return Multi((check, Delete(MIGRATION)))
-
-
 def way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Multi]:
     """The transactions after which `znodes` say what `image` says, each conditional on the controller's
     epoch. Raises `MalformedZnode`."""
     layout = ClusterLayout()
     layout.load(znodes)
     check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
-    operations: list[Operation] = layout.apply(_changes(layout, image), notify=False)
-    return [
-        Multi((check, *operations[at : at + OPERATIONS_MAX]))
-        for at in range(0, len(operations), OPERATIONS_MAX)
-    ]
+    left = deque(layout.apply(_changes(layout, image), notify=False))
+    found = []
+    while left:
+        found.append(Multi((check, *take_operations(left, ZookeeperBounds(), besides=1))))
+    return found
 
 
 def _changes(layout: ClusterLayout, after: MetadataImage) -> Iterator[Message]:

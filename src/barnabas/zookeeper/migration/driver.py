@@ -9,7 +9,7 @@ the log has a copy, SYNC_KRAFT_TO_ZK → DUAL_WRITE.
 
 A write whose outcome is not known, or that another controller's claim prevented, leads back to
 BECOME_CONTROLLER: `/controller` is claimed under a new epoch, all znodes are read, and what they lack is
-written. So a new leader of the quorum begins, too. What is in the log decides what comes next, never what
+written. A new leader of the quorum begins there, too. What is in the log decides what comes next, never what
 znodes say of an earlier attempt.
 
 Source: KIP-866 and Kafka 3.9's ``KRaftMigrationDriver``, whose names the states have (its

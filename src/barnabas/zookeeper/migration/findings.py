@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,12 +17,10 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import resource_of
+from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
 from barnabas.zookeeper.migration.sensitive_values import is_encrypted
 from barnabas.zookeeper.operations import NodeData
 
-REASSIGNMENT = "/admin/reassign_partitions"
-ELECTION = "/admin/preferred_replica_election"
-DELETIONS = "/admin/delete_topics"
 SHOWN = 5
 """Names in a sentence."""
 
@@ -138,23 +136,23 @@ def _preventing(
         yield _BROKEN_OFF
     if layout.brokers:
         yield (
-            f"brokers {_some(layout.brokers)} are registered: stop them (a killed broker stays until its"
+            f"brokers {some_of(layout.brokers)} are registered: stop them (a killed broker stays until its"
             " session ends)"
         )
     elif CONTROLLER in znodes and state in (MigrationState.NONE, MigrationState.BROKEN_OFF):
         yield f"{CONTROLLER} is there: a controller runs, or its session has not ended yet"
-    deleting = [path for path in znodes if path.startswith(f"{DELETIONS}/")]
+    deleting = [path for path in znodes if path.startswith(f"{DELETE_TOPICS}/")]
     if deleting:
         names = [path.rpartition("/")[2] for path in deleting]
-        yield f"topics {_some(names)} are being deleted: let the brokers finish, or create them again"
-    for path, what in ((REASSIGNMENT, "a reassignment"), (ELECTION, "an election")):
+        yield f"topics {some_of(names)} are being deleted: let the brokers finish, or create them again"
+    for path, what in ((REASSIGN, "a reassignment"), (PREFERRED_ELECTION, "an election")):
         if path in znodes:
             yield f"{what} was asked for by {path} and is not finished: let the brokers finish it"
     nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
     if nameless:
         yield (
-            f"topics {_some(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it is"
-            " elected"
+            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it"
+            " is elected"
         )
 
 
@@ -167,8 +165,8 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
     ]
     if secret:
         yield (
-            f"{_some(secret)} may be encrypted by password.encoder.secret, which KRaft does not use: set them"
-            " again"
+            f"{some_of(secret)} may be encrypted by password.encoder.secret, which KRaft does not use: set"
+            " them again"
         )
     unknown = [
         f"{entity}: {key}"
@@ -177,7 +175,7 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
         if (resource := resource_of(entity)) is not None and not is_kept(resource[0], key)
     ]
     if unknown:
-        yield f"{_some(unknown)} are no configurations under KRaft: they stay in the znodes alone"
+        yield f"{some_of(unknown)} are no configurations under KRaft: they stay in the znodes alone"
     moving = [
         f"{name}-{number}"
         for name, topic in layout.topics.items()
@@ -185,10 +183,11 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
         if assignment.adding or assignment.removing
     ]
     if moving:
-        yield f"reassignments of {_some(moving)} continue under KRaft"
+        yield f"reassignments of {some_of(moving)} continue under KRaft"
 
 
-def _some(names: object) -> str:
-    found = sorted(str(name) for name in names)  # type: ignore[attr-defined]
+def some_of(names: Iterable[object]) -> str:
+    """The first of them, sorted as text, and how many more there are."""
+    found = sorted(map(str, names))
     shown = ", ".join(found[:SHOWN])
     return shown if len(found) <= SHOWN else f"{shown} and {len(found) - SHOWN} more"

@@ -18,8 +18,7 @@ from functools import partial
 
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers.broker_heartbeat import noted
-from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.brokers.broker_heartbeat import reconciled
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -65,9 +64,9 @@ class OnlineMigration:
         self._walk: ZnodeWalk | None = None
         self._retry: Wakeup | None = None
         self._writer: DualWriter | None = None
+        """From the moment at which all znodes are read: what is committed then is gathered in `_moved`."""
         self._moved = ImageChanges()
         self._under_way = False
-        self._follows = False
         orders.on_stale = lambda epoch: self._on(
             driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
         )
@@ -89,7 +88,7 @@ class OnlineMigration:
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """The committed image has moved."""
-        if self._follows:
+        if self._writer is not None:
             merge(self._moved, changes)
         if self._controller.is_active:
             self._on(self._log_moved())
@@ -143,7 +142,6 @@ class OnlineMigration:
                 assert self._office is not None
                 self._orders.begin(self._office.controller_epoch)
             case Effect.FOLLOW:
-                self._follows = True
                 self._write()
             case Effect.STOP:
                 self._stop()
@@ -159,7 +157,7 @@ class OnlineMigration:
         if self._retry is not None:
             self._retry.cancel()
         self._walk = self._retry = self._writer = self._office = None
-        self._follows = self._under_way = False
+        self._under_way = False
         self._moved = ImageChanges()
         self._orders.end()
 
@@ -220,10 +218,8 @@ class OnlineMigration:
     def _catch_up(self, znodes: Znodes) -> None:
         assert self._office is not None
         controller = self._controller
-        leaving = [b.id for b in controller.image.brokers.values() if b.in_controlled_shutdown]
-        cluster = controller.cluster
-        controller.begin(noted(cluster, controller.sessions, leaving, reconcile(cluster)))
-        self._moved, self._follows = ImageChanges(), True
+        controller.begin(reconciled(controller.cluster, controller.sessions))
+        self._moved = ImageChanges()
         self._under_way = True
         writer = DualWriter(znodes, self._office.controller_epoch)
         writes = writer.everything(self._image)
@@ -247,8 +243,8 @@ class OnlineMigration:
             return
         self._moved = ImageChanges()
         self._under_way = True
-        writes = writer.everything(self._image) if changes.everything else None
-        writes = writes or writer.of(self._image, changes)
+        image = self._image
+        writes = writer.everything(image) if changes.everything else writer.of(image, changes)
 
         def written() -> None:
             self._under_way = False
@@ -268,7 +264,8 @@ class OnlineMigration:
         office = self._office
         assert office is not None
         image = self._image
-        transactions = office.transactions(writes.operations, image.offset, image.epoch)
+        bounds = self._ports.bounds.zookeeper
+        transactions = office.transactions(writes.operations, image.offset, image.epoch, bounds)
 
         def done() -> None:
             self._office = office.after(transactions)

@@ -14,8 +14,9 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ControllerZnode,
     MigrationZnode,
 )
-from barnabas.zookeeper.migration import comparison, readiness
+from barnabas.zookeeper.migration import comparison, findings, readiness
 from barnabas.zookeeper.migration.driver import MigrationPhase
+from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.operations import NodeData
 
 SHOWN = 10
@@ -53,8 +54,7 @@ def progress_of(
     """`image` is None where the log cannot be read, and `unreached` says why. Raises `MalformedZnode`."""
     holder, mark = znodes.get(CONTROLLER), znodes.get(MIGRATION)
     controller = None if holder is None else ControllerZnode.decode(CONTROLLER, holder.data)
-    epoch = -1 if controller is None else controller.kraft_epoch or 0
-    is_kraft = holder is not None and not holder.stat.ephemeral_owner and epoch >= 0
+    is_kraft = findings.state_of(znodes) in (MigrationState.BEGUN, MigrationState.FINAL)
     written = None if mark is None else MigrationZnode.decode(MIGRATION, mark.data)
     state = -1 if image is None else image.zk_migration_state
     missing = _missing(znodes, image, unreached)

@@ -9,7 +9,8 @@ from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, metadata_v
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.zookeeper.layout.cluster_state_znodes import CLUSTER_ID, CONTROLLER_EPOCH
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
-from barnabas.zookeeper.migration.findings import ELECTION, REASSIGNMENT, SHOWN
+from barnabas.zookeeper.layout.request_znodes import PREFERRED_ELECTION, REASSIGN
+from barnabas.zookeeper.migration.findings import some_of
 from barnabas.zookeeper.operations import NodeData
 
 
@@ -55,14 +56,9 @@ def missing(znodes: Mapping[str, NodeData], image: MetadataImage) -> Iterator[st
     nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
     if nameless:
         yield (
-            f"topics {_first(sorted(nameless))} have no id: a controller of Kafka 2.8 to 3.9 gives them ids"
+            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids"
             " when it is elected"
         )
-    for path, what in ((REASSIGNMENT, "a reassignment"), (ELECTION, "an election")):
+    for path, what in ((REASSIGN, "a reassignment"), (PREFERRED_ELECTION, "an election")):
         if path in znodes:
             yield f"{what} was asked for by {path} and is not finished: the brokers finish it"
-
-
-def _first(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

@@ -11,17 +11,20 @@ from functools import partial
 from typing import Any
 
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
+from barnabas.zookeeper.layout import config_znodes, token_znodes
+from barnabas.zookeeper.layout.acl_znodes import EXTENDED_CHANGES, LITERAL_CHANGES
+from barnabas.zookeeper.layout.request_znodes import ISR_CHANGES, LOG_DIR_EVENTS
 from barnabas.zookeeper.operations import ChildNames, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 NOTIFICATIONS = frozenset(
     {
-        "/config/changes",
-        "/kafka-acl-changes",
-        "/kafka-acl-extended-changes",
-        "/isr_change_notification",
-        "/log_dir_event_notification",
-        "/delegation_token/token_changes",
+        config_znodes.CHANGES,
+        LITERAL_CHANGES,
+        EXTENDED_CHANGES,
+        ISR_CHANGES,
+        LOG_DIR_EVENTS,
+        token_znodes.CHANGES,
     }
 )
 """Their children are no state."""

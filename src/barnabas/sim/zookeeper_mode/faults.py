@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from barnabas.sim.classical.cluster import ClassicalCluster, ClassicalSimNode
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults import KINDS, Kind
 from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.networks import both_ways
 from barnabas.sim.faults.targeted_crashes import watch
 from barnabas.sim.zookeeper.server import EnsembleServer
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster, ZookeeperSimNode
 
 SHARED = (
     "kill", "kill-leader", "power", "shutdown", "kill-all", "blackout", "restart-all", "roll",
@@ -25,8 +25,8 @@ SHARED = (
 """Kinds of the other mode that mean the same here; machines are those of brokers."""
 
 
-def cluster_of(s: Strike) -> ClassicalCluster:
-    assert isinstance(s.cluster, ClassicalCluster)
+def cluster_of(s: Strike) -> ZookeeperCluster:
+    assert isinstance(s.cluster, ZookeeperCluster)
     return s.cluster
 
 
@@ -98,9 +98,9 @@ def expire(s: Strike) -> bool:
     """A broker's session ends, and it hears of that later: mostly the controller's, which believes that it
     rules."""
     node = _mostly_the_controller(s)
-    if node is None or node.classical is None:
+    if node is None or node.zookeeper_node is None:
         return False
-    session = node.classical.sessions.id
+    session = node.zookeeper_node.sessions.id
     ensemble = cluster_of(s).ensemble
     if session not in ensemble.sessions:
         return False
@@ -116,9 +116,9 @@ def expire(s: Strike) -> bool:
 def move_session(s: Strike) -> bool:
     """A broker loses the server that has its session; others take it."""
     node = _mostly_the_controller(s)
-    if node is None or node.classical is None:
+    if node is None or node.zookeeper_node is None:
         return False
-    entry = cluster_of(s).ensemble.sessions.get(node.classical.sessions.id)
+    entry = cluster_of(s).ensemble.sessions.get(node.zookeeper_node.sessions.id)
     if entry is None:
         return False
     here, there = node.machine.host, entry.owner.server.host
@@ -129,7 +129,7 @@ def move_session(s: Strike) -> bool:
 def sleep_past_session(s: Strike) -> bool:
     """A broker, mostly the controller, does nothing for longer than its session lasts, and wakes."""
     node = _mostly_the_controller(s)
-    if node is None or node.process is None or node.classical is None:
+    if node is None or node.process is None or node.zookeeper_node is None:
         return False
     asleep_ms = _session_ms(s, node) * s.rng.choice([0.6, 1.1, 1.6])
     s.note(f"node {node.id} sleeps for {asleep_ms:.0f} ms")
@@ -142,10 +142,10 @@ def _session_ms(s: Strike, node: SimNode) -> float:
     return float(s.cluster.properties(node.id).get("zookeeper.session.timeout.ms", "18000"))
 
 
-def _mostly_the_controller(s: Strike) -> ClassicalSimNode | None:
+def _mostly_the_controller(s: Strike) -> ZookeeperSimNode | None:
     active = s.cluster.active_controller()
     node = active if active is not None and s.rng.random() < 0.7 else s.any_node()
-    return node if isinstance(node, ClassicalSimNode) else None
+    return node if isinstance(node, ZookeeperSimNode) else None
 
 
 # -- links -----------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def ambush_writes(s: Strike) -> bool:
     loses_link = s.rng.random() < 0.4
 
     def look(node: SimNode) -> bool:
-        inside = node.classical if isinstance(node, ClassicalSimNode) else None
+        inside = node.zookeeper_node if isinstance(node, ZookeeperSimNode) else None
         if inside is None or not inside.is_controller or inside.journal.is_idle:
             return False
         if inside.journal.log_end_offset > seen.get(node.id, -1):
@@ -279,7 +279,7 @@ OF_ZOOKEEPER: Mapping[str, Kind] = {
     "ambush-writes": ambush_writes,
     "empty-disk": empty_disk,
 }
-CLASSICAL_KINDS: Mapping[str, Kind] = {
+ZOOKEEPER_KINDS: Mapping[str, Kind] = {
     **{kind: KINDS[kind] for kind in SHARED},
     **OF_ZOOKEEPER,
 }

@@ -9,10 +9,10 @@ from array import array
 from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.metadata.image.topic import Topic
 from barnabas.sim.checkers.checker import Checker
-from barnabas.sim.classical.cluster import ClassicalSimNode
-from barnabas.sim.classical.znode_order import ZnodesGoForward
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperSimNode
+from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 from barnabas.types import Uuid
 
 Epochs = tuple["array[int]", "array[int]"]
@@ -42,7 +42,7 @@ class BrokersObeyTheNewest(Checker):
 
 
 def _orders_of(node: SimNode) -> ControlRequests | None:
-    inside = node.classical if isinstance(node, ClassicalSimNode) else None
+    inside = node.zookeeper_node if isinstance(node, ZookeeperSimNode) else None
     return None if inside is None or inside.broker is None else inside.orders
 
 

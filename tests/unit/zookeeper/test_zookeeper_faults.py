@@ -18,7 +18,7 @@ from barnabas.zookeeper.layout.topic_znodes import (
     state_path,
 )
 from barnabas.zookeeper.operations import Create, Delete, Multi
-from tests.unit.zookeeper.classical_cluster import ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 STEPS = 25
 FAULTS = ("kill", "kill", "start", "start", "expire", "ensemble", "create", "delete")
@@ -30,7 +30,7 @@ class Faults:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.cluster = ClassicalCluster(seed=seed, min_insync_replicas="2")
+        self.cluster = ZookeeperCluster(seed=seed, min_insync_replicas="2")
         self.down: list[int] = []
         self.away = False
         self.acknowledged: list[bytes] = []
@@ -127,7 +127,7 @@ def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
 
 
 def test_a_new_replica_has_its_configuration_where_its_server_lags() -> None:
-    cluster = ClassicalCluster(servers=3)
+    cluster = ZookeeperCluster(servers=3)
     cluster.wait_for_controller()
     cluster.ensemble.lag_ms_max = 400.0
     policies: set[bool] = set()
@@ -153,7 +153,7 @@ def test_a_new_replica_has_its_configuration_where_its_server_lags() -> None:
 
 
 def test_a_leader_whose_return_was_not_seen_leads_in_a_later_epoch() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     assert cluster.create("t", cluster.wait_for_controller()) == 0
     before = cluster.state("t")
     for broker in (1, 2, 3):
@@ -179,7 +179,7 @@ def test_a_leader_whose_return_was_not_seen_leads_in_a_later_epoch() -> None:
 
 
 def test_a_leader_whose_return_was_not_seen_gives_way_to_one_that_stayed() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()
     leader = 1 if controller != 1 else 2
     while True:
@@ -198,7 +198,7 @@ def test_a_leader_whose_return_was_not_seen_gives_way_to_one_that_stayed() -> No
 
 
 def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()
     broker = 1 if controller != 1 else 2
     decider = cluster.nodes[controller].controller
@@ -217,7 +217,7 @@ def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
 
 
 def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     cluster.wait_for_controller()
     for broker in (1, 2, 3):
         cluster.kill(broker)
@@ -233,7 +233,7 @@ def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
 @pytest.mark.slow
 def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
     small = NodeBounds(zookeeper=ZookeeperBounds(operations_max=2))
-    cluster = ClassicalCluster(bounds=small)
+    cluster = ZookeeperCluster(bounds=small)
     controller = cluster.wait_for_controller()
     assert cluster.create("t", controller) == 0
     tree = cluster.ensemble.tree
@@ -252,7 +252,7 @@ def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
 
 
 def test_a_dead_controllers_znode_is_removed_by_few_transactions() -> None:
-    cluster = ClassicalCluster()
+    cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()
     known = [node.election for node in cluster.nodes.values()]
     cluster.wait(lambda: all(one.controller_id == controller for one in known), "it is known")

@@ -7,9 +7,9 @@ brokers, blocks of producer ids. Each of these transactions has to check the ver
 
 from __future__ import annotations
 
-from barnabas.sim.classical.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, operations
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
+from barnabas.sim.zookeeper_mode.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, operations
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CONTROLLER_EPOCH,
     PRODUCER_IDS,

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.sim.classical.cluster import ClassicalCluster, ClassicalSimNode
-from barnabas.sim.classical.settled import difference, stray
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.budget import Budget
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster, ZookeeperSimNode
+from barnabas.sim.zookeeper_mode.settled import difference, stray
 
 LOOK_EVERY_MS = 50.0
 """Between two looks at all images."""
 
 
-class ClassicalBudget(Budget):
+class ZookeeperBudget(Budget):
     """There is no ELR: what loses unsynced bytes strikes only where everything is synced, and a disk is
     emptied only where its broker is in no ISR (`faults.empty_disk`). The ensemble loses nothing."""
 
-    def __init__(self, cluster: ClassicalCluster) -> None:
+    def __init__(self, cluster: ZookeeperCluster) -> None:
         super().__init__(cluster)
         self._written = cluster.written
         self._of = cluster
@@ -42,7 +42,7 @@ class ClassicalBudget(Budget):
         return next(filter(None, found), "")
 
     def knows_newest(self, node: SimNode) -> bool:
-        return isinstance(node, ClassicalSimNode) and not difference(self._of, node)
+        return isinstance(node, ZookeeperSimNode) and not difference(self._of, node)
 
     def may_lose_metadata(self, node: SimNode) -> bool:
         return False

@@ -9,11 +9,11 @@ from barnabas.config.node import NodeConfig
 from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.node.zookeeper_node import ZookeeperNode
-from barnabas.sim.classical.written_znodes import WrittenZnodes
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.sim.zookeeper.ensemble import Ensemble
+from barnabas.sim.zookeeper_mode.written_znodes import WrittenZnodes
 from barnabas.zookeeper.controller.metadata_reader import LEVEL
 
 OF_QUORUMS = (
@@ -33,7 +33,7 @@ NOTHING = MetadataImage()
 
 
 @dataclass(frozen=True)
-class ClassicalTopology(Topology):
+class ZookeeperTopology(Topology):
     """What a cluster in ZooKeeper mode is made of."""
 
     servers: int = 3
@@ -46,18 +46,18 @@ class ClassicalTopology(Topology):
         return LEVEL
 
 
-class ClassicalSimNode(SimNode):
+class ZookeeperSimNode(SimNode):
     """One broker's machine, and its present life if it has one."""
 
-    classical: ZookeeperNode | None = None
+    zookeeper_node: ZookeeperNode | None = None
 
     @property
     def running(self) -> ZookeeperNode | None:
-        return self.classical
+        return self.zookeeper_node
 
     @property
     def broker(self) -> Broker | None:
-        return None if self.classical is None else self.classical.broker
+        return None if self.zookeeper_node is None else self.zookeeper_node.broker
 
     @property
     def image(self) -> MetadataImage:
@@ -67,17 +67,17 @@ class ClassicalSimNode(SimNode):
     def _boot(self, process: SimProcess, config: NodeConfig) -> None:
         node = ZookeeperNode(config, process)
         node.start()
-        self.classical = node
+        self.zookeeper_node = node
 
     def _let_go(self) -> None:
-        self.process = self.classical = None
+        self.process = self.zookeeper_node = None
 
 
-class ClassicalCluster(SimCluster):
+class ZookeeperCluster(SimCluster):
     """Brokers over the twin of an ensemble."""
 
     def __init__(
-        self, world: World, topology: ClassicalTopology, bounds: NodeBounds = NodeBounds()
+        self, world: World, topology: ZookeeperTopology, bounds: NodeBounds = NodeBounds()
     ) -> None:
         super().__init__(world, topology, bounds)
         hosts = [f"zookeeper{number}" for number in range(1, topology.servers + 1)]
@@ -88,7 +88,7 @@ class ClassicalCluster(SimCluster):
         self.written = WrittenZnodes(self.ensemble)
 
     def _make_node(self, node_id: int, machine: SimMachine) -> SimNode:
-        return ClassicalSimNode(self, node_id, machine)
+        return ZookeeperSimNode(self, node_id, machine)
 
     def properties(self, node_id: int) -> dict[str, str]:
         properties = {
@@ -104,9 +104,9 @@ class ClassicalCluster(SimCluster):
         }
 
     @property
-    def brokers(self) -> list[ClassicalSimNode]:
+    def brokers(self) -> list[ZookeeperSimNode]:
         """Those that are up."""
-        return [node for node in self.up() if isinstance(node, ClassicalSimNode)]
+        return [node for node in self.up() if isinstance(node, ZookeeperSimNode)]
 
     @property
     def may_change_voters(self) -> bool:
@@ -114,10 +114,16 @@ class ClassicalCluster(SimCluster):
 
     def active_controller(self) -> SimNode | None:
         """The broker that may decide, in the latest controller epoch."""
-        active = [node for node in self.brokers if node.classical and node.classical.is_controller]
+        active = [
+            node
+            for node in self.brokers
+            if node.zookeeper_node and node.zookeeper_node.is_controller
+        ]
         return max(active, key=_epoch, default=None)
 
 
-def _epoch(node: ClassicalSimNode) -> int:
-    leadership = node.classical.election.leadership if node.classical is not None else None
+def _epoch(node: ZookeeperSimNode) -> int:
+    leadership = (
+        node.zookeeper_node.election.leadership if node.zookeeper_node is not None else None
+    )
     return -1 if leadership is None else leadership.epoch

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.sim.classical.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, outcomes
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
+from barnabas.sim.zookeeper_mode.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, outcomes
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS, ProducerIdBlockZnode
 from barnabas.zookeeper.layout.topic_znodes import (
     STATE_PATH,

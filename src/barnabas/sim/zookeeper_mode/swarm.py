@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from barnabas.limits import ZookeeperBounds
 from barnabas.sim import swarm
-from barnabas.sim.classical.cluster import ClassicalTopology
-from barnabas.sim.classical.faults import CLASSICAL_KINDS, OF_ZOOKEEPER
 from barnabas.sim.cluster import Topology
 from barnabas.sim.swarm import RngOf, Swarm
 from barnabas.sim.workload import ConsumerPlan, WorkloadPlan
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperTopology
+from barnabas.sim.zookeeper_mode.faults import OF_ZOOKEEPER, ZOOKEEPER_KINDS
 
 OF_QUORUMS = frozenset({
     "changes directories",
@@ -53,10 +53,10 @@ def draw_bounds(rng_of: RngOf) -> ZookeeperBounds:
     )
 
 
-def draw_topology(rng_of: RngOf, drawn: Topology) -> ClassicalTopology:
+def draw_topology(rng_of: RngOf, drawn: Topology) -> ZookeeperTopology:
     settings = dict(drawn.settings)
     settings["zookeeper.session.timeout.ms"] = rng_of("zookeeper sessions").choice(SESSIONS_MS)
-    return ClassicalTopology(
+    return ZookeeperTopology(
         drawn.nodes,
         racks=drawn.racks,
         settings=settings,
@@ -69,7 +69,7 @@ def draw_topology(rng_of: RngOf, drawn: Topology) -> ClassicalTopology:
 def draw_faults(rng_of: RngOf) -> dict[str, float]:
     """As the other mode's: most kinds not at all, a few often; those of this mode in more seeds."""
     weights = {}
-    for kind in sorted(CLASSICAL_KINDS):
+    for kind in sorted(ZOOKEEPER_KINDS):
         rng = rng_of(f"mix {kind}")
         if rng.random() < (0.5 if kind in OF_ZOOKEEPER else 0.3):
             rare = RARE.get(kind, 1.0)

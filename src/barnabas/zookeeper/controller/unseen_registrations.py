@@ -1,12 +1,11 @@
-"""Members of ISRs that registered again when no controller saw it: what a new controller decides of them.
+"""Members of ISRs that registered again while there was no controller: what a new controller decides of them.
 
-A running controller takes a broker that registers again out of its ISRs first. Where it died with that
-broker, the state znodes still say what was true of the broker's former life. A leader of then would lead
-again in the epoch in which it led before: with a log that may lack what it had sent to followers and not
-synced, so that in one epoch an offset would have two records. A state that was written before the
-registration of a member of its ISR shows that.
+A controller removes a broker that registers again from its ISRs. Where the controller died with that broker,
+the state znodes still name it as leader or member. Such a leader would continue in its former epoch, and its
+log may lack records that it had sent to followers and not synced: one offset would have two records in one
+epoch. The case shows in the znodes: the state was written before a member of its ISR registered.
 
-Apache Kafka 3.9 has no such look: its controller leaves a leader that is registered as it is.
+Apache Kafka 3.9 does not look for it: its controller keeps a leader that is registered.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Partition = tuple[str, int]
 REASON = "brokers {} registered again while there was no controller"
 
 
-def former_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
+def reregistered_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
     """Members of the ISR whose registration is younger than the partition's state, where there are any."""
     registered = {broker: czxid for broker, (_, czxid) in found.layout.brokers.items()}
     members = {}

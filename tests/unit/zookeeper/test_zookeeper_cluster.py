@@ -10,25 +10,25 @@ import pytest
 from barnabas.client.network.channels import ChannelError
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.zookeeper.operations import Create, Delete, GetData, Multi, SetData
-from tests.unit.zookeeper.classical_cluster import SESSION_MS, ClassicalCluster
+from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster
 
 
 @pytest.fixture
-def cluster() -> Iterator[ClassicalCluster]:
-    made = ClassicalCluster()
+def cluster() -> Iterator[ZookeeperCluster]:
+    made = ZookeeperCluster()
     yield made
     made.world.let_go()
 
 
-def other_than(cluster: ClassicalCluster, broker: int) -> int:
+def other_than(cluster: ZookeeperCluster, broker: int) -> int:
     return next(b for b in cluster.nodes if b != broker)
 
 
-def in_sync(cluster: ClassicalCluster, topic: str, size: int = 3) -> bool:
+def in_sync(cluster: ZookeeperCluster, topic: str, size: int = 3) -> bool:
     return len(cluster.state(topic)["isr"]) == size
 
 
-def test_any_broker_takes_a_topic_for_the_controller(cluster: ClassicalCluster) -> None:
+def test_any_broker_takes_a_topic_for_the_controller(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     assert cluster.create("t", other_than(cluster, controller), partitions=2) == 0
     assert cluster.state("t", 1)["controller_epoch"] == 1
@@ -37,7 +37,7 @@ def test_any_broker_takes_a_topic_for_the_controller(cluster: ClassicalCluster) 
     cluster.wait(lambda: cluster.produce("t", leader) == 0, "a record is acknowledged")
 
 
-def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: ClassicalCluster) -> None:
+def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     assert cluster.create("t", controller) == 0
     began = cluster.world.now_ms
@@ -49,7 +49,7 @@ def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: Classi
     cluster.wait(lambda: cluster.state("t")["leader"] in cluster.nodes, "a live leader")
 
 
-def test_a_killed_leader_is_replaced_and_returns_to_the_isr(cluster: ClassicalCluster) -> None:
+def test_a_killed_leader_is_replaced_and_returns_to_the_isr(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, partitions=3)
     victim = other_than(cluster, controller)
@@ -63,7 +63,7 @@ def test_a_killed_leader_is_replaced_and_returns_to_the_isr(cluster: ClassicalCl
     cluster.wait(lambda: victim in cluster.state("t", index)["isr"], "its return to the ISR")
 
 
-def test_a_controller_whose_session_expires_stops_deciding(cluster: ClassicalCluster) -> None:
+def test_a_controller_whose_session_expires_stops_deciding(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     epoch = cluster.epoch_of(controller)
     registered = cluster.nodes[controller].broker
@@ -79,7 +79,7 @@ def test_a_controller_whose_session_expires_stops_deciding(cluster: ClassicalClu
     cluster.wait(lambda: in_sync(cluster, "t"), "all replicas in sync")
 
 
-def test_a_former_controllers_write_changes_nothing(cluster: ClassicalCluster) -> None:
+def test_a_former_controllers_write_changes_nothing(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     node = cluster.nodes[controller]
     another = Create("/controller", b'{"version":2,"brokerid":9,"timestamp":"0"}')
@@ -90,7 +90,7 @@ def test_a_former_controllers_write_changes_nothing(cluster: ClassicalCluster) -
 
 
 def test_an_ensemble_that_is_away_longer_than_sessions_is_survived(
-    cluster: ClassicalCluster,
+    cluster: ZookeeperCluster,
 ) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
@@ -110,7 +110,7 @@ def test_an_ensemble_that_is_away_longer_than_sessions_is_survived(
     cluster.wait(lambda: cluster.produce("t", leader, b"after") == 0, "a record after")
 
 
-def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: ClassicalCluster) -> None:
+def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
     down = other_than(cluster, controller)
@@ -126,7 +126,7 @@ def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: Classical
     assert cluster.create("t", controller) == 0
 
 
-def test_a_deletion_outlives_the_controller_that_began_it(cluster: ClassicalCluster) -> None:
+def test_a_deletion_outlives_the_controller_that_began_it(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
     down = other_than(cluster, controller)
@@ -143,7 +143,7 @@ def test_a_deletion_outlives_the_controller_that_began_it(cluster: ClassicalClus
 
 
 def test_a_partition_without_a_state_is_completed_by_the_next_controller(
-    cluster: ClassicalCluster,
+    cluster: ZookeeperCluster,
 ) -> None:
     controller = cluster.wait_for_controller()
     data = b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAKg","partitions":{"0":[1,2],"1":[2,3]}}'
@@ -158,7 +158,7 @@ def test_a_partition_without_a_state_is_completed_by_the_next_controller(
     cluster.wait(lambda: cluster.state("t", 1)["leader"] in cluster.nodes, "a live leader")
 
 
-def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ClassicalCluster) -> None:
+def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
     broker = other_than(cluster, controller)
@@ -170,7 +170,7 @@ def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ClassicalCl
     assert [topic.name for topic in answer.topics] == ["t"]
 
 
-def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ClassicalCluster) -> None:
+def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, replicas=1)
     leader = cluster.state("t")["leader"]
@@ -187,7 +187,7 @@ def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ClassicalCl
     cluster.wait(lambda: ("t", 0) not in former.replicas.by_name, "the former replica's end")
 
 
-def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ClassicalCluster) -> None:
+def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, partitions=3)
     victim = other_than(cluster, controller)
@@ -202,7 +202,7 @@ def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ClassicalClu
     assert "preferred_replica_election" not in cluster.children("/admin")
 
 
-def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ClassicalCluster) -> None:
+def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
     topic = cluster.read("/brokers/topics/t")

@@ -23,17 +23,17 @@ from barnabas.sim.checkers.replica_logs import ReplicaLogs, Rule, Watched
 from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
 from barnabas.sim.checkers.transaction_decisions import MarkersFollowDecisions
 from barnabas.sim.checkers.transaction_markers import TransactionMarkers
-from barnabas.sim.classical.cluster import ClassicalCluster
-from barnabas.sim.classical.controller_writes import OneControllerWrites
-from barnabas.sim.classical.obedience import BrokersObeyTheNewest, ImagesSayWhatIsWritten
-from barnabas.sim.classical.settled import EveryoneSaysTheSame
-from barnabas.sim.classical.znode_order import ZnodesGoForward
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import History, Violation
 from barnabas.sim.story import Story
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster
+from barnabas.sim.zookeeper_mode.controller_writes import OneControllerWrites
+from barnabas.sim.zookeeper_mode.obedience import BrokersObeyTheNewest, ImagesSayWhatIsWritten
+from barnabas.sim.zookeeper_mode.settled import EveryoneSaysTheSame
+from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
 
-def judges_of(cluster: ClassicalCluster, history: History, story: Story) -> list[Checker]:
+def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run; those of znodes follow the ensemble of `cluster`."""
     znodes = ZnodesGoForward()
     cluster.written.rules += [OneControllerWrites(), znodes]
@@ -113,7 +113,7 @@ class BrokersAreValid(Checker):
             self.check(cluster, node)
 
 
-class ClassicalJudges(Judges):
+class ZookeeperJudges(Judges):
     """As the other mode's, without a quorum to look at."""
 
     def look(self, touched: object) -> None:

@@ -1,8 +1,8 @@
-"""Whether a broker that looked dead is the one that is registered, or a process that has taken its place.
+"""Whether the process that listens at a broker's endpoint is the one that is registered.
 
-A process that was started again listens before it has registered; the znode of its predecessor is there
-until their session ends. Only the registered one follows an order for that registration: one without
-partitions is sent.
+A broker that was restarted listens before it has registered, and the znode of its former process stays until
+that session ends. The controller sends a LeaderAndIsr without partitions and with the registration's broker
+epoch: only the registered process answers it without an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PURPOSE = "same life"
 TIMEOUT_MS = 2_000.0
 
 
-def ask_same_life(
+def probe_registration(
     network: ProbeNetwork,
     at: Endpoint,
     controller: tuple[int, int],

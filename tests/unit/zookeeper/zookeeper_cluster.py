@@ -66,7 +66,7 @@ class Client:
         return
 
 
-class ClassicalCluster:
+class ZookeeperCluster:
     """Brokers 1 to `brokers`."""
 
     def __init__(

@@ -7,12 +7,12 @@ from __future__ import annotations
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import Topic
 from barnabas.sim.checkers.checker import Checker
-from barnabas.sim.classical.cluster import ClassicalCluster, ClassicalSimNode
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import History, Violation
+from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster, ZookeeperSimNode
 
 
-def difference(cluster: ClassicalCluster, node: ClassicalSimNode) -> str:
+def difference(cluster: ZookeeperCluster, node: ZookeeperSimNode) -> str:
     """What the broker's image says otherwise than the znodes; empty where it says the same."""
     written, image = cluster.written.image, node.image
     if image.topics_by_name.keys() != written.topics_by_name.keys():
@@ -59,7 +59,7 @@ def _other_configs(written: MetadataImage, image: MetadataImage, name: str) -> s
     return "" if one == other else f"{name}: configuration {one} in znodes and {other}"
 
 
-def stray(node: ClassicalSimNode) -> str:
+def stray(node: ZookeeperSimNode) -> str:
     """A log of a partition that the broker has no replica of."""
     broker = node.broker
     if broker is None:
@@ -78,7 +78,7 @@ class EveryoneSaysTheSame(Checker):
         self._history = history
 
     def finish(self, cluster: SimCluster) -> None:
-        assert isinstance(cluster, ClassicalCluster)
+        assert isinstance(cluster, ZookeeperCluster)
         if cluster.written.deletions:
             raise Violation(f"topics {cluster.written.deletions} are still to be deleted")
         if cluster.written.half_made:

@@ -1,0 +1,24 @@
+"""Many operations, cut into transactions that an ensemble takes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from barnabas.limits import ZookeeperBounds
+from barnabas.zookeeper.operations import Operation
+
+
+def take_operations(
+    operations: deque[Operation], bounds: ZookeeperBounds, *, besides: int
+) -> list[Operation]:
+    """Remove from the left what one transaction holds `besides` so many other operations; at least one."""
+    taken: list[Operation] = []
+    size = 0
+    while operations and (
+        not taken
+        or (besides + len(taken) < bounds.operations_max and size < bounds.operation_bytes_max)
+    ):
+        one = operations.popleft()
+        size += len(getattr(one, "data", b""))
+        taken.append(one)
+    return taken
