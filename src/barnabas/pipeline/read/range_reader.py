@@ -66,7 +66,14 @@ class Fetched(NamedTuple):
 class RangeReader:
     """Reads one range once. `position` is the next offset to fetch."""
 
-    def __init__(self, cluster: ClusterClient, what: Range, options: SourceOptions) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        what: Range,
+        options: SourceOptions,
+        patience_ms: float | None = None,
+    ) -> None:
+        """`patience_ms`: how long nothing may come; the cluster's where it is None."""
         self.what = what
         self.position = what.start
         self._cluster = cluster
@@ -76,7 +83,7 @@ class RangeReader:
         self._rack = options.fetch.rack
         self._replica: Endpoint | None = None
         """Where to fetch from instead of the leader."""
-        self._patience = Patience(cluster.patience_ms)
+        self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
         self._ahead: tuple[BlockingConnection, Answer] | None = None
 
     def __repr__(self) -> str:
