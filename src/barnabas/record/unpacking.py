@@ -1,7 +1,7 @@
 """Uncompressed records of the batches that are decoded together, in one buffer that is used again.
 
-Owns that buffer. It is not zeroed, and not larger than what a group of batches needs: a buffer for each batch,
-as large as a codec might want, was most of a Spark worker's memory at high compression. What is taken is valid
+Owns that buffer. It is not zeroed, and not larger than what a group of batches needs: a buffer for each, as
+large as a codec might want, was most of a Spark worker's memory at high compression. What is taken is valid
 until :meth:`Unpacker.clear`. Compressed bytes are untrusted: what unpacks to more than a bound is refused.
 """
 
