@@ -13,6 +13,10 @@ librdkafka's admin client for a group's offsets ends (``eonce->refcnt > 0``, up 
 coordinator's connection ends under such a request: a consumer asks for them here. kafka-python's admin client
 keeps a controller until an answer says NOT_CONTROLLER, and a coordinator for ever: it is made once more when
 it fails.
+
+And kafka-python (3.0) refreshes its metadata no more once a connection that it refreshes them by is reset, as
+one is whose broker dies during a TLS handshake: the loop in its ``cluster.py`` ends by any error that is not
+Kafka's own. A producer or member that this has happened to is made once more (`refreshes_metadata`).
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import kafka
 import kafka.admin
+import kafka.errors
 
 from tests.clients.access import Access
 from tests.clients.checks import fresh
@@ -159,20 +164,40 @@ class ConfluentMember(Member):
         self._client.close()
 
 
+def refreshes_metadata(metadata: Any) -> bool:
+    """Whether the loop of kafka-python's ``ClusterMetadata`` runs, or has not been needed yet."""
+    loop = getattr(metadata, "_refresh_loop_future")  # noqa: B009
+    return loop is None or not loop.is_done
+
+
 class KafkaPythonProducer:
     name = "kafka-python producer"
 
     def __init__(self, access: Access, topic: str) -> None:
         self._topic = topic
-        self._client = kafka.KafkaProducer(**kafka_python(access), acks="all")
+        self._settings = kafka_python(access)
+        self._client = kafka.KafkaProducer(**self._settings, acks="all")
 
     def act(self, number: int) -> None:
-        futures = [
+        deadline = time.monotonic() + PATIENCE_S
+        futures = self._send(number)
+        while futures:
+            try:
+                futures[0].get(REQUEST_S)
+                del futures[0]
+            except kafka.errors.KafkaTimeoutError:
+                if time.monotonic() > deadline:
+                    raise
+                if not refreshes_metadata(self._client._metadata):
+                    self._client.close(1)
+                    self._client = kafka.KafkaProducer(**self._settings, acks="all")
+                    futures = self._send(number)
+
+    def _send(self, number: int) -> list[Any]:
+        return [
             self._client.send(self._topic, b"%d" % number, self.name.encode(), partition=partition)
             for partition in range(PARTITIONS)
         ]
-        for future in futures:
-            future.get(PATIENCE_S)
 
     def close(self) -> None:
         self._client.close(1)
@@ -216,18 +241,25 @@ class KafkaPythonMember(Member):
     over, and the member then has no partitions for good (``join_group_async`` of 3.0)."""
 
     def __init__(self, access: Access, topic: str, group: str) -> None:
-        self._client = kafka.KafkaConsumer(
-            topic,
+        settings = {
             **kafka_python(access),
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        super().__init__("kafka-python member", self._read, self._client.commit)
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        self._make = lambda: kafka.KafkaConsumer(topic, **settings)
+        self._client = self._make()
+        super().__init__("kafka-python member", self._read, self._write)
 
     def _read(self) -> list[tuple[int, int]]:
+        if not refreshes_metadata(self._client._cluster):
+            self._client.close()
+            self._client = self._make()
         found = self._client.poll(timeout_ms=POLL_MS)
         return [(r.partition, int(r.value)) for records in found.values() for r in records]
+
+    def _write(self) -> object:
+        return self._client.commit()
 
     def close(self) -> None:
         super().close()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
+from barnabas.client.delegation_tokens import list_tokens
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.records import ProducerRecord
 from barnabas.config.properties import parse_properties
@@ -25,11 +26,12 @@ from barnabas.types import Endpoint
 from barnabas.wire.envelope import wrap
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.errors import KafkaError as KafkaFailure
+from barnabas.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from barnabas.wire.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
 from barnabas.wire.request import RequestContext
-from tests.clients.access import as_user, password_of
+from tests.clients.access import as_user, by_delegation_token, password_of
 from tests.clients.round_trips import (
     by_aiokafka,
     by_confluent_kafka,
@@ -218,18 +220,28 @@ def test_no_password_is_in_any_log(cluster: Cluster) -> None:
 
 
 def test_a_forged_envelope_ends_the_connection(cluster: Cluster) -> None:
-    """Only controllers' listeners serve Envelope, and those want a node's certificate."""
-    asked = DescribeUserScramCredentialsRequest(users=None)
-    forged = wrap(asked, RequestContext(api_key=50, api_version=0, principal="User:admin"))
+    """Only controllers' listeners serve Envelope, and those want a node's certificate. One that came by a
+    delegation token, and may therefore not ask for tokens, cannot say that it came by a password."""
+    users = DescribeUserScramCredentialsRequest(users=None)
+    token = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
-    with connect(cluster.bootstrap, properties=user) as client:
-        for endpoint, kinds in (
-            (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
-            (controller_of(cluster), {"closed", "authentication"}),
-        ):
-            with pytest.raises(ChannelError) as refused:
-                client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
-            assert refused.value.kind in kinds
+    for properties, asked, version in (
+        (user, users, 0),
+        (by_delegation_token(cluster).properties, token, 3),
+    ):
+        claimed = RequestContext(api_key=asked.API_KEY, api_version=version, principal="User:admin")
+        forged = wrap(asked, claimed)
+        with connect(cluster.bootstrap, properties=properties) as client:
+            client.topics()
+            for endpoint, kinds in (
+                (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
+                (controller_of(cluster), {"closed", "authentication"}),
+            ):
+                with pytest.raises(ChannelError) as refused:
+                    client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
+                assert refused.value.kind in kinds
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        assert len(client.call(list_tokens(client.client))) == 1
 
 
 def controller_of(cluster: Cluster) -> Endpoint:
