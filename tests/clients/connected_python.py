@@ -247,7 +247,7 @@ class KafkaPythonMember(Member):
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
         }
-        self._make = lambda: kafka.KafkaConsumer(topic, **settings)
+        self._make: Callable[[], Any] = lambda: kafka.KafkaConsumer(topic, **settings)
         self._client = self._make()
         super().__init__("kafka-python member", self._read, self._write)
 
