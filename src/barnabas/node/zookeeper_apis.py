@@ -16,7 +16,11 @@ from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
 from barnabas.broker.controller_client.forwarding import forward, timeout_of
-from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
+from barnabas.broker.handlers import (
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+)
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.controller.handlers import (
@@ -49,11 +53,13 @@ from barnabas.wire.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
+from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
+from barnabas.zookeeper.states.told import asks_more, tell_more
 
 ReadAgain = Callable[[Sequence[str], Callable[[], None]], None]
 """Reads the configurations of entities from their znodes, then calls back."""
@@ -107,7 +113,8 @@ def add_to(
     controllers answer, wait at the `gate`."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
-        table.add(gate.before(module), broker)
+        is_told = module.API.key is ApiKey.DESCRIBE_CLUSTER
+        table.add(gate.before(_telling(module, controller) if is_told else module), broker)
     for module in acls.modules():
         table.add(gate.before(module), acls)
     for module in FORWARDED:
@@ -234,6 +241,25 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
             return parked
 
         return then(answer, read)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
+    """DescribeCluster with what this broker's controllers did, where it is asked for."""
+
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        def more(response: Message | None) -> Message | None:
+            if isinstance(response, DescribeClusterResponse):
+                decider = controller.decider
+                tell_more(
+                    request, response, controller.steps.book, decider.refusals,
+                    is_controller=decider.may_decide,
+                )  # fmt: skip
+            return response
+
+        answer = module.handle(request, ctx, role)
+        return then(answer, more) if asks_more(request) else answer
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 

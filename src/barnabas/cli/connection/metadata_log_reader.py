@@ -56,6 +56,10 @@ MOVED = (
 )
 
 
+class NoMetadataLog(Failure):
+    """The cluster has no quorum: ZooKeeper coordinates it."""
+
+
 class FoundQuorum(NamedTuple):
     """Who leads in which epoch, and where every voter's controller listener is."""
 
@@ -65,8 +69,7 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`; `Failure` where the
-    cluster has no quorum."""
+    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`, `NoMetadataLog`."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -82,7 +85,9 @@ def find_quorum(connected: Connected) -> FoundQuorum:
         told = connected.call(connected.client.ask_any(request, check))
     except ChannelError as error:
         if error.kind == "unsupported":
-            raise Failure("this cluster has no metadata log: ZooKeeper coordinates it") from error
+            raise NoMetadataLog(
+                "this cluster has no metadata log: ZooKeeper coordinates it"
+            ) from error
         raise
     part = told.topics[0].partitions[0]
     controllers = {
