@@ -35,7 +35,7 @@ KINDS = ("election", "isr", "reassignment", "partition")
 Key = tuple[str, int]
 
 
-class History:
+class PartitionHistory:
     """What is known of some topics; each of it may be missing."""
 
     def __init__(self) -> None:
@@ -92,10 +92,10 @@ def topics_going(
 
 def history_of(
     connected: Connected, views: Sequence[TopicMetadata], names: Sequence[str] | None
-) -> History:
+) -> PartitionHistory:
     """Of the topics `views`, or all where `names` is None. With what is missing goes a word on standard
     error."""
-    history = History()
+    history = PartitionHistory()
     reader = StateReader(None if names is None else {view.topic_id: view.name for view in views})
     try:
         log = MetadataLogReader(connected)
@@ -111,7 +111,7 @@ def history_of(
     return history
 
 
-def _ask_controllers(connected: Connected, history: History, names: Sequence[str]) -> None:
+def _ask_controllers(connected: Connected, history: PartitionHistory, names: Sequence[str]) -> None:
     history.standings = states_of(connected, names)
     changes: dict[Key, PartitionStateChange] = {}
     moves: dict[Key, PartitionMove] = {}

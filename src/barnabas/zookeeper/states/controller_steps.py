@@ -33,7 +33,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
 from barnabas.zookeeper.layout.topic_znodes import state_path, topic_path
 from barnabas.zookeeper.states.moves import DELETION_INELIGIBLE
-from barnabas.zookeeper.states.state_book import STEP, Replicas, StateBook
+from barnabas.zookeeper.states.state_book import STEP_EVENT, Replicas, StateBook
 
 LISTED_MAX = 20
 """Partitions of one topic whose replicas a step lists."""
@@ -67,7 +67,7 @@ class ControllerSteps:
 
     def on_found(self, path: str, name: str) -> None:
         """A watch has found what another tool, or a broker of Kafka's, has written."""
-        self._note(STEP, name, f"found by the watch of {path}")
+        self._note(STEP_EVENT, name, f"found by the watch of {path}")
 
     def on_decided(self, records: Sequence[Message]) -> None:
         """Not written yet."""
@@ -82,21 +82,21 @@ class ControllerSteps:
             elif isinstance(record, RemoveTopicRecord):
                 topic = self._image.topics_by_id.get(Uuid(record.topic_id))
                 if topic is not None:
-                    self._note(STEP, topic.name, "deletion decided", record.reason or "")
+                    self._note(STEP_EVENT, topic.name, "deletion decided", record.reason or "")
 
     def _decided(self, name: str, partitions: Sequence[PartitionRecord]) -> None:
         alive = [b.id for b in self._image.brokers.values() if not b.fenced]
         listed = [f"{one.partition_id} on {_ids(one.replicas)}" for one in partitions[:LISTED_MAX]]
         more = ", ..." if len(partitions) > LISTED_MAX else ""
-        self._note(STEP, name, f"assignment chosen: partition {', '.join(listed)}{more}")
-        self._note(STEP, name, f"live brokers: {_ids(sorted(alive))}")
+        self._note(STEP_EVENT, name, f"assignment chosen: partition {', '.join(listed)}{more}")
+        self._note(STEP_EVENT, name, f"live brokers: {_ids(sorted(alive))}")
         chosen = [
             f"{one.partition_id} led by {one.leader} with ISR {_ids(one.isr)}"
             if one.leader != NO_LEADER
             else f"{one.partition_id} without a leader"
             for one in partitions[:LISTED_MAX]
         ]
-        self._note(STEP, name, f"leader and ISR chosen: partition {', '.join(chosen)}{more}")
+        self._note(STEP_EVENT, name, f"leader and ISR chosen: partition {', '.join(chosen)}{more}")
 
     def on_record(self, record: Message) -> None:
         """It is written, or was found so, and the image has not replayed it yet."""
@@ -108,7 +108,7 @@ class ControllerSteps:
             follow(self, record)
 
     def _on_topic(self, record: TopicRecord) -> None:
-        self._note(STEP, record.name, f"assignment written: {topic_path(record.name)}")
+        self._note(STEP_EVENT, record.name, f"assignment written: {topic_path(record.name)}")
 
     def _on_partition(self, record: PartitionRecord) -> None:
         topic = self._image.topics_by_id.get(Uuid(record.topic_id))
@@ -121,7 +121,7 @@ class ControllerSteps:
             here = [(topic.name, index, broker) for broker in record.replicas]
             book.add_replicas(here, reason)
         self._note(
-            STEP,
+            STEP_EVENT,
             f"{topic.name}-{index}",
             f"state written: leader {record.leader}, ISR {_ids(record.isr)}, leader epoch"
             f" {record.leader_epoch}, controller epoch {self._epoch()}:"
@@ -151,7 +151,7 @@ class ControllerSteps:
     def _on_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._image.topics_by_id.get(Uuid(record.topic_id))
         if topic is not None:
-            self._note(STEP, topic.name, f"written: {DELETE_TOPICS}/{topic.name}")
+            self._note(STEP_EVENT, topic.name, f"written: {DELETE_TOPICS}/{topic.name}")
             replicas = {index: list(ids) for index, ids in enumerate(topic.replicas) if ids}
             self.book.begin_deletion(topic.name, replicas, "the topic is being deleted")
 
@@ -168,7 +168,7 @@ class ControllerSteps:
     # -- orders and answers ------------------------------------------------------------------------
 
     def on_sent(self, broker: int, request: Message) -> None:
-        """Only what creates or deletes a topic is told: a step for each topic."""
+        """A step for each topic that is being created or deleted."""
         book = self.book
         if isinstance(request, LeaderAndIsrRequest):
             for each in request.topic_states:
@@ -184,7 +184,7 @@ class ControllerSteps:
                 self._sent("StopReplica", broker, one.topic_name, len(one.partition_states))
 
     def _sent(self, api: str, broker: int, topic: str, partitions: int) -> None:
-        self._note(STEP, topic, f"{api} sent to broker {broker}: {partitions} partitions")
+        self._note(STEP_EVENT, topic, f"{api} sent to broker {broker}: {partitions} partitions")
 
     def on_replicas(self, broker: int, offline: Iterable[Key], online: Iterable[Key]) -> None:
         """The broker has answered LeaderAndIsr."""
@@ -205,7 +205,7 @@ class ControllerSteps:
         """A predecessor has begun it."""
         if not self.book.is_being_deleted(name):
             self._note(
-                STEP, name, f"found below {DELETE_TOPICS}", "a predecessor began the deletion"
+                STEP_EVENT, name, f"found below {DELETE_TOPICS}", "a predecessor began the deletion"
             )
             self.book.begin_deletion(name, replicas, "the topic is being deleted")
 
@@ -221,7 +221,7 @@ class ControllerSteps:
         self.book.move_replicas(here, DELETION_INELIGIBLE, reason)
 
     def on_znodes_gone(self, name: str) -> None:
-        self._note(STEP, name, f"znodes gone: {topic_path(name)} and below, its configuration,"
+        self._note(STEP_EVENT, name, f"znodes gone: {topic_path(name)} and below, its configuration,"
                    f" {DELETE_TOPICS}/{name}")  # fmt: skip
         self.book.end_deletion(name, "the znodes of the topic are gone")
 

@@ -31,8 +31,8 @@ from barnabas.zookeeper.states.moves import (
 from barnabas.zookeeper.states.step_log import StepLog
 
 GROUPS_MAX = 20
-"""Moves of one cause that are told by topic; more are told as one number."""
-STATE, STEP = "state", "step"
+"""Moves of one cause that are events of their own; more are one event with their number."""
+STATE, STEP_EVENT = "state", "step"
 """Kinds of events: a move of a state, and a step of a creation or a deletion."""
 Partition = tuple[str, int]
 Replica = tuple[str, int, int]

@@ -1,4 +1,4 @@
-"""What a broker of ZooKeeper mode adds to DescribeCluster for whoever asks by the tagged fields of ours.
+"""What a broker of ZooKeeper mode adds to DescribeCluster for clients that ask by our tagged fields.
 
 ``EventsAfter``: the steps that its controllers have taken since the one of that number (-1: all that it
 remembers). ``RefusalsAfter``: what they refused. ``StatesOf``: the states of these topics' partitions and
