@@ -86,7 +86,7 @@ class Line:
         self._lines: deque[bytes] = deque()
         self._is_answered = True
         """The last line that was looked at."""
-        self._goes_on = False
+        self._is_answering = False
 
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -102,16 +102,16 @@ class Line:
         too_much = len(self._text) > LINE_BYTES_MAX or len(self._lines) > LINES_MAX
         if too_much and self._connection is not None:
             self._connection.abort()
-        self._go_on()
+        self._answer_next()
 
-    def _go_on(self) -> None:
-        if self._goes_on:
+    def _answer_next(self) -> None:
+        if self._is_answering:
             return
-        self._goes_on = True
+        self._is_answering = True
         while self._lines and self._is_answered and self._connection is not None:
             self._is_answered = False
             self._service.on_line(self._lines.popleft().decode("utf-8", "replace").strip(), self)
-        self._goes_on = False
+        self._is_answering = False
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
@@ -121,7 +121,7 @@ class Line:
         if self._connection is not None:
             self._connection.send([f"{text}\n".encode()])
         self._is_answered = True
-        self._go_on()
+        self._answer_next()
 
 
 class Service:

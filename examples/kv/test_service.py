@@ -107,7 +107,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.process
-def test_who_asks_behind_a_change_is_answered_behind_it(cluster: Cluster) -> None:
+def test_a_question_behind_a_change_is_answered_behind_it(cluster: Cluster) -> None:
     asked = "put city Prague\nget city\ndelete city\nget city\nnonsense\nget city"
     deadline = time.monotonic() + PATIENCE_S
     answers = [""]

@@ -91,7 +91,7 @@ def test_a_level_goes_down_and_up_and_every_broker_knows(cluster: Cluster) -> No
             )
 
 
-def test_no_producer_id_is_given_twice_whoever_dies(cluster: Cluster) -> None:
+def test_no_producer_id_is_given_twice_whichever_node_dies(cluster: Cluster) -> None:
     given: list[int] = []
 
     def take(nodes: list[int]) -> None:
@@ -127,7 +127,7 @@ def test_a_broker_that_is_given_up_leaves_everything_and_may_come_back(cluster: 
     wait_until_whole(cluster, "given-up")
 
 
-def test_a_living_broker_that_is_given_up_registers_anew(cluster: Cluster) -> None:
+def test_a_living_broker_that_is_fenced_registers_again(cluster: Cluster) -> None:
     with connect(cluster.bootstrap) as client:
         client.create_topic("idle", 6, 3)
     wait_until_whole(cluster, "idle")

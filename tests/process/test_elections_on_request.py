@@ -118,7 +118,7 @@ def test_a_file_of_partitions_is_what_the_tool_of_kafka_takes(
         assert told.returncode == 2 and "names no partitions" in told.stderr
 
 
-def test_replicas_are_placed_by_hand_and_mistakes_are_told(cluster: Cluster) -> None:
+def test_replicas_are_placed_by_hand_and_mistakes_are_refused(cluster: Cluster) -> None:
     create(cluster, "placed", "3:1, 1:2")
     assert list(partition(cluster, "placed", 0).replicas) == [3, 1]
     assert list(partition(cluster, "placed", 1).replicas) == [1, 2]

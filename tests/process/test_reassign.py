@@ -145,7 +145,7 @@ def test_a_reassignment_to_a_dead_broker_is_reported_and_plans_use_its_target(
     assert run.replicas("empty") == [[target]]
 
 
-def test_a_plan_names_nobody_who_takes_nothing(cluster: Cluster, run: Command) -> None:
+def test_a_plan_names_no_broker_that_accepts_no_replicas(cluster: Cluster, run: Command) -> None:
     run("topics", "create", "pair", "-p", "6", "-r", "2")
     with connect(cluster.bootstrap) as client:
         cordon = client.admin.alter_configs(BROKER, "3", {"cordoned.log.dirs": "*"})

@@ -139,7 +139,7 @@ def _cluster_id(data: Path) -> str:
     return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
 
 
-def test_an_old_leader_returns_with_a_record_that_nobody_else_has(five: Cluster) -> None:
+def test_an_old_leader_returns_with_a_record_that_no_other_replica_has(five: Cluster) -> None:
     leader, *followers = five.node_ids[2:5]
     topic = topic_on(five, [leader, *followers], 2)
     with Load(five, topic, 1) as load:

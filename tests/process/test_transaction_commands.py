@@ -93,7 +93,7 @@ def test_a_transaction_is_listed_and_described(cluster: Cluster, connected: Conn
     assert "app" in table
 
 
-def test_an_unknown_transactional_id_and_state_are_told(cluster: Cluster) -> None:
+def test_an_unknown_transactional_id_and_state_are_refused(cluster: Cluster) -> None:
     ended = barnabas("transactions", "describe", "nobody", "--bootstrap", cluster.bootstrap)
     assert ended.returncode == 1
     assert "no such transactional id" in ended.stderr

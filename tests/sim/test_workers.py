@@ -46,7 +46,7 @@ print(*{name.split(".")[1] for name in sys.modules if name.startswith("barnabas.
 
 
 @pytest.mark.timeout(60)
-def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
+def test_workers_end_with_their_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "plays.py"
     script.write_text(PLAYS)
     played = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)

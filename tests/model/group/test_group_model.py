@@ -259,7 +259,7 @@ class Groups(RuleBasedStateMachine):
         self.world.held = True
 
     @rule()
-    def followers_go_on(self) -> None:
+    def followers_resume(self) -> None:
         self.world.held = False
         self.world.settle()
         self._poll()
@@ -327,7 +327,7 @@ class Groups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Faults end: the group settles, and every partition has an owner."""
         self.appends(False)
-        self.followers_go_on()
+        self.followers_resume()
         for _ in range(60):
             self.act_all()
             self.wait(1_000)

@@ -58,7 +58,7 @@ def read_all(log: PartitionLog) -> None:
     recovery_point=st.sampled_from([None, 0, 60, 95]),
     places=st.sampled_from([1, 1, 2]),
 )
-def test_garbage_anywhere_is_told_and_never_served(
+def test_garbage_anywhere_is_reported_and_never_served(
     seed: int, segment_bytes: int, recovery_point: int | None, places: int
 ) -> None:
     rng = random.Random(seed)

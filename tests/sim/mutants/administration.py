@@ -31,7 +31,7 @@ def producer_ids_overlap() -> list[Patch]:
 
 
 def throttle_holds_everybody() -> list[Patch]:
-    def whoever_asks(
+    def any_replica(
         self: ReplicationThrottle, partition: Partition, follower: int, promised: int
     ) -> bool:
         side = self._current(self.leader)
@@ -39,7 +39,7 @@ def throttle_holds_everybody() -> list[Patch]:
             self._clock.now_ms(), promised
         )
 
-    return [(ReplicationThrottle, "holds_back", whoever_asks)]
+    return [(ReplicationThrottle, "holds_back", any_replica)]
 
 
 def cordon_overlooked() -> list[Patch]:

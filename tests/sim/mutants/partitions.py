@@ -19,7 +19,7 @@ from tests.sim.mutants.planting import Mutant, Patch
 
 
 def isr_expands_without_catching_up() -> list[Patch]:
-    def takes_in_anybody(
+    def admit_any_replica(
         self: LeaderState, follower: Any, high_watermark: int, eligible: Any
     ) -> IsrProposal | None:
         state = self.isr_state
@@ -29,7 +29,7 @@ def isr_expands_without_catching_up() -> list[Patch]:
             return None
         return self._propose(isr.PendingExpand(state.committed, follower.broker))
 
-    return [(LeaderState, "propose_expand", takes_in_anybody)]
+    return [(LeaderState, "propose_expand", admit_any_replica)]
 
 
 def truncates_to_the_high_watermark() -> list[Patch]:
@@ -124,14 +124,14 @@ def consumers_session_is_not_told() -> list[Patch]:
     """A consumer's session is not marked where there is more to read."""
     honest = Partition._on_high_watermark
 
-    def tells_nobody(self: Partition, mark: int) -> None:
+    def signal_no_follower(self: Partition, mark: int) -> None:
         watchers, self.high_watermark_watchers = self.high_watermark_watchers, {}
         try:
             honest(self, mark)
         finally:
             self.high_watermark_watchers = watchers
 
-    return [(Partition, "_on_high_watermark", tells_nobody)]
+    return [(Partition, "_on_high_watermark", signal_no_follower)]
 
 
 def reads_past_the_high_watermark() -> list[Patch]:

@@ -212,7 +212,7 @@ def test_a_leader_that_is_back_is_asked_at_once(world: World) -> None:
     assert world.hand.sent
 
 
-def test_an_error_delays_one_partition_while_the_other_goes_on(world: World) -> None:
+def test_an_error_delays_one_partition_while_the_other_continues(world: World) -> None:
     world.answer(
         data(0, error_code=ErrorCode.UNKNOWN_SERVER_ERROR), data(1, b"a", high_watermark=0)
     )
@@ -243,7 +243,7 @@ def test_a_fenced_partition_waits_for_metadata(world: World) -> None:
     assert {i: p.current_leader_epoch for i, p in world.asked().items()} == {0: 1, 1: 1}
 
 
-def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
+def test_a_diverging_epoch_truncates_and_continues(world: World) -> None:
     world.follow(epoch=3)
     world.answer()
     world.answer(data(0, b"a", b"b", epoch=0), data(1))
@@ -346,7 +346,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "truncate", truncate)
 
 
-def test_out_of_range_asks_the_leader_and_begins_anew(world: World) -> None:
+def test_out_of_range_asks_the_leader_and_starts_from_its_log_start(world: World) -> None:
     world.answer(data(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE), data(1))
     for offset in (20, 10):  # its end, then its start
         question = next(s for s in world.hand.sent if s.purpose == "replica-offsets")

@@ -61,7 +61,7 @@ def test_a_replica_in_a_directory_that_cannot_be_read_stays_offline(clean: bool)
     assert not any(path.endswith("-stray") for path in disk.names)
 
 
-def test_a_volume_that_tells_no_space_keeps_nobody_from_the_others() -> None:
+def test_a_volume_without_a_size_hides_no_other_volume() -> None:
     """A directory is online until something that is written or read there fails."""
     cluster = Cluster(directories=2)
     cluster.create_topic("t", partitions=6, replication=1)
@@ -242,7 +242,7 @@ def test_a_log_goes_where_the_disk_is_well_if_its_directory_fails_as_it_is_made(
         assert code(cluster.produce([b"a"], index=index).error_code) == "NONE"
 
 
-def test_a_copy_that_stands_in_for_a_log_that_is_gone_vouches_for_nothing() -> None:
+def test_a_future_log_in_place_of_a_lost_log_is_not_in_sync() -> None:
     """The controller had agreed to the move, and the copy lacked what was acknowledged last. Then the broker
     shut down cleanly, and was started without the directory that the replica was to leave."""
     cluster = Cluster(nodes=3, directories=2)

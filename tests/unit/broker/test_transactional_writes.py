@@ -271,7 +271,7 @@ class TestVisibility:
         world.cluster.until(lambda: waiting.is_there, limit_ms=1_000)
         assert waiting.value.responses[0].partitions[0].records
 
-    def test_deleted_records_of_an_open_transaction_hold_nobody_up(
+    def test_deleted_records_of_an_open_transaction_block_no_reader(
         self, world: Transactions
     ) -> None:
         t = world.topic("deleted")
@@ -396,7 +396,7 @@ class TestMarkers:
         assert world.end(t, commit=True, epoch=4, level=2) == "NONE"  # sent once more
         assert world.committed(t) == [b"a"]
 
-    def test_unknown_partitions_are_told_apart(self, world: Transactions) -> None:
+    def test_unknown_partitions_are_distinguished(self, world: Transactions) -> None:
         t = world.topic("known")
         assert world.end("unknown", commit=True) == "UNKNOWN_TOPIC_OR_PARTITION"
         assert world.end(t, commit=True, index=7) == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -516,7 +516,7 @@ class TestReplicas:
             assert data.last_stable_offset == 2
             assert [v for v in values_of(data) if v == b"b"] == []
 
-    def test_a_new_leader_goes_on_with_open_transactions(self, three: Transactions) -> None:
+    def test_a_new_leader_continues_open_transactions(self, three: Transactions) -> None:
         three.write("t", [b"a"])
         three.write("t", [b"x"], producer=10)
         three.end("t", commit=False, producer=10)

@@ -72,7 +72,7 @@ def test_other_clusters_and_those_who_wait_to_be_added_are_none() -> None:
     assert seen_from_outside(other, 1, 2, 3, cluster_id="c29tZWJvZHktZWxzZXMtMQ") is None
 
 
-def test_who_is_silent_or_gone_holds_nobody_up_for_long() -> None:
+def test_a_silent_or_absent_node_delays_the_check_briefly() -> None:
     quorum = Quorum(5)
     quorum.start()
     leader = quorum.elect()

@@ -63,7 +63,7 @@ def test_a_coordinator_is_looked_for_at_the_next_one_in_time() -> None:
     assert asked.result() == {}
 
 
-def test_nobody_answers_in_time() -> None:
+def test_no_server_answers_in_time() -> None:
     cluster = FakeCluster(nodes=1)
     cluster.world.listen(SILENT, Silence)
     done = refresh(Client(cluster.world, [SILENT]))

@@ -131,7 +131,7 @@ def test_a_missing_required_key_is_named() -> None:
         TABLE.typed({})
 
 
-def test_given_values_stand_over_defaults_and_unknown_ones_are_told() -> None:
+def test_given_values_override_defaults_and_unknown_ones_are_reported() -> None:
     given = {"names": "x", "count": "3", "other": "1"}
     values = TABLE.typed(given)
     assert (values["names"], values["count"], values["level"]) == (["x"], 3, -1)
@@ -198,5 +198,5 @@ def test_a_double_reads_as_in_java(text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("key", BROKER.keys.values(), ids=lambda key: key.name)
-def test_a_default_is_written_as_it_is_told(key: ConfigKey) -> None:
+def test_a_default_is_written_as_it_is_described(key: ConfigKey) -> None:
     assert key.text(key.parse(key.default)) == key.default

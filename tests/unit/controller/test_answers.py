@@ -10,7 +10,7 @@ from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateT
 from tests.unit.controller.harness import World
 
 
-def test_who_raises_when_he_is_answered_leaves_the_others_their_answers() -> None:
+def test_a_callback_that_raises_leaves_the_others_their_answers() -> None:
     """They waited for the next commit, and so did whoever follows the metadata."""
     world = World()
     world.join(1)

@@ -92,7 +92,7 @@ def test_directories_are_cordoned_where_the_level_knows_of_it() -> None:
     assert not alter(world, BROKER, "1", ("cordoned.log.dirs", SET, "/data")).error_code
 
 
-def test_a_brokers_key_is_told_again_where_it_stays_as_it_is(world: World) -> None:
+def test_a_brokers_key_is_reported_again_where_it_is_unchanged(world: World) -> None:
     def written(kind: int, name: str, key: str) -> int:
         assert not alter(world, kind, name, (key, SET, "5")).error_code
         before = world.quorum.log_end_offset
@@ -256,7 +256,7 @@ def test_a_file_s_unknown_key_is_shown_without_its_value() -> None:
     assert (found.value, found.is_sensitive, found.config_source) == (None, True, 4)
 
 
-def test_a_broker_s_key_is_told_in_its_own_unit() -> None:
+def test_a_brokers_key_is_reported_in_its_own_unit() -> None:
     world = World({})
     names = [
         "log.roll.ms", "log.roll.hours", "log.roll.jitter.ms", "log.retention.ms",

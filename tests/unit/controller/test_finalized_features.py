@@ -14,7 +14,7 @@ def image(offset: int, **levels: int) -> MetadataImage:
     return made
 
 
-def test_a_level_is_told_once_it_is_committed() -> None:
+def test_a_level_is_reported_once_it_is_committed() -> None:
     finalized = FinalizedFeatures()
     finalized.on_commit(image(3, group=1), 3)
     assert (finalized.levels, finalized.offset) == ({"group": 1}, 3)
@@ -42,7 +42,7 @@ def test_a_snapshot_is_committed() -> None:
     assert (finalized.levels, finalized.offset) == ({"group": 4}, 20)
 
 
-def test_the_first_records_of_a_cluster_are_told_by_its_controller() -> None:
+def test_the_first_records_of_a_cluster_are_logged_by_its_controller() -> None:
     world = World()
     finalized = world.controller.finalized
     assert finalized.levels == world.image.features

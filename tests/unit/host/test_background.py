@@ -270,7 +270,7 @@ def test_a_job_that_is_stuck_does_not_keep_the_process_from_its_end(
     thread.join()
 
 
-def test_the_next_job_of_a_queue_begins_when_the_one_before_was_told_of(loop: Loop) -> None:
+def test_the_next_job_of_a_queue_begins_after_the_callback_of_the_last(loop: Loop) -> None:
     """It may write the very file that `done` renames."""
     background = HostBackground(loop)
     gate, begun, told = threading.Event(), threading.Event(), list[bool]()

@@ -161,7 +161,7 @@ def test_close_sends_what_is_queued_first(world: World) -> None:
     assert (client.ends, server.ends) == ([None], [None])
 
 
-def test_an_end_is_told_once_and_not_from_inside_a_call(world: World) -> None:
+def test_an_end_is_reported_once_and_not_from_inside_a_call(world: World) -> None:
     client, server = pair(world)
     assert client.connection is not None
     client.connection.abort()
@@ -188,7 +188,7 @@ def test_nothing_is_delivered_after_abort(world: World) -> None:
     assert server.received == b"m"
 
 
-def test_a_refused_connection_is_told_as_such(world: World) -> None:
+def test_a_refused_connection_is_reported_as_refused(world: World) -> None:
     listener = world.network.listen(LOOPBACK, Recorder)
     listener.close()
     client = Recorder()
@@ -198,7 +198,7 @@ def test_a_refused_connection_is_told_as_such(world: World) -> None:
     assert isinstance(client.ends[0], ConnectionRefusedError)
 
 
-def test_a_reset_between_two_looks_at_a_new_connection_is_told(
+def test_a_reset_between_two_calls_on_a_new_connection_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection stands where `SO_ERROR` is read and is gone where its peer's name is."""
@@ -283,7 +283,7 @@ def test_what_is_no_address_ends_in_an_error(world: World, endpoint: Endpoint) -
     assert isinstance(client.ends[0], OSError) and not world.faults
 
 
-def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
+def test_names_that_do_not_resolve_keep_no_job_from_a_thread(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silence, done = threading.Event(), list[object]()

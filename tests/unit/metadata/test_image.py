@@ -333,7 +333,7 @@ def test_an_assignment_without_directories_has_one_unknown_for_each_replica(
     assert holds(image) == before
 
 
-def test_a_snapshot_that_nobody_begins_to_read_ends_its_moment() -> None:
+def test_a_snapshot_that_is_never_read_releases_its_moment() -> None:
     """The disk was full when its file was to be made: the image must not keep that moment for ever."""
     image = make()
     chunks = snapshot_values(image)

@@ -212,7 +212,7 @@ class Machines:
 
 
 def who(node: int) -> str:
-    return str(node) if node >= 0 else "nobody"
+    return str(node) if node >= 0 else "none"
 
 
 def _show(request: Request) -> str:

@@ -204,7 +204,7 @@ def test_a_directory_without_a_log_is_refused() -> None:
         assess(disk, node.settings, "/data")
 
 
-def test_a_survivor_that_nobody_names_as_a_voter_is_refused() -> None:
+def test_a_survivor_that_is_no_voter_is_refused() -> None:
     quorum = Quorum()
     survivor = _lose_majority(quorum)
     disk = survivor.machine.disk.open_for_process()

@@ -164,7 +164,7 @@ def test_one_of_three_fetches_again_what_was_damaged() -> None:
     assert follower.journal.values == [*(b"%d" % number for number in range(20)), b"after"]
 
 
-def test_who_was_alone_once_opens_by_the_voters_of_its_log() -> None:
+def test_a_replica_that_was_alone_opens_by_the_voters_of_its_log() -> None:
     quorum = Quorum(voters=2, first_voters=1)
     quorum.start()
     quorum.commit(b"alone")

@@ -81,7 +81,7 @@ def test_the_short_way_into_the_log_leaves_the_same_files(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
+def test_a_read_from_memory_equals_the_disk(seed: int) -> None:
     rng = random.Random(seed)
     log = opened(a_device(seed))
     starts = []

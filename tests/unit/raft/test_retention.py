@@ -92,7 +92,7 @@ def test_what_is_beyond_the_size_goes() -> None:
     assert node.journal.values[-1] == b"more" and len(node.journal.values) == 201
 
 
-def test_what_is_too_old_goes_once_a_newer_snapshot_is_there() -> None:
+def test_a_snapshot_past_its_age_is_deleted_once_a_newer_one_exists() -> None:
     quorum, node = alone(
         bytes_between_snapshots=1_500,
         segment_bytes=1_024,

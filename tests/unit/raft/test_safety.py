@@ -268,7 +268,7 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
     assert late.installed == 1 and not quorum.halts
 
 
-def test_who_does_not_say_its_directory_is_no_voter_whose_directory_is_known() -> None:
+def test_a_replica_without_directory_id_is_no_voter_with_one() -> None:
     quorum = Quorum(first_voters=3)
     quorum.start()
     quorum.commit(b"1")
@@ -288,7 +288,7 @@ def test_who_does_not_say_its_directory_is_no_voter_whose_directory_is_known() -
     assert replica.high_watermark == before
 
 
-def test_a_second_vote_goes_to_nobody_who_does_not_say_its_directory() -> None:
+def test_a_second_vote_goes_to_no_replica_without_directory_id() -> None:
     quorum = Quorum(first_voters=3)
     quorum.nodes[1].start()
     answers = [ask_vote(quorum.nodes[1], 5, who) for who in (key(2), ReplicaKey(2), key(2))]

@@ -187,7 +187,7 @@ def test_operations_are_those_the_principal_may_do(cluster: Secured) -> None:
     assert told.cluster_authorized_operations == 1 << Op.ALTER | 1 << Op.DESCRIBE
 
 
-def test_offsets_are_told_of_topics_that_may_be_described(cluster: Secured) -> None:
+def test_offsets_are_returned_of_topics_that_may_be_described(cluster: Secured) -> None:
     cluster.grant(On.GROUP, "g2", Op.READ)
     cluster.grant(On.TOPIC, "t", Op.READ)
     ids = {name: cluster.broker().image.topics_by_name[name].id for name in ("t", "other")}

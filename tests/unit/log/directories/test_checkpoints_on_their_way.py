@@ -22,7 +22,7 @@ def create(world: DirectoriesWorld, topic_id: Uuid) -> PartitionLog:
 
 
 @pytest.mark.parametrize("name", [checkpoints.LOG_START, checkpoints.HIGH_WATERMARK])
-def test_one_under_way_does_not_come_after_that_of_a_topic_made_anew(name: str) -> None:
+def test_a_pending_checkpoint_does_not_overwrite_that_of_a_recreated_topic(name: str) -> None:
     world = DirectoriesWorld()
     old = create(world, TOPIC_ID)
     fill(old, 60)

@@ -434,7 +434,7 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
     assert len(files) < before and not world.offline
 
 
-def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorld:
+def recreated(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorld:
     """Started where two directories have a log of T0: at `stale` of three batches, which was `compacted` so
     far, and, made for `topic_id` while that was away, the other one five."""
     world = DirectoriesWorld()
@@ -456,7 +456,7 @@ def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorl
 def test_a_replica_created_again_elsewhere_wins_over_the_one_that_returns(
     stale: int,
 ) -> None:
-    world = made_anew(stale, TOPIC_ID)
+    world = recreated(stale, TOPIC_ID)
     assert len(values(world.logs.logs[T0])) == 5
     assert world.logs.directory_of(T0) is world.logs.directories[1 - stale]
     assert len(values(world.logs.logs[T1])) == 2
@@ -475,7 +475,7 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     wanted: Uuid | None,
 ) -> None:
     """One was created again while the other one's directory was away (seed 300027)."""
-    world = made_anew(1, OTHER_ID)
+    world = recreated(1, OTHER_ID)
     assert len(values(world.logs.logs[T1])) == 2
     resolve_duplicate(world.logs, T0, wanted)
     kept = world.logs.logs[T0]
@@ -492,14 +492,14 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
 
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, OTHER_ID])
 def test_a_log_in_the_place_of_another_is_not_compacted_because_that_was(topic_id: Uuid) -> None:
-    world = made_anew(0, topic_id, compacted=3)
+    world = recreated(0, topic_id, compacted=3)
     resolve_duplicate(world.logs, T0, topic_id)
     assert len(values(world.logs.logs[T0])) == 5
     assert T0 not in world.logs.cleaner.first_dirty
 
 
 def test_a_second_log_goes_with_its_directory() -> None:
-    world = made_anew(1, OTHER_ID)
+    world = recreated(1, OTHER_ID)
     world.logs.fail(world.logs.directories[1], "its disk is gone again")
     resolve_duplicate(world.logs, T0, TOPIC_ID)
     assert world.logs.logs[T0].topic_id == OTHER_ID

@@ -73,7 +73,7 @@ def test_rot_is_noticed_and_never_served(clean: bool) -> None:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
+def test_an_index_that_is_gone_is_rebuilt(suffix: str, clean: bool) -> None:
     model = written(4)
     model.log.close()
     model.recovery_point = model.log.log_end_offset
@@ -89,7 +89,7 @@ def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
-def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
+def test_leader_epochs_that_are_gone_are_rebuilt(clean: bool) -> None:
     """Who knows none cuts its log back to what it knows to be committed, and claims a clean end."""
     model = written(4)
     model.log.close()
@@ -103,7 +103,7 @@ def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
     model.check()
 
 
-def test_leader_epochs_whose_last_number_was_torn_are_made_anew() -> None:
+def test_leader_epochs_whose_last_number_was_torn_are_rebuilt() -> None:
     """They are written without a sync: a loss of power left "1 9" of "1 95", below the recovery point, and
     the leader cut its followers' logs there."""
     disk, log = hundred()

@@ -129,7 +129,7 @@ def test_a_rotten_leader_epoch_at_a_segments_end_is_detected_and_repaired() -> N
     assert model.log.read(segment.base_offset, 1 << 20) is not None
 
 
-def test_recovery_does_not_believe_a_leader_epoch_that_stands_out() -> None:
+def test_recovery_does_not_believe_an_outlying_leader_epoch() -> None:
     """Else the leader knows nothing of the last epoch that it is asked for, at every fetch."""
     model = written(3)
     segment = max(model.log.segments, key=lambda s: len(list(s.headers())))

@@ -27,7 +27,7 @@ ROSE = 1 << 26
         ([3, ROSE, 3, 4, 4, 9], [(3, 0), (4, 3), (9, 5)]),
     ],
 )
-def test_one_batch_that_stands_out_says_nothing(
+def test_one_outlying_batch_says_nothing(
     epochs: list[int], found: list[tuple[int, int]]
 ) -> None:
     runs = EpochRuns()
