@@ -81,7 +81,9 @@ def test_a_level_goes_down_and_up_and_every_broker_knows(cluster: Cluster) -> No
         response = ask(cluster, me, node)
         return {f.name: f.max_version_level for f in response.finalized_features}
 
-    assert set_level(0, 1) == ErrorCode.INVALID_UPDATE_VERSION, "nobody said that it may go down"
+    assert set_level(0, 1) == ErrorCode.INVALID_UPDATE_VERSION, (
+        "the request does not allow a downgrade"
+    )
     for level, kind in ((0, 2), (1, 1)):
         assert set_level(level, kind) == 0
         for node in cluster.node_ids:

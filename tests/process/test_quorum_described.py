@@ -79,11 +79,11 @@ def test_describing_the_quorum_of_a_node_that_is_no_controller_is_refused(cluste
 
 
 def test_the_dry_run_of_describing_names_the_node_and_sends_nothing() -> None:
-    nobody = "127.0.0.1:1"
-    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap", nobody)
-    assert tried.returncode == 0 and f"broker of {nobody}" in tried.stdout
-    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap-controller", nobody)
-    assert tried.returncode == 0 and f"controller of {nobody}" in tried.stdout
+    absent = "127.0.0.1:1"
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap", absent)
+    assert tried.returncode == 0 and f"broker of {absent}" in tried.stdout
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap-controller", absent)
+    assert tried.returncode == 0 and f"controller of {absent}" in tried.stdout
 
 
 def test_static_voters_cannot_be_changed_and_the_dry_run_says_so(cluster: Cluster) -> None:

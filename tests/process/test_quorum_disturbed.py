@@ -1,4 +1,5 @@
-"""Three processes of a bare quorum: who is killed is replaced, and who pauses or is slow disturbs nobody."""
+"""Three processes of a bare quorum: a killed voter is replaced; one that pauses or is slow disturbs no
+other."""
 
 from __future__ import annotations
 

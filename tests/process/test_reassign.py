@@ -160,7 +160,9 @@ def test_a_plan_names_no_broker_that_accepts_no_replicas(cluster: Cluster, run: 
                 words = ["reassign", "plan", "--drain", "2", "-t", "pair"]
                 return main([*words, "--bootstrap", run.bootstrap]) == 1
 
-            cluster.wait_for(is_refused, "broker 3 to be cordoned: nobody is left who takes any")
+            cluster.wait_for(
+                is_refused, "broker 3 to be cordoned: no broker is left that takes any"
+            )
             present = run.replicas("pair")
             assert len(planned("-r", "1")) == 6
             for replicas in planned("--balance"):

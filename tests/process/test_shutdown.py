@@ -1,4 +1,4 @@
-"""A cluster that is told to end has ended within five seconds, and every node of it cleanly.
+"""A cluster that gets SIGTERM has ended within five seconds, and every node of it cleanly.
 
 Whatever is left of the quorum: nodes that leave last find no majority and no controller, flush and
 write the proof of a clean shutdown all the same.

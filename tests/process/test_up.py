@@ -1,4 +1,4 @@
-"""``barnabas up``: a cluster of processes that starts, is told of, and leaves nothing behind."""
+"""``barnabas up``: a cluster of processes that starts, is described, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class HostBackground:
 
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
-        being told."""
+        a report."""
         if self._apart is not None:
             self._apart.stop(wait=wait)
         self._stopped = True

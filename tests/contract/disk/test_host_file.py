@@ -45,9 +45,7 @@ def test_a_sync_under_way_keeps_the_descriptor(
         file.sync()
 
 
-def test_a_short_write_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_write_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = HostDisk().open(str(tmp_path / "f"), create=True)
     real = os.pwritev
 

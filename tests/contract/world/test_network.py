@@ -1,4 +1,4 @@
-"""Streams of both worlds: bytes arrive in order and once, ends are told once."""
+"""Streams of both worlds: bytes arrive in order and once, ends are reported once."""
 
 from __future__ import annotations
 

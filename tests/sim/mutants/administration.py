@@ -77,6 +77,6 @@ MUTANTS = (
            downgrade_loses_metadata),
     Mutant("directories-not-named", "a broker names no log directories once the level knows of them",
            directories_not_named),
-    Mutant("idle-places-forgotten", "a broker that registers anew is not in sync where nothing is written",
+    Mutant("idle-places-forgotten", "a broker that registers again is not in sync where nothing is written",
            idle_places_forgotten),
 )  # fmt: skip

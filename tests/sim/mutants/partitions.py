@@ -120,7 +120,7 @@ def session_forgets_nothing() -> list[Patch]:
     return [(FetchSessions, "forget", lambda self, session, topics: None)]
 
 
-def consumers_session_is_not_told() -> list[Patch]:
+def consumers_session_misses_the_watermark() -> list[Patch]:
     """A consumer's session is not marked where there is more to read."""
     honest = Partition._on_high_watermark
 
@@ -190,10 +190,10 @@ MUTANTS = (
            joining_follower_not_waited_for),
     Mutant("stale-fetch-session", "a fetch session keeps the place of a leadership that is over",
            stale_session),
-    Mutant("forgotten-stays-in-session", "what a fetch session forgets is told of all the same",
+    Mutant("forgotten-stays-in-session", "what a fetch session forgets is sent all the same",
            session_forgets_nothing),
-    Mutant("session-not-told", "a consumer's fetch session is not told that the high watermark moved",
-           consumers_session_is_not_told),
+    Mutant("session-not-told", "a consumer's fetch session does not learn that the high watermark moved",
+           consumers_session_misses_the_watermark),
     Mutant("reads-past-high-watermark", "consumers are given what is not committed",
            reads_past_the_high_watermark),
     Mutant("high-watermark-goes-back", "the high watermark follows a member backwards",

@@ -393,7 +393,9 @@ class TestLifecycle:
         life.on_controller_change()
         assert hand.take().target == TWO
 
-    def test_a_failed_directory_is_reported_at_once(self, hand: Hand, life: BrokerLifecycle) -> None:
+    def test_a_failed_directory_is_reported_at_once(
+        self, hand: Hand, life: BrokerLifecycle
+    ) -> None:
         self.running(hand, life)
         life.on_directory_offline(Uuid(b"d" * 16))
         assert hand.take().request.offline_log_dirs == [b"d" * 16]

@@ -195,7 +195,7 @@ def test_what_waits_and_loses_its_leader_names_the_new_one() -> None:
     leader = cluster.leader("t")
     for node in cluster.ids:
         if node != leader:
-            cluster.broker(node).replicas.fetchers.close()  # nobody fetches: it waits
+            cluster.broker(node).replicas.fetchers.close()  # no follower fetches: it waits
     answer = cluster.ask_later(cluster.produce_request([b"x"]), leader, version=13)
     cluster.until(lambda: len(cluster.partition(leader)._waiting))
     partition = cluster.partition(leader)

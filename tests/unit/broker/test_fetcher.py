@@ -65,7 +65,7 @@ class Host:
         raise AssertionError("a follower proposes nothing")
 
     def check_and_complete(self, session: object) -> None:
-        raise AssertionError("nobody fetches here")
+        raise AssertionError("no fetch is expected here")
 
     def on_fault(self, fault: Exception) -> None:
         raise fault
@@ -203,10 +203,10 @@ def test_a_lost_leader_is_asked_again_soon_then_more_and_more_rarely(world: Worl
 
 def test_a_leader_that_is_back_is_asked_at_once(world: World) -> None:
     for _ in range(6):
-        world.hand.take().answer(ChannelError("refused", "nobody"))
+        world.hand.take().answer(ChannelError("refused", "no listener"))
         while not world.hand.sent:
             advance(world.ports, 5)
-    world.hand.take().answer(ChannelError("refused", "nobody"))
+    world.hand.take().answer(ChannelError("refused", "no listener"))
     assert not world.hand.sent
     world.pool.on_broker_changed(2)
     assert world.hand.sent
@@ -320,7 +320,7 @@ def test_a_log_without_epochs_is_not_followed_before_it_could_be_cut(
 def test_a_log_without_epochs_is_fetched_again_until_it_can_be_truncated(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second try was the last one: nobody woke the fetcher for a third."""
+    """The second try was the last one: nothing woke the fetcher for a third."""
     world.answer(data(0, b"a", b"b", high_watermark=1), data(1))
     world.log().epochs.clear()
     refuse(monkeypatch)

@@ -1,4 +1,4 @@
-"""Metadata about hundreds of partitions are told in parts, and are whole all the same."""
+"""Metadata about hundreds of partitions are sent in parts, and are whole all the same."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ def test_all_topics_are_described_in_parts(cluster: Cluster) -> None:
         assert [p.partition_index for p in topic.partitions] == list(range(SIZES[topic.name]))
 
 
-def test_few_topics_are_described_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_topics_are_described_at_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = MetadataRequest(topics=[MetadataRequestTopic(name="a"), MetadataRequestTopic(name="x")])
     monkeypatch.setattr(metadata, "_answer_in_slices", None)
     assert sizes(cluster.ask(few)) == {"a": SIZES["a"]}
 
 
 def test_names_keep_the_order_in_which_they_were_asked(cluster: Cluster) -> None:
-    names = ["c", "nobody", "a"]
+    names = ["c", "unknown", "a"]
     asked = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
     )

@@ -277,7 +277,7 @@ def test_a_fault_in_one_move_ends_no_other_one(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_metadata_with_a_replica_elsewhere_learn_its_directory() -> None:
-    """As after the recovery of a quorum that has lost what it was told (seed 301697)."""
+    """As after the recovery of a quorum that has lost what was reported (seed 301697)."""
     cluster = Cluster(directories=2)
     cluster.create_topic("t")
     here, target = home(cluster), other(cluster)

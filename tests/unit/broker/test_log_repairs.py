@@ -80,7 +80,7 @@ def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(
     assert consume(cluster, node) == [b"record %d" % (at // 3) for at in range(36)]
     assert everything(log_on(cluster, node)) == sound
     assert cluster.broker(node).replicas.repairs.mended == 1
-    # Nobody left the ISR for it, and the leader leads on.
+    # No replica left the ISR for it, and the leader leads on.
     assert cluster.leader("t") == leader
     assert len(cluster.broker(leader).image.topics_by_name["t"].partition(0).isr) == 3
     cluster.produce([b"more"], node=leader)

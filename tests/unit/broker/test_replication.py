@@ -442,7 +442,7 @@ def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     assert sorted(code(r.error_code) for r in described.results) == ["KAFKA_STORAGE_ERROR", "NONE"]
     [offline] = described.offline_reasons
     assert "No space left on device" in offline.reason
-    # The controller is told at once: somebody else leads, and this node still lives.
+    # The controller learns it at once: another broker leads, and this node still lives.
     cluster.until(lambda: cluster.leader("t", index) != leader, 3000)
     assert cluster.produce([b"a"], index=index).error_code == 0
     assert leader in cluster.ids

@@ -76,7 +76,7 @@ def test_a_log_whose_topic_id_is_lost_is_set_aside_and_fetched_again() -> None:
     disk = cluster.sim.nodes[node].machine.disk
     del disk.names["/data/t-0/partition.metadata"]
     start(cluster, node)
-    # The controller is not told that it still has what it had.
+    # The controller does not learn that it still has what it had.
     assert cluster.broker(node).logs.previous_broker_epoch == -1
     log = cluster.partition(node).log
     assert log is not None

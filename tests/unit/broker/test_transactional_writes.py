@@ -326,7 +326,7 @@ class TestProduce:
         assert world.partition(t).high_watermark == 0
 
     def test_a_marker_during_the_question_makes_its_answer_void(self, world: Transactions) -> None:
-        """A late batch would begin a transaction that nobody ends (KIP-890)."""
+        """A late batch would begin a transaction that never ends (KIP-890)."""
         t = world.topic("void")
         world.coordinator.held = []
         late = world.later(t, [b"late"], version=11)
@@ -461,7 +461,7 @@ class TestOffsets:
         assert world.commit_offset(group, t, 6, generation=3, member="m") == "UNKNOWN_MEMBER_ID"
 
     @pytest.mark.parametrize("version", [1, 2])
-    def test_older_producers_are_not_told_that_it_loads(
+    def test_older_producers_do_not_see_that_it_loads(
         self, world: Transactions, version: int
     ) -> None:
         t, group = world.topic(f"loads-{version}"), world.with_group(f"loads-{version}")

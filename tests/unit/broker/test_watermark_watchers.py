@@ -1,4 +1,4 @@
-"""Who is told that a watermark moved, or that it will not, or who leads, whatever others do who are told."""
+"""Callers that watch a watermark or a leader get each change, whatever other callers do with theirs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def one() -> Cluster:
 
 
 def told_once(cluster: Cluster) -> None:
-    """The world is told of one fault, and of no other."""
+    """One fault is reported, and no other."""
     with pytest.raises(ZeroDivisionError):
         cluster.run(10)
     cluster.run(100)

@@ -125,7 +125,7 @@ def test_cluster_json_says_what_runs_where(tmp_path: Path) -> None:
         "properties": str(tmp_path / "node-2" / "server.properties"),
         "log": str(tmp_path / "node-2" / "node.log"),
     }
-    directory.clear_pid(1, 10)  # somebody else has taken its place
+    directory.clear_pid(1, 10)  # another process has taken its place
     directory.clear_pid(2, 22)
     state = directory.read_state()
     assert state is not None
@@ -161,7 +161,7 @@ def test_a_node_started_by_hand_is_announced_and_withdrawn(tmp_path: Path) -> No
     assert owner is not None
     owner.announce(file, 33)
     assert (directory.read_state() or {})["nodes"][0]["pid"] == 33
-    owner.withdraw(file, 34)  # somebody else has taken its place
+    owner.withdraw(file, 34)  # another process has taken its place
     assert (directory.read_state() or {})["nodes"][0]["pid"] == 33
     owner.withdraw(file, 33)
     assert (directory.read_state() or {})["nodes"][0]["pid"] is None

@@ -70,8 +70,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Ongoing]]:
 
 
 def told(rows: list[Ongoing], throttles: dict[int, int]) -> Estimate:
-    nobody: Connected = None  # type: ignore[assignment]
-    return estimate(nobody, [], rows, throttles)
+    no_client: Connected = None  # type: ignore[assignment]
+    return estimate(no_client, [], rows, throttles)
 
 
 def test_the_rate_is_what_came_between_two_looks(looks: list[list[Ongoing]]) -> None:

@@ -1,4 +1,4 @@
-"""What the voters' records of the metadata log are told as."""
+"""How the voters' records of the metadata log are described."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_policy_that_is_not_known_is_refused() -> None:
 
 
 def test_static_members_come_first_and_in_the_order_of_their_names() -> None:
-    """Whoever leads the group: what a static member has does not change when it comes back."""
+    """Whichever member leads the group: what a static member has does not change when it comes back."""
     instances = {"a-1": None, "z-9": "first", "b-2": None, "a-7": "second"}
     order = in_turn(instances)
     assert order == ["z-9", "a-7", "a-1", "b-2"]

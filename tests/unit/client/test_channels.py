@@ -181,10 +181,10 @@ def test_refused_closed_and_timeout_are_distinguished() -> None:
     world, server, channels = setup(lambda request, ctx, role: Parked())
     got: list[Any] = []
     news: list[str] = []
-    nobody = Endpoint("nobody", 1)
-    channels.watch(nobody, on_refused=lambda: news.append("refused"))
+    absent = Endpoint("absent", 1)
+    channels.watch(absent, on_refused=lambda: news.append("refused"))
     channels.watch(HERE, on_closed=lambda: news.append("closed"))
-    channels.send(nobody, ask("k"), got.append)
+    channels.send(absent, ask("k"), got.append)
     world.run()
     assert got[-1].kind == "refused" and news == ["refused"]
     channels.send(HERE, ask("k"), got.append, version=3)
@@ -220,7 +220,7 @@ def test_produce_without_acknowledgement_is_done_when_sent() -> None:
     assert channels.versions_of(HERE) == {0: (0, 13), 18: (0, 4)}
     channels.send(HERE, ProduceRequest(acks=0, timeout_ms=2), got.append)
     world.run()
-    assert not server.connections  # all that a client without acknowledgements can be told
+    assert not server.connections  # all that a client without acknowledgements can get
     assert ProduceResponse().responses == ()
 
 

@@ -1,4 +1,4 @@
-"""A consumer whose partition lost its end, and went on without it, reads what stands there now (KIP-320)."""
+"""A consumer whose partition lost its end, and went on without it, reads what is there now (KIP-320)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_topic_that_is_gone_keeps_a_group_from_no_other(known_before: bool) ->
 
 
 def test_a_reader_without_topic_ids_reads_on_in_a_recreated_topic() -> None:
-    """Its leader epochs begin again, and nobody knows the one that was the newest (seed 652553)."""
+    """Its leader epochs begin again, and no broker knows the one that was the newest (seed 652553)."""
     cluster = FakeCluster(nodes=1, partitions=1)
     cluster.partitions[0].epoch = 2
     write(cluster, Producer(cluster.client()), 3, 0)

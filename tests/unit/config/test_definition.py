@@ -117,7 +117,7 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("names", "", "names: '' is not allowed; it must be a list that is not empty"),
         ("mode", "Fast", "mode: 'Fast' is not allowed; it must be one of slow, fast"),
         ("who", "1", "who: '1' is not allowed; it must be * or a list of partition:broker"),
-        ("nobody", "1", "nobody: '1' is not allowed; there is no such key"),
+        ("unknown", "1", "unknown: '1' is not allowed; there is no such key"),
     ],
 )
 def test_an_error_is_one_sentence(name: str, text: str, sentence: str) -> None:

@@ -147,7 +147,7 @@ def test_a_controller_without_a_known_leader_registers_when_it_has_one() -> None
     sent, world, _ = another_controller()
     failed = sent.requests.pop()[2]
     world.quorum.leader_endpoint = None
-    failed(ConnectionError("it stands still"))
+    failed(ConnectionError("it is paused"))
     world.advance(2_000)
     assert not sent.requests
     world.quorum.leader_endpoint = Endpoint("c", 1)

@@ -1,4 +1,4 @@
-"""Levels of features are told when they are committed, and not before."""
+"""Levels of features are reported when they are committed, and not before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_level_is_reported_once_it_is_committed() -> None:
     assert finalized.levels == {"group": 3}
 
 
-def test_what_was_undone_is_never_told() -> None:
+def test_a_level_that_was_undone_is_never_reported() -> None:
     finalized = FinalizedFeatures()
     finalized.on_commit(image(3, group=1), 3)
     finalized.on_commit(image(7, group=2), 5)

@@ -27,7 +27,7 @@ HERE = __name__
 
 
 class Recorder:
-    """Remembers what it is asked; refuses what its class is told to."""
+    """Remembers what it is asked; refuses what its class names."""
 
     asked: list[Any] = []
     configured: Mapping[str, str] = {}
@@ -179,7 +179,9 @@ def test_policies_are_closed_at_the_end() -> None:
     ],
 )
 @pytest.mark.parametrize("key", [CREATE_TOPIC, ALTER_CONFIG])
-def test_a_policy_that_cannot_be_loaded_is_reported_in_a_sentence(key: str, named: str, why: str) -> None:
+def test_a_policy_that_cannot_be_loaded_is_reported_in_a_sentence(
+    key: str, named: str, why: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         load_policies({key: named})
     assert str(caught.value).startswith(f"{key}: '{named}' is not allowed; {why}")

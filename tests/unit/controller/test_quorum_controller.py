@@ -37,7 +37,7 @@ from tests.unit.metadata.strategies import holds
 
 USUAL = DecisionBounds()
 SLICE = USUAL.slice_max * USUAL.slices_per_turn
-"""Partitions of one turn in which time stands still."""
+"""Partitions of one turn in which time does not move."""
 CREATE = CreateTopicsRequest(
     topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
 )
@@ -227,7 +227,9 @@ def test_a_fault_while_a_broker_is_fenced_is_not_the_end_of_fencing(
     assert all(topic.leader.count(2) == len(topic) for topic in world.image.topics_by_id.values())
 
 
-def test_a_request_that_waits_for_work_that_fails_gets_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waits_for_work_that_fails_gets_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = big_world(3 * SLICE)
     box: list[Any] = []
     world.start(beat(world, want_fence=True), connection=501).attach(box.append)
@@ -694,5 +696,5 @@ def test_a_callback_that_raises_at_a_resignation_leaves_no_request_waiting() -> 
         waiting = _Waiting(99, parked, CreateTopicsResponse(), CREATE_TOPICS, CREATE)
         world.controller._waiting.append(waiting)
     with pytest.raises(RuntimeError):
-        world.controller._resign("it is told to")
+        world.controller._resign("the test wants it")
     assert len(told) == 1 and not world.controller._waiting

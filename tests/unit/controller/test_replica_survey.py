@@ -201,7 +201,7 @@ def test_a_balanced_recovery_waits_for_the_longest_log_that_died_since() -> None
     world = leaderless(
         sender, {"min.insync.replicas": "1", "unclean.recovery.strategy": "balanced"}
     )
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 40)}
     sender.late.clear()
     while not sender.late:  # until all three are asked again, and 2 is awaited
@@ -224,7 +224,7 @@ def test_each_balanced_recovery_waits_its_own_time() -> None:
     """One that ended by an election on request says nothing of how long the next one has waited."""
     sender = ScriptSender()
     world = leaderless(sender, BALANCED)
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 20)}
     world.advance(4000)
     assert world.partition("t").leader == -1, "2 does not answer"
@@ -261,7 +261,7 @@ def test_a_recovery_asks_replicas_again_that_a_survey_has_asked_meanwhile() -> N
 def test_an_answer_of_a_process_that_died_does_not_count_for_the_next_one() -> None:
     sender = LateSender()
     world = leaderless(sender, BALANCED)
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 40)}
     sender.late.clear()
     while not sender.late:  # until all three are asked again, and 2 is awaited

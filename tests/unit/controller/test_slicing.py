@@ -174,7 +174,7 @@ def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> Non
     before = holds(world.image)
     turns = 0
     while len(world.quorum.batches) == since:
-        assert holds(world.image) == before or turns == 0, "nobody sees half a topic"
+        assert holds(world.image) == before or turns == 0, "no reader sees half a topic"
         world.ports.wakeups.soon.pop(0)()
         turns += 1
     assert turns >= 14

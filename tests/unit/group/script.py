@@ -258,7 +258,8 @@ class Script(ConsumerRequests, Requests):
         self.world.tell()
 
     def do_delete_topic(self, name: str, **given: str) -> None:
-        """``recreated=yes``: a new topic has its name before the coordinator learns of it; ``unpublished=yes``: it never does."""
+        """``recreated=yes``: a new topic has its name before the coordinator learns of it;
+        ``unpublished=yes``: it never does."""
         topic = self.world.image.topics_by_name[name]
         self.world.image.replay(RemoveTopicRecord(topic_id=topic.id))
         if "recreated" in given:

@@ -125,9 +125,7 @@ def test_one_refused_append_undoes_the_whole_turn_and_nothing_before() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_faults_of_the_log_become_coordinator_errors(
-    fault: ErrorCode, answer: ErrorCode
-) -> None:
+def test_faults_of_the_log_become_coordinator_errors(fault: ErrorCode, answer: ErrorCode) -> None:
     world = World()
     world.topic("t")
     world.logs[0].refusal = fault

@@ -190,7 +190,7 @@ def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) 
     background.run_brief("disk", job, told.append)
     assert told[-1] == threading.get_ident()
     background.run_brief("another disk", job, told.append)
-    assert len(told) == watched + 1, "nobody knows it yet"
+    assert len(told) == watched + 1, "it is not known yet"
     run_until(loop, lambda: len(told) == watched + 2)
     background.stop()
 

@@ -2,7 +2,7 @@
 
 The model knows the truth: what each producer has open, and for each question whether anything of its
 producer was written since it was asked. A batch enters where its transaction is open, or on the answer to
-such a question; so no record ever stands behind its transaction's marker.
+such a question; so no record ever comes after its transaction's marker.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Model:
         self.log.close(clean=clean)
         self.log = self._open(clean=clean)
         self.log.move_high_watermark(mark)
-        self.questions.clear()  # whoever asked is gone with the process
+        self.questions.clear()  # the requests are gone with the process
         # A producer snapshot says nothing of markers that are not replicated; their coordinator's decision
         # stays, and the ranges that were aborted are in the index.
         self.known_since = len(self.decided)

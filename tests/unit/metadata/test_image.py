@@ -206,7 +206,7 @@ def test_a_snapshot_shows_the_committed_moment_while_the_image_moves_on(
     image.undo_uncommitted()
     for values in chunks:
         got += values
-    assert sorted(got) == sorted(expected)  # what was removed and taken back stands at the end
+    assert sorted(got) == sorted(expected)  # what was removed and taken back is at the end
     shown, meant = MetadataImage(), MetadataImage()
     for other, values in ((shown, got), (meant, expected)):
         load_records(other, [decode_record(value) for value in values], len(committed), 1)

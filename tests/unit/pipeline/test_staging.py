@@ -1,4 +1,4 @@
-"""What a writer keeps stands whole, or leaves nothing behind."""
+"""What a writer stages is whole, or leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ALL = ReadAllAvailable()
 
 
 class Clock:
-    """Stands in for the reader's clock."""
+    """In place of the reader's clock."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000.0

@@ -107,7 +107,7 @@ class Machines:
             if not self._work:
                 return
             self._work.popleft()()
-        raise AssertionError("the replicas go on talking for ever")
+        raise AssertionError("the replicas exchange messages for ever")
 
     def _perform(self, node: Node, effect: do.Effect) -> None:
         me = node.settings.node_id

@@ -44,9 +44,9 @@ def test_a_replica_that_is_not_there_is_not_added() -> None:
     began = quorum.world.now_ms
     answer = quorum.add_voter(3, timeout_ms=20_000)
     assert answer.error is ErrorCode.REQUEST_TIMED_OUT
-    assert quorum.world.now_ms - began < 19_500  # whoever asked is still there
+    assert quorum.world.now_ms - began < 19_500  # the caller still waits
     assert "could not be asked" in answer.message
-    quorum.commit(b"goes on")
+    quorum.commit(b"continues")
 
 
 def test_a_voter_that_is_there_is_not_added_twice() -> None:
@@ -85,17 +85,17 @@ def test_a_change_that_names_no_voter_is_refused_at_once(static: bool) -> None:
     quorum.start()
     quorum.commit(b"1")
     at = {LISTENER: Endpoint("n3", 9093)}
-    nobody, no_directory = ReplicaKey(-1, Uuid(b"d" * 16)), ReplicaKey(3)
-    somebody = ReplicaKey(3, Uuid(b"d" * 16))
+    no_id, no_directory = ReplicaKey(-1, Uuid(b"d" * 16)), ReplicaKey(3)
+    valid = ReplicaKey(3, Uuid(b"d" * 16))
     leader = quorum.elect().replica
     assert leader is not None
     senseless: list[messages.Request] = [
-        messages.AddVoterRequest(somebody, {"OTHER": at[LISTENER]}, 30_000),
-        messages.UpdateVoterRequest(leader.epoch, somebody, {}, (0, 1)),
-        messages.UpdateVoterRequest(leader.epoch, somebody, at, (-1, 1)),
-        messages.UpdateVoterRequest(leader.epoch, somebody, at, (1, 0)),
+        messages.AddVoterRequest(valid, {"OTHER": at[LISTENER]}, 30_000),
+        messages.UpdateVoterRequest(leader.epoch, valid, {}, (0, 1)),
+        messages.UpdateVoterRequest(leader.epoch, valid, at, (-1, 1)),
+        messages.UpdateVoterRequest(leader.epoch, valid, at, (1, 0)),
     ]
-    for key in (nobody, no_directory):
+    for key in (no_id, no_directory):
         senseless += [
             messages.AddVoterRequest(key, at, 30_000),
             messages.RemoveVoterRequest(key),
@@ -178,7 +178,7 @@ def test_a_static_quorum_becomes_dynamic() -> None:
 
 
 def test_an_upgrade_that_is_not_committed_yet_is_not_there() -> None:
-    """Whoever asks again was told that it is, and it was cut off later."""
+    """A caller that asks again had learned that it is, and it was truncated later."""
     quorum = Quorum()
     quorum.start()
     quorum.commit(b"1")

@@ -109,7 +109,7 @@ def test_nothing_is_said_of_a_vote_before_it_is_on_disk() -> None:
 
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) -> None:
-    """It may know less than its followers were told by the last leader, and those of Apache Kafka end where
+    """It may know less than its followers learned from the last leader, and those of Apache Kafka end where
     a leader's high watermark goes back."""
     script = Script()
     before = "> voters 1 2 3\n> start 1 2 3\n> run 3000\n> propose 1 2\n> run 100\n"
@@ -145,7 +145,7 @@ def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) 
     )
 
 
-def test_a_leader_that_lost_its_disk_is_not_told_that_it_leads() -> None:
+def test_a_leader_that_lost_its_disk_does_not_learn_that_it_leads() -> None:
     """Apache Kafka's ends at such an answer, each time it is started, though its vote may be needed."""
     script = Script()
     script.run("> voters 1 2\n> saved 2 5 leader 1\n> start 2\n")

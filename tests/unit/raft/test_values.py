@@ -80,7 +80,7 @@ def test_a_follower_that_truncates_at_the_diverging_epoch_matches(
         follower.truncate_to(follower.truncation_point(verdict.at))
         assert follower.end_offset < before
     else:
-        raise AssertionError("it goes on cutting")
+        raise AssertionError("it never stops truncating")
     end = follower.end_offset
     common = len(records(build(shared)))
     # Two logs that agree on (epoch, end) agree on all before only where one leader wrote each epoch;

@@ -30,7 +30,7 @@ from tests.unit.security.permissions import CLUSTER, GROUP_CODE, TABLE, TOPIC_CO
 
 
 class Named:
-    """Stands for a connection that has authenticated: its principal is what the test says now."""
+    """In place of a connection that has authenticated: its principal is what the test says now."""
 
     def __init__(self, world: Secured) -> None:
         self.proof = Proof.OWN

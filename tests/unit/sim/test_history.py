@@ -146,7 +146,7 @@ def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> No
 
 
 def test_a_replaced_member_joins_a_recreated_group_like_any_other() -> None:
-    """It asked under its id, was told that nobody knows it, and joined with its instance id (seed 247)."""
+    """It asked under its id, which was unknown, and joined with its instance id (seed 247)."""
     history = History()
     assert not history.may_have_restarted("g")
     history.on_group_expired("other")

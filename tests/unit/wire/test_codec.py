@@ -1,4 +1,4 @@
-"""The compiled codec against an independent one (kio), and against bytes that nobody should send."""
+"""The compiled codec against an independent one (kio), and against malformed bytes."""
 
 from __future__ import annotations
 

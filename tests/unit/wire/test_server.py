@@ -1,4 +1,4 @@
-"""What a listener says of itself, and what it makes of bytes that nobody should send."""
+"""What a listener says of itself, and what it makes of malformed bytes."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class QuorumController:
 
     @property
     def may_decide(self) -> bool:
-        """Active, and the quorum still takes records: between losing leadership and being told,
+        """Active, and the quorum still takes records: between losing leadership and learning of it,
         it does not."""
         return self.active_epoch is not None and self.quorum.is_active
 

@@ -123,7 +123,9 @@ def designated(
         return result
     live = [replica for replica in e.replicas if e.acceptable(replica)]
     best = live[0] if further is None else max(live, key=further)
-    return Elected(best, f"unclean: {no_clean_leader_reason(e)}; {best} of {live} was designated", True)
+    return Elected(
+        best, f"unclean: {no_clean_leader_reason(e)}; {best} of {live} was designated", True
+    )
 
 
 def may_recover_balanced(e: Electorate) -> bool:
@@ -146,7 +148,9 @@ def _balanced(e: Electorate) -> Elected:
 
 def _only_replica(e: Electorate, replica: int) -> Elected:
     if e.last_known != e.replicas:
-        return Elected(replica, f"unclean: {no_clean_leader_reason(e)}; {replica} is the only replica", True)
+        return Elected(
+            replica, f"unclean: {no_clean_leader_reason(e)}; {replica} is the only replica", True
+        )
     return Elected(replica, f"{replica} led last and is the only replica", True, lossless=True)
 
 

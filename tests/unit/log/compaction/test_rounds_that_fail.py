@@ -41,7 +41,7 @@ def left(world: DirectoriesWorld, suffix: str) -> list[str]:
 
 
 def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
-    """Whoever mends found it sound, and the log was left alone until the next start."""
+    """The repair found it sound, and the log was left alone until the next start."""
     world = DirectoriesWorld()
     log, found = dirty(world), list[CorruptLogError]()
 

@@ -89,11 +89,11 @@ def lose_a_batch_inside(world: DirectoriesWorld, log: PartitionLog) -> int:
     return lost
 
 
-@pytest.mark.parametrize("how", ["made anew", "cut", "cut while another is compacted"])
+@pytest.mark.parametrize("how", ["recreated", "cut", "cut while another is compacted"])
 def test_what_was_compacted_before_excuses_no_gap_in_what_is_written_now(how: str) -> None:
     world = DirectoriesWorld()
     log = compacted(world)
-    if how == "made anew":
+    if how == "recreated":
         world.logs.delete(T0)
         log = create(world, OTHER_ID)
     else:

@@ -92,7 +92,7 @@ def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -
 def test_a_log_empty_at_a_clean_end_is_made_durable_with_its_first_records(
     seed: int,
 ) -> None:
-    """Also the file that has its topic's id, without which it is nobody's (seed 304487)."""
+    """Also the file that has its topic's id, without which it belongs to no topic (seed 304487)."""
     world = DirectoriesWorld(seed)
     world.logs.create(T0, TOPIC_ID)
     world.stop()
@@ -165,7 +165,7 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
 
     def open_log(disk: Disk, files: FileCache, directory: str, *rest: Any, **more: Any) -> Any:
         if directory.endswith("t-0"):
-            raise IndexError("of garbage that nobody thought of")
+            raise IndexError("of garbage that was not foreseen")
         return log_loader.open_log(disk, files, directory, *rest, **more)
 
     monkeypatch.setattr("barnabas.log.directories.log_directories.open_log", open_log)
@@ -173,7 +173,7 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
     assert list(world.logs.logs) == [T1] and world.offline[-1][0] == PATHS[0]
     reason = world.logs.directories[0].offline_reason
     assert "IndexError" in reason and f"{PATHS[0]}/t-0" in reason
-    with pytest.raises(IndexError):  # it is told, and no run of the simulator passes over it
+    with pytest.raises(IndexError):  # it is raised, and no run of the simulator passes over it
         world.run_ms(1)
     fill(world.logs.logs[T1], 3)
     world.run_ms(120_000)

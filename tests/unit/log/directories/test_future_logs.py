@@ -287,7 +287,7 @@ def test_a_process_may_end_at_any_call_of_a_move(
 
 
 def test_a_log_set_aside_stays_where_the_copys_new_name_was_not_synced() -> None:
-    """Once that directory is back under its old name, the copy would be nobody's without the other."""
+    """Once that directory is back under its old name, the copy would belong to no log without the other."""
     world = DirectoriesWorld()
     source, copy = begin(world)
     copy_all(source, copy)

@@ -1,4 +1,4 @@
-"""One bit of a log's files flips while nobody looks: it is told with file and position, never served."""
+"""One bit of a log's files flips unnoticed: it is reported with file and position, never served."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_a_cut_that_cannot_see_its_end_for_rot_takes_nothing_that_is_committed(o
         log.move_high_watermark(offset)  # now nothing behind the rot is committed
         log.truncate_to(95)
         assert log.log_end_offset == offset
-    else:  # an index entry stands between
+    else:  # an index entry is between
         assert log.log_end_offset == 95
 
 

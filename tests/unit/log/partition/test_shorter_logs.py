@@ -72,7 +72,7 @@ def test_a_missing_segment_is_reported_with_every_start(how: str, ending: str) -
     found = world.logs.logs.get(T0)
     assert found is None or found.log_end_offset < closed.end
     assert world.logs.previous_broker_epoch == -1
-    # The controller was not there: this process ends before it has told anybody.
+    # The controller was not there: this process ends before it has reported it.
     assert f"{PATHS[0]}/{CLEAN_SHUTDOWN_FILE}" not in world.disk.names
     getattr(world, ending)()
     world.start(writing=False)
