@@ -106,7 +106,7 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "Reason", "type": "string", "versions": "0+"},
          {"name": "AtMs", "type": "int64", "versions": "0+"}]}]  # fmt: skip
 
-# On DescribeQuorum: what the leader measures of itself, told to whoever asks for it.
+# On DescribeQuorum: what the leader measures of itself, for a caller that asks for it.
 EXTRA["DescribeQuorumRequest"] = [
     {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "default": "false", "ignorable": True}]  # fmt: skip
