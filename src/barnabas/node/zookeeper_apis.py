@@ -113,8 +113,8 @@ def add_to(
     controllers answer, wait at the `gate`."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
-        is_told = module.API.key is ApiKey.DESCRIBE_CLUSTER
-        table.add(gate.before(_telling(module, controller) if is_told else module), broker)
+        names_steps = module.API.key is ApiKey.DESCRIBE_CLUSTER
+        table.add(gate.before(_telling(module, controller) if names_steps else module), broker)
     for module in acls.modules():
         table.add(gate.before(module), acls)
     for module in FORWARDED:

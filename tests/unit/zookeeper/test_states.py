@@ -87,7 +87,7 @@ def test_a_replica_is_deleted_from_offline_alone() -> None:
     assert not may_move(PARTITION_MOVES, ONLINE, NON_EXISTENT)
 
 
-def test_a_creation_is_told_step_by_step(cluster: ZookeeperCluster) -> None:
+def test_each_step_of_a_creation_is_an_event(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     assert cluster.create("t", controller, partitions=1) == 0
     cluster.wait(
