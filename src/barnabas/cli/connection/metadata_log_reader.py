@@ -1,9 +1,9 @@
 """The metadata log of a running cluster, read from the quorum's leader as Kafka's observers read it.
 
 `MetadataLogReader` finds the leader through any broker (DescribeQuorum), or through the controllers that are
-named, then fetches from the leader's controller listener as a replica without an id (-1), which the quorum does not count: first the
-snapshot at the log's start, then the log up to the high watermark. When the leader moves, the reader
-finds the new one. `events_in` turns a stretch of the log into events.
+named, then fetches from the leader's controller listener as a replica without an id (-1), which the quorum
+does not count: first the snapshot at the log's start, then the log up to the high watermark. When the leader
+moves, the reader finds the new one. `events_in` turns a stretch of the log into events.
 
 Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
 """
