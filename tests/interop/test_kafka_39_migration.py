@@ -22,10 +22,11 @@ from tests.process.migrating_machines import (
     back,
     check_read,
     create,
-    deaths,
     same,
     there,
+    there_past_deaths,
     topics,
+    write_past_deaths,
 )
 
 pytestmark = [
@@ -81,22 +82,9 @@ def test_their_migration_is_reverted_and_begun_again_past_every_death(machines: 
         back(machines)
         create(machines, "after-the-way-back")
         load.wait_for_more()
-        machines.begin_controllers()
-        machines.enable(1)
-        machines.enable(2)
-        former = machines.controller_of_zookeeper()
-        machines.kill(former)
-        machines.revive(former)
-        machines.spring(*deaths(machines.controller_of_zookeeper()))
-        machines.enable(3)
-        machines.survive()
-        machines.wait_for_dual_write()
-        same(machines)
+        there_past_deaths(machines, "after CopyAppended")
         load.wait_for_more()
-        for point in ("before write", "after write"):
-            machines.spring((point, 0))
-            create(machines, point.replace(" ", "-"))
-            machines.survive()
+        write_past_deaths(machines, "again")
         for node in BROKERS:
             machines.copy_becomes_ours(node)
             machines.kill_leader()
@@ -105,4 +93,4 @@ def test_their_migration_is_reverted_and_begun_again_past_every_death(machines: 
         machines.end_migration()
         load.wait_for_more()
     check_read(machines, load)
-    assert {TOPIC, "in-dual-write", "after-the-way-back", "after-write"} <= topics(machines)
+    assert {TOPIC, "in-dual-write", "after-the-way-back", "again-after-write"} <= topics(machines)

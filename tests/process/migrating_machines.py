@@ -49,18 +49,23 @@ class Clustered(Protocol):
         """What a client of librdkafka is configured with."""
 
 
-def deaths(former: int) -> tuple[tuple[str, int], ...]:
-    """At each step of a takeover its controller dies, and once `former`, the broker that was controller."""
-    return (
-        ("before survey", 0),
-        ("before claim", 0),
-        ("after Claimed", 0),
-        ("after CopyAppended", 0),
-        ("after CopyAppended", former),
-        ("before catch up", 0),
-        ("after CaughtUp", 0),
-        ("before command", 0),
-    )
+STEPS = (
+    "before survey",
+    "before claim",
+    "after Claimed",
+    "after CopyAppended",
+    "before catch up",
+    "after CaughtUp",
+    "before command",
+)
+"""Of a takeover; a controller that follows comes to each that is left."""
+
+
+def deaths(former: int, at: str) -> list[tuple[str, int]]:
+    """At each step of a takeover its controller dies, and at one `former`, the broker that was controller."""
+    points = [(step, 0) for step in STEPS]
+    points.insert(STEPS.index(at) + 1, (at, former))
+    return points
 
 
 class Machines:
@@ -421,3 +426,29 @@ def back(machines: Machines) -> None:
     for node in BROKERS:
         machines.broker(node, migrates=False)
         machines.restart(node)
+
+
+def there_past_deaths(machines: Machines, former_dies_at: str) -> None:
+    """Into dual write, where a controller dies at each step, and the broker that is controller before the
+    takeover and in it."""
+    machines.begin_controllers()
+    machines.enable(1)
+    machines.enable(2)
+    former = machines.controller_of_zookeeper()
+    machines.kill(former)
+    machines.revive(former)
+    former = machines.controller_of_zookeeper()
+    machines.spring(*deaths(former, former_dies_at))
+    machines.enable(3)
+    machines.survive()
+    machines.wait_for_dual_write()
+    same(machines)
+
+
+def write_past_deaths(machines: Machines, name: str) -> None:
+    """Topics, whose controller dies before and after it has written their znodes."""
+    for point in ("before write", "after write"):
+        machines.spring((point, 0))
+        create(machines, f"{name}-{point.replace(' ', '-')}")
+        machines.survive()
+    same(machines)

@@ -20,7 +20,9 @@ from tests.process.migrating_machines import (
     create,
     same,
     there,
+    there_past_deaths,
     topics,
+    write_past_deaths,
 )
 
 pytestmark = [
@@ -69,3 +71,26 @@ def test_a_loaded_cluster_goes_there_back_there_again_and_to_the_end(machines: M
         load.wait_for_more()
     check_read(machines, load)
     assert {TOPIC, "in-dual-write", "after-the-way-back", "under-kraft"} <= topics(machines)
+
+
+def test_three_attempts_survive_the_death_of_a_controller_at_each_step(machines: Machines) -> None:
+    machines.begin()
+    made = {TOPIC}
+    with Load(machines) as load:
+        for number, at in enumerate(("before claim", "after Claimed", "after CopyAppended")):
+            there_past_deaths(machines, at)
+            write_past_deaths(machines, f"attempt-{number}")
+            made |= {f"attempt-{number}-before-write", f"attempt-{number}-after-write"}
+            machines.change_over(1)
+            machines.kill_leader()
+            load.wait_for_more()
+            if number < 2:
+                back(machines)
+        for node in BROKERS[1:]:
+            machines.change_over(node)
+            machines.kill_leader()
+        same(machines)
+        machines.end_migration()
+        load.wait_for_more()
+    check_read(machines, load)
+    assert made <= topics(machines)
