@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -146,7 +147,7 @@ class Machines:
     def stop(self, node: int) -> None:
         process = self.processes.pop(node)
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(launch.PATIENCE_S)
 
     def kill(self, node: int) -> None:
         process = self.processes.pop(node)
@@ -263,6 +264,14 @@ class Machines:
         return len(found) == PARTITIONS and all(
             len(one.isrs) == len(BROKERS) and one.leader in BROKERS for one in found.values()
         )
+
+    def knows(self, node: int, topic: str) -> bool:
+        """Whether this broker has learned of a topic."""
+        client = {**self.client(), "bootstrap.servers": f"127.0.0.1:{self.ports[node]}"}
+        try:
+            return topic in AdminClient(client).list_topics(timeout=5).topics
+        except KafkaException:
+            return False
 
     def alive(self) -> int:
         """How many brokers clients learn of."""
@@ -423,6 +432,10 @@ def back(machines: Machines) -> None:
     machines.run("migrate", "release", *at, "--metadata", str(metadata), "--yes")
     for node in CONTROLLERS:
         machines.directories[node].rename(machines.home / f"old-{node}-{time.time_ns()}")
+    # A broker of Kafka 3.9 that has not heard of the new controller ends by the quorum that is gone.
+    create(machines, released := f"released-{time.time_ns()}")
+    for node in BROKERS:
+        wait_until(partial(machines.knows, node, released), f"broker {node} obeys no broker")
     for node in BROKERS:
         machines.broker(node, migrates=False)
         machines.restart(node)
