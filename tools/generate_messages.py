@@ -86,7 +86,7 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "Terminating", "type": "bool", "versions": "0+"},
          {"name": "Metrics", "type": "bytes", "versions": "0+"}]}]  # fmt: skip
 
-# On DescribeQuorum: what the leader measures of itself, told to whoever asks for it.
+# On DescribeQuorum: what the leader measures of itself, for a caller that asks for it.
 EXTRA["DescribeQuorumRequest"] = [
     {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "default": "false", "ignorable": True}]  # fmt: skip

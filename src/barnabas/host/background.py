@@ -131,7 +131,7 @@ class HostBackground:
 
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
-        being told."""
+        a report."""
         if self._apart is not None:
             self._apart.stop(wait=wait)
         self._stopped = True
@@ -214,15 +214,15 @@ class HostBackground:
         while self._finished:
             queue, done, result = self._finished.popleft()
             waiting = self._queues[queue]
-            goes_on = bool(waiting)
-            if not goes_on:
+            has_more = bool(waiting)
+            if not has_more:
                 del self._queues[queue]
             try:
                 done(result)
             except Exception as error:  # noqa: BLE001 - one caller's fault is not the others'
                 self._loop.fault("a background job's callback failed", error)
             finally:
-                if goes_on and waiting:  # `done` may have stopped it all
+                if has_more and waiting:  # `done` may have stopped it all
                     self._work.put((queue, waiting.popleft()))
             self.doing = queue
             if self._finished and monotonic() >= until:

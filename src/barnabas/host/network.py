@@ -287,9 +287,9 @@ class HostListener:
 
     def _pause(self, seconds: float) -> None:
         self._network.loop.remove_reader(self._socket.fileno())
-        self._network.loop.call_later(seconds, self._go_on)
+        self._network.loop.call_later(seconds, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._open:
             self._network.loop.add_reader(self._socket.fileno(), self._on_readable)
 

@@ -1,7 +1,7 @@
-"""Fetch sessions: what a fetching peer need not repeat, and what it need not be told again (KIP-227).
+"""Fetch sessions: what a fetching peer need not repeat, and what it need not get again (KIP-227).
 
 :class:`SessionCache` is the server's half. A session holds its partitions and, of those, the *dirty* ones:
-with something the peer has not been told yet. A response looks at the dirty partitions only, so
+with something the peer has not received yet. A response looks at the dirty partitions only, so
 an idle session of thousands of partitions costs nothing. Whatever moves a partition (append, high
 watermark, log start, leadership) marks its watchers dirty.
 

@@ -189,7 +189,8 @@ class Run:
             self._restart_cleanly()
         if not self.plan.zookeeper and liveness_checks.untold(self):
             self._until(
-                partial(self._none, liveness_checks.untold), "what the controllers are not told"
+                partial(self._none, liveness_checks.untold),
+                "registrations to reach the controllers",
             )
         if liveness_checks.owned_twice(self):
             self._until(

@@ -102,7 +102,7 @@ def open_transactions_taken_over() -> list[Patch]:
     """A new producer continues in the open transaction of the one before."""
     honest = TransactionMachine._init
 
-    def goes_on(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
+    def hide_open_transaction(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
         known = self.ids.get(request.transactional_id)
         if known is not None and known.state is TransactionState.ONGOING:
             self.ids._newest[request.transactional_id] = known._replace(
@@ -110,7 +110,7 @@ def open_transactions_taken_over() -> list[Patch]:
             )
         return honest(self, request, fresh_id, at)
 
-    return [(TransactionMachine, "_init", goes_on)]
+    return [(TransactionMachine, "_init", hide_open_transaction)]
 
 
 def time_never_over() -> list[Patch]:

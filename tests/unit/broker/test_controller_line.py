@@ -68,7 +68,7 @@ ASK = AllocateProducerIdsRequest(broker_id=1)
 
 
 class TestLine:
-    def test_who_is_not_active_is_asked_no_more(
+    def test_a_controller_that_is_not_active_is_asked_no_more(
         self, ports: SimProcess, hand: Hand, line: ControllerChannel
     ) -> None:
         answers: list[Any] = []
@@ -123,7 +123,7 @@ class TestLine:
         line.close()
         assert len(answers) == 1
 
-    def test_who_raises_when_he_is_given_up_leaves_nobody_waiting(
+    def test_a_callback_that_raises_at_a_timeout_leaves_no_request_waiting(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -225,7 +225,7 @@ class TestForwarding:
         sent.answer(answer)
         assert got == [answer]
 
-    def test_who_waits_no_longer_leaves_the_others_their_answers(self) -> None:
+    def test_a_request_that_is_cancelled_leaves_the_others_their_answers(self) -> None:
         world, asked = World(), list[Parked]()
 
         def decide(inner: Any, context: RequestContext, role: None) -> Parked:
@@ -418,12 +418,14 @@ class TestLifecycle:
         life.on_controller_change()
         assert hand.take().target == TWO
 
-    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: BrokerLifecycle) -> None:
+    def test_a_failed_directory_is_reported_at_once(
+        self, hand: Hand, life: BrokerLifecycle
+    ) -> None:
         self.running(hand, life)
         life.on_directory_offline(Uuid(b"d" * 16))
         assert hand.take().request.offline_log_dirs == [b"d" * 16]
 
-    def test_a_lost_registration_is_made_anew(
+    def test_a_lost_registration_is_made_again(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
@@ -433,7 +435,7 @@ class TestLifecycle:
         advance(ports, 150)
         self.registered(hand)
 
-    def test_what_a_registration_lacked_is_said_when_nobody_heard_it_first(
+    def test_directories_are_reported_when_the_first_report_found_no_controller(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         """Of a broker whose level comes to know of log directories while no controller answers."""

@@ -1,4 +1,4 @@
-"""What the voters' records of the metadata log are told as."""
+"""How the voters' records of the metadata log are described."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def told(events: VoterEvents, *voters: VoterNode) -> list[str]:
     return [f"{e.subject} {e.change}" for e in events.tell(VoterSet.of(*voters).to_record())]
 
 
-def test_voters_are_told_as_they_come_and_go() -> None:
+def test_voters_are_listed_as_they_come_and_go() -> None:
     events = VoterEvents()
     assert told(events, voter(1), voter(2)) == ["1, 2 are the first voters"]
     directory = "ZGRkZGRkZGRkZGRkZGRkZA"

@@ -75,7 +75,7 @@ class FakePartition:
         return ErrorCode.NONE, base
 
     def cut(self, end: int) -> None:
-        """Somebody leads who has nothing from `end` on, where a batch begins."""
+        """A replica leads that has nothing from `end` on, where a batch begins."""
         self.epoch += 1
         self.batches = [b for b in self.batches if int.from_bytes(b[0:8], "big") < end]
         self.end = end

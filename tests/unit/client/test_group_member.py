@@ -108,7 +108,7 @@ def test_a_member_finds_its_way_back(trouble: str) -> None:
     assert (consumer.identity != before) is (trouble == "forgotten")
 
 
-def test_a_member_that_lost_its_connection_goes_on_where_it_was() -> None:
+def test_a_member_that_lost_its_connection_continues_where_it_was() -> None:
     group = Group(partitions=1)
     producer = Producer(group.cluster.client())
     for i in range(4):
@@ -145,7 +145,7 @@ def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -
     assert joining and all(partitions == [[]] for partitions in joining)
 
 
-def test_who_is_a_generation_ahead_of_its_coordinator_joins_again_as_who_it_is() -> None:
+def test_a_member_a_generation_ahead_of_its_coordinator_keeps_its_member_id() -> None:
     """A coordinator that takes over in the middle of a rebalance knows the members of the generation before:
     a member that came as a new one would have all of them wait for the end of its own former session."""
     group = Group()
@@ -191,7 +191,7 @@ def test_a_member_that_is_refused_for_good_says_so(why: str) -> None:
     assert consumer.failure is not None and held(consumer) == [[]]
 
 
-def test_who_is_told_no_partitions_that_can_be_read_gives_none_up() -> None:
+def test_an_assignment_that_cannot_be_read_revokes_no_partition() -> None:
     group = Group()
     told: list[object] = []
     garbage = SyncGroupResponse(assignment=b"?")

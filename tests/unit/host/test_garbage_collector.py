@@ -108,7 +108,7 @@ def test_what_took_long_is_set_apart_and_found_dead_in_an_idle_moment(
         many.append([[object()] for _ in range(2 * YOUNG)])
         look(collector)
     assert ring() is not None
-    assert collector.looks.thorough == 0  # somebody is served
+    assert collector.looks.thorough == 0  # a request is served
     assert look(collector, idle=True) == 1
     assert collector.looks.thorough == 1
     assert ring() is None

@@ -73,7 +73,7 @@ class TestClient:
         plan = session.plan(wanted, plan.left, 2)
         assert list(plan.named) == keys[3:] and not plan.left
 
-    def test_a_leader_without_room_is_told_everything_at_once(self) -> None:
+    def test_a_leader_without_room_gets_everything_at_once(self) -> None:
         session = ClientSession()
         wanted = {("t", index): want(0) for index in range(5)}
         assert len(session.plan(wanted, [], 2).named) == 2
@@ -156,7 +156,7 @@ class TestCache:
 
 
 class TestDirtyPartitions:
-    def test_what_was_told_in_part_comes_last(self) -> None:
+    def test_a_partition_that_was_sent_in_part_comes_last(self) -> None:
         session = session_of(-1, 3)
         a, b, c = session.partitions.values()
         for watched in (a, b, c):
@@ -165,7 +165,7 @@ class TestDirtyPartitions:
         session.mark(b)  # known already: keeps its place
         assert list(session.dirty) == [b, c, a]
 
-    def test_a_dropped_partition_is_told_no_more(self) -> None:
+    def test_a_dropped_partition_is_sent_no_more(self) -> None:
         session = session_of(-1, 2)
         a, b = session.partitions.values()
         session.mark(a)

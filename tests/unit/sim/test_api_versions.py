@@ -20,7 +20,7 @@ PLACE = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("newest", [{}, BY_NAME, LIBRDKAFKA, OLDEST])
-def test_whoever_is_bound_to_older_versions_writes_reads_and_commits(newest: Newest) -> None:
+def test_a_client_bound_to_older_versions_writes_reads_and_commits(newest: Newest) -> None:
     world = World(1)
     cluster = SimCluster(world, Topology(1))
     cluster.start_all()

@@ -381,7 +381,7 @@ class CoordinatorShard(Generic[M]):
         return error
 
     def _write(self, at: Instant) -> KafkaError | None:
-        """As `flush`, but for those to whom it can be told that it is committed."""
+        """Like `flush`, but does not complete the operations that this commits."""
         if not self._batch:
             return None
         events, records = self._batch_events, self._batch

@@ -125,7 +125,7 @@ class LogDirMoves:
             )
         if name not in futures.logs:
             futures.create(name, directory, partition.log)
-        self.go_on_with(partition)
+        self.resume_move(partition)
 
     def _prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
         self._preferred.pop(name, None)
@@ -145,9 +145,9 @@ class LogDirMoves:
         for name in sorted(self._logs.futures.logs):
             partition = self._find(name)
             if partition is not None:
-                self.go_on_with(partition)
+                self.resume_move(partition)
 
-    def go_on_with(self, partition: Partition) -> None:
+    def resume_move(self, partition: Partition) -> None:
         name, source = partition.name, partition.log
         copy = self._logs.futures.logs.get(name)
         if source is None or copy is None or name in self._moves:
@@ -254,7 +254,7 @@ class LogDirMoves:
             self.call_off(name, "the replica is gone")
         elif move.partition.log is not move.source:
             self.call_off(name, "the replica has another log")
-            self.go_on_with(move.partition)
+            self.resume_move(move.partition)
         else:
             return True
         return False

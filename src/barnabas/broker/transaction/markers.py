@@ -2,7 +2,7 @@
 
 The coordinator's broker sends them: one request to a broker at a time, with the markers of all transactions
 that wait for partitions which it leads. What fails is tried again, at the leader of then, until every
-partition has its marker or is gone with its topic; the coordinator is then told that the transaction is
+partition has its marker or is gone with its topic; the coordinator then learns that the transaction is
 complete. When the coordinator's shard ends, the next one begins with all partitions again: writing a marker
 twice is harmless.
 

@@ -65,7 +65,7 @@ class TaskOutcome(Generic[T]):
             for watcher in watchers:
                 try:
                     watcher(self)
-                except Exception as error:  # noqa: BLE001 - raised when all the others have been told
+                except Exception as error:  # noqa: BLE001 - raised when all the others have been called
                     fault = fault or error
             if fault is not None:
                 raise fault

@@ -281,7 +281,7 @@ class Store:
     # -- watching --------------------------------------------------------------------------------
 
     def watch(self, prefix: str, on_change: OnChange) -> Callable[[], None]:
-        """Be told of every change of keys that begin with `prefix`, in order, after it is visible
+        """Report every change of keys that begin with `prefix`, in order, after it is visible
         here. Returns what ends the watch."""
         entry = (prefix, on_change)
         self._watches.append(entry)
