@@ -115,12 +115,13 @@ class MixedCluster:
         wait_until(lambda: self.znodes.exists(path) is None, "the session has not ended")
         self.start(broker)
 
-    def restart(self, broker: int) -> None:
-        """Of whichever side; until it is in every ISR of the topics that `create` made."""
-        if broker in self.theirs:
-            self.restart_theirs(broker)
-        else:
-            self.start(broker)
+    def restart(self, *brokers: int) -> None:
+        """Of whichever side; until they are in every ISR of the topics that `create` made."""
+        for broker in brokers:
+            if broker in self.theirs:
+                self.restart_theirs(broker)
+            else:
+                self.start(broker)
         for topic in self.topics:
             self.wait_for_all(topic)
 
@@ -140,8 +141,7 @@ class MixedCluster:
             killed.append(former)
             self.kill(former)
             wait_until(lambda: self.controller not in (-1, *killed), "no controller is elected")
-        for broker in killed:
-            self.restart(broker)
+        self.restart(*killed)
 
     def kill(self, broker: int) -> None:
         process = self.processes.pop(broker)

@@ -69,25 +69,16 @@ def deaths(former: int, at: str) -> list[tuple[str, int]]:
     return points
 
 
-class Machines:
-    """Brokers and controllers as processes, each with a file that changes between its starts."""
+class NodeFiles:
+    """The properties files of brokers and controllers, which change between their starts."""
 
-    def __init__(self, home: Path, zookeeper: str, *, theirs: Iterable[int] = ()) -> None:
-        """`theirs`: brokers that are Apache Kafka 3.9.1's."""
+    def __init__(self, home: Path, zookeeper: str) -> None:
         self.home, self.zookeeper = home, zookeeper
-        self.theirs = set(theirs)
-        self.level = "3.9-IV0" if self.theirs else ""
         ports = FreePorts().take(len(BROKERS) + len(CONTROLLERS))
         self.ports = dict(zip((*BROKERS, *CONTROLLERS), ports, strict=True))
         self.voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in CONTROLLERS)
         self.bootstrap = ",".join(f"127.0.0.1:{self.ports[one]}" for one in BROKERS)
         self.directories = {one: home / f"data-{one}" for one in self.ports}
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.ambush = Ambush(home / "ambush")
-        self.options: tuple[str, ...] = ()
-        """Of every command of ours."""
-
-    # -- files -------------------------------------------------------------------------------------
 
     def file(self, node: int) -> Path:
         return self.home / f"{node}.properties"
@@ -129,7 +120,19 @@ class Machines:
         self._write(node, {"process.roles": "controller", "node.id": str(node), "listeners": at,
                            **self.of_quorum, **enabled})  # fmt: skip
 
-    # -- processes ---------------------------------------------------------------------------------
+
+class Machines(NodeFiles):
+    """Brokers and controllers as processes."""
+
+    def __init__(self, home: Path, zookeeper: str, *, theirs: Iterable[int] = ()) -> None:
+        """`theirs`: brokers that are Apache Kafka 3.9.1's."""
+        super().__init__(home, zookeeper)
+        self.theirs = set(theirs)
+        self.level = "3.9-IV0" if self.theirs else ""
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.ambush = Ambush(home / "ambush")
+        self.options: tuple[str, ...] = ()
+        """Of every command of ours."""
 
     def start(self, node: int) -> None:
         command = [sys.executable, "-m", "barnabas", "node", "start"]
@@ -264,14 +267,6 @@ class Machines:
         return len(found) == PARTITIONS and all(
             len(one.isrs) == len(BROKERS) and one.leader in BROKERS for one in found.values()
         )
-
-    def knows(self, node: int, topic: str) -> bool:
-        """Whether this broker has learned of a topic."""
-        client = {**self.client(), "bootstrap.servers": f"127.0.0.1:{self.ports[node]}"}
-        try:
-            return topic in AdminClient(client).list_topics(timeout=5).topics
-        except KafkaException:
-            return False
 
     def alive(self) -> int:
         """How many brokers clients learn of."""
@@ -421,6 +416,15 @@ def there(machines: Machines) -> None:
     same(machines)
 
 
+def knows(machines: Machines, node: int, topic: str) -> bool:
+    """Whether this broker has learned of a topic."""
+    client = {**machines.client(), "bootstrap.servers": f"127.0.0.1:{machines.ports[node]}"}
+    try:
+        return topic in AdminClient(client).list_topics(timeout=5).topics
+    except KafkaException:
+        return False
+
+
 def back(machines: Machines) -> None:
     """From dual write into ZooKeeper mode, as if there had been no attempt."""
     for node in BROKERS:
@@ -435,7 +439,7 @@ def back(machines: Machines) -> None:
     # A broker of Kafka 3.9 that has not heard of the new controller ends by the quorum that is gone.
     create(machines, released := f"released-{time.time_ns()}")
     for node in BROKERS:
-        wait_until(partial(machines.knows, node, released), f"broker {node} obeys no broker")
+        wait_until(partial(knows, machines, node, released), f"broker {node} obeys no broker")
     for node in BROKERS:
         machines.broker(node, migrates=False)
         machines.restart(node)
