@@ -116,7 +116,7 @@ class BrokersAreValid(Checker):
 class ZookeeperJudges(Judges):
     """As the other mode's, without a quorum to look at."""
 
-    def look(self, touched: object) -> None:
+    def on_event(self, touched: object) -> None:
         if not isinstance(touched, SimNode) or touched.broker is None:
             return
         process = touched.process
@@ -124,4 +124,4 @@ class ZookeeperJudges(Judges):
             seen = self._seen.get(touched)
             if seen is None:
                 seen = self._seen[touched] = Seen(touched)
-            self._tell(seen, touched, touched.image)
+            self._call_checkers(seen, touched, touched.image)
