@@ -45,8 +45,8 @@ _YOUNGEST, _OLDEST = 0, 2
 class Collections(NamedTuple):
     """The collections so far."""
 
-    count: int
-    """Full ones aside."""
+    partial: int
+    """Of one or two generations."""
     full: int
     longest_ms: float
     """CPU time, full ones aside."""
@@ -104,7 +104,7 @@ class GarbageCollector:
         took_s = self._collect(generation, f"generation {generation}")
         known = self.collections
         longest_ms = max(known.longest_ms, took_s * 1000)
-        self.collections = known._replace(count=known.count + 1, longest_ms=longest_ms)
+        self.collections = known._replace(partial=known.partial + 1, longest_ms=longest_ms)
         if generation > _YOUNGEST and took_s >= LONG_S:
             self._freeze_survivors()
         elif generation < _OLDEST:
@@ -141,7 +141,7 @@ class GarbageCollector:
         """A summary for people and logs."""
         known = self.collections
         return {
-            "collections": known.count,
+            "collections": known.partial,
             "longest_collection_ms": round(known.longest_ms, 3),
             "thorough_collections": known.full,
             "longest_thorough_collection_ms": round(known.longest_full_ms, 3),
