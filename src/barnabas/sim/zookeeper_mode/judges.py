@@ -105,6 +105,9 @@ class BrokersAreValid(Checker):
         controller = getattr(inside, "controller", None)
         if controller is not None and controller.decider.may_decide:
             controller.decider.validate()
+        journal = getattr(inside, "journal", None)
+        if journal is not None:
+            journal.validate()
         if node.broker is not None:
             validate_broker(node.broker)
 
