@@ -209,7 +209,8 @@ def index_run(
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """What :meth:`barnabas.log.segments.segment.Segment.update_for_batch` makes of the whole batches in
     `data`, which begin at `position`. `entries` gets `ENTRY_NUMBERS` per index entry: last offset,
-    position, largest timestamp so far, its offset. (Entries, bytes since the last one, largest timestamp, its offset)."""
+    position, largest timestamp so far, its offset.
+    Returns (entries, bytes since the last one, largest timestamp, its offset)."""
     at = count = 0
     while at < len(data):
         size = big_32(data, at + 8) + 12
