@@ -45,7 +45,7 @@ def events(
     if unknown:
         raise Failure(f"--kind is one of {', '.join(KINDS)}, not {unknown[0]!r}", USAGE)
 
-    def tell(found: Iterable[ClusterEvent]) -> None:
+    def print_events(found: Iterable[ClusterEvent]) -> None:
         for event in found:
             line = json.dumps(event.as_dict()) if as_json else event_line(event)
             typer.echo(line)
@@ -64,9 +64,9 @@ def events(
             print(f"controller {silent} does not answer: its refusals are missing", file=sys.stderr)
         found.sort(key=lambda event: event.at_ms)
         chosen = wanted(found)
-        tell(chosen[-last:] if last else chosen)
+        print_events(chosen[-last:] if last else chosen)
         while follow:
-            tell(wanted(log.read(reader, FOLLOW_MS) + refusals.read(log.quorum)))
+            print_events(wanted(log.read(reader, FOLLOW_MS) + refusals.read(log.quorum)))
 
 
 class RefusalReader:

@@ -65,7 +65,7 @@ def start(
     for file, config in zip(files, configs, strict=True):
         _check_migrates(file, config)
     try:
-        found = findings.look(read_znodes(zookeeper))
+        found = findings.find(read_znodes(zookeeper))
     except MalformedZnode as error:
         raise Failure(str(error)) from error
     if not found.cluster_id:
@@ -154,7 +154,7 @@ def release(
         why = findings.why_no_way_back(znodes)
         if why:
             raise Failure(why)
-        check_metadata(home, findings.look(znodes).cluster_id)
+        check_metadata(home, findings.find(znodes).cluster_id)
         image = image_of(Path(home), None, None)
         under_kraft = [
             broker.id

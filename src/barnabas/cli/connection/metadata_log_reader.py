@@ -221,7 +221,7 @@ def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Ite
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
-                for told in voters.tell(message):
+                for told in voters.read_record(message):
                     yield ClusterEvent(run.base_offset, at_ms, *told, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)

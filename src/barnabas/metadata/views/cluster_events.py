@@ -72,14 +72,14 @@ class EventReader:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)
-            told = self._tell(record)
+            told = self._describe(record)
             self.image.replay(record)
             if told is not None:
                 kind, subject, change = told
                 reason = getattr(record, "reason", None) or ""
                 yield ClusterEvent(base_offset + i, at_ms, kind, subject, change, reason)
 
-    def _tell(self, record: Message) -> tuple[str, str, str] | None:
+    def _describe(self, record: Message) -> tuple[str, str, str] | None:
         tell = _TELL.get(type(record))
         return None if tell is None else tell(self.image, record)
 
