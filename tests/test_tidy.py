@@ -555,6 +555,26 @@ def test_nothing_calls_what_has_a_better_replacement() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+VALIDATING = ("src/barnabas/sim/", "src/barnabas/testing/")
+"""Who may ask a machine for its invariants (docs/invariants.md): a running node does not."""
+
+
+def test_a_running_node_validates_no_machine() -> None:
+    wrong = [
+        f"{name}:{call.lineno} {ast.unparse(call)}"
+        for name in filter(is_node, python_files())
+        if not name.startswith(VALIDATING)
+        for function in nodes(name)
+        if isinstance(function, ast.FunctionDef) and function.name != "validate"
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "validate"
+        and not call.args
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_loop_runs_over_a_set() -> None:
     """Order of a set of strings changes from run to run; the node's effects must not."""
     wrong = []

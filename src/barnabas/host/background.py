@@ -205,9 +205,9 @@ class HostBackground:
             self._finished.append((queue, done, result))
             if not self._wake_is_due:
                 self._wake_is_due = True
-                self._loop.call_soon_threadsafe(self._tell)
+                self._loop.call_soon_threadsafe(self._deliver_results)
 
-    def _tell(self) -> None:
+    def _deliver_results(self) -> None:
         # Before the look: a thread that ends a job after the last look wakes the loop again.
         self._wake_is_due = False
         until = monotonic() + limits.SLICE_MS / 1000
@@ -228,7 +228,7 @@ class HostBackground:
             if self._finished and monotonic() >= until:
                 if not self._wake_is_due:
                     self._wake_is_due = True
-                    self._loop.call_soon(self._tell)
+                    self._loop.call_soon(self._deliver_results)
                 return
 
 

@@ -52,7 +52,7 @@ class LoopWatchdog:
             else:
                 self._missed += 1
                 if self._missed == BLOCKED_TICKS:
-                    self._tell()
+                    self._log_stall()
 
     def _on_answer(self) -> None:
         if self._missed >= BLOCKED_TICKS:
@@ -64,7 +64,7 @@ class LoopWatchdog:
     def _answer(self) -> None:
         self._answered = True
 
-    def _tell(self) -> None:
+    def _log_stall(self) -> None:
         frame = sys._current_frames().get(self._watched)
         self._log(
             "warning",

@@ -207,9 +207,10 @@ def index_run(
     data: Bytes, position: int, interval: int,
     since_index: int, max_timestamp: int, offset_of_max: int, entries: Longs,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """What :meth:`barnabas.log.segments.segment.Segment.note` makes of the whole batches in `data`, which
-    stand from `position` on. `entries` gets `ENTRY_NUMBERS` per index entry: last offset, position, largest
-    timestamp so far, its offset. (Entries, bytes since the last one, largest timestamp, its offset)."""
+    """What :meth:`barnabas.log.segments.segment.Segment.update_for_batch` makes of the whole batches in
+    `data`, which begin at `position`. `entries` gets `ENTRY_NUMBERS` per index entry: last offset,
+    position, largest timestamp so far, its offset.
+    Returns (entries, bytes since the last one, largest timestamp, its offset)."""
     at = count = 0
     while at < len(data):
         size = big_32(data, at + 8) + 12

@@ -216,6 +216,15 @@ class SessionCache(Generic[P]):
     def sessions(self) -> Iterable[FetchSession[P]]:
         return self._sessions.values()
 
+    def validate(self) -> None:
+        """Sessions fit their slots and mark only partitions that they have. Raises AssertionError."""
+        assert len(self._sessions) <= self.slots, f"{len(self._sessions)} of {self.slots} sessions"
+        for session_id, session in self._sessions.items():
+            assert session.id == session_id, f"{session!r} is kept as {session_id}"
+            for marked in session.dirty:
+                known = session.partitions.get(marked.key)
+                assert known is marked, f"{session!r} marks {marked!r}, which it does not have"
+
 
 class WantedPartition(NamedTuple):
     """What a follower asks of one partition."""

@@ -131,7 +131,7 @@ class Run:
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
         judges = ZookeeperJudges if plan.zookeeper else Judges
-        self._look = judges(self.cluster, self.checkers).look
+        self._look = judges(self.cluster, self.checkers).on_event
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
 

@@ -26,7 +26,7 @@ class Waiter:
         self.codes: list[ErrorCode] = []
         self._fails = fails
 
-    def settle(self, slot: int, code: ErrorCode) -> None:
+    def complete_partition(self, slot: int, code: ErrorCode) -> None:
         self.codes.append(code)
         if self._fails:
             fail()

@@ -387,7 +387,7 @@ def read_all(cluster: FakeCluster, consumer: Consumer, count: int) -> list[Any]:
     got: list[Any] = []
     for _ in range(200):
         cluster.world.run(cluster.world.now + 20)
-        got += consumer.take(7)
+        got += consumer.poll(7)
         if len(got) >= count:
             break
     return got

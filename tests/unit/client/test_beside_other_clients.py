@@ -98,7 +98,7 @@ def test_a_fault_within_a_broker_does_not_end_a_consumer() -> None:
     consumer = Consumer(cluster.client(), None, ConsumerSettings(auto_offset_reset="earliest"))
     consumer.assign([T0])
     run(cluster, 3000)
-    assert [record.value for record in consumer.take()] == [b"v"]
+    assert [record.value for record in consumer.poll()] == [b"v"]
     assert consumer.failure is None and not any(faults.values())
 
 

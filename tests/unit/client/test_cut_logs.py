@@ -34,7 +34,7 @@ def taken(cluster: FakeCluster, consumer: Consumer) -> list[tuple[int, bytes | N
     records = []
     for _ in range(60):
         run(cluster, 50)
-        records += consumer.take()
+        records += consumer.poll()
     return [(record.offset, record.value) for record in records]
 
 
@@ -128,7 +128,7 @@ def test_a_part_of_what_came_is_committed_with_the_epoch_of_its_last_record() ->
     consumer.assign([T0])
     run(cluster, 1000)
     for epoch in (-1, 1):  # of the first of two batches of one answer it is not known
-        assert len(consumer.take(1)) == 1
+        assert len(consumer.poll(1)) == 1
         consumer._client.tasks.start(consumer.commit())
         run(cluster, 1000)
         assert cluster.committed_epochs[0] == epoch

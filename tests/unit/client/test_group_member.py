@@ -79,12 +79,12 @@ def test_nothing_is_read_twice_when_positions_are_committed_on_revocation() -> N
     group.run(100)
     first = group.consumer()
     group.run(200)
-    got = [r.value for r in first.take(20)]
+    got = [r.value for r in first.poll(20)]
     first._client.tasks.start(first.commit())
     group.run(50)
     second = group.consumer()
     group.run(5000)
-    got += [r.value for r in first.take(100)] + [r.value for r in second.take(100)]
+    got += [r.value for r in first.poll(100)] + [r.value for r in second.poll(100)]
     assert sorted(int(v or b"") for v in got) == list(range(40))
 
 
@@ -115,10 +115,10 @@ def test_a_member_that_lost_its_connection_continues_where_it_was() -> None:
         producer.send(ProducerRecord("t", b"%d" % i, partition=0))
     consumer = group.consumer()
     group.run(1000)
-    assert [r.value for r in consumer.take()] == [b"0", b"1", b"2", b"3"]
+    assert [r.value for r in consumer.poll()] == [b"0", b"1", b"2", b"3"]
     group.coordinator.moved = 1
     group.run(8000)
-    assert not consumer.take()
+    assert not consumer.poll()
 
 
 def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -> None:

@@ -457,7 +457,7 @@ def test_a_callback_that_raises_on_data_does_not_end_the_reading() -> None:
         if not told:
             told.append(0)
             raise ValueError("of the program around it")
-        told.append(len(consumer.take()))
+        told.append(len(consumer.poll()))
 
     consumer = Consumer(cluster.client(), on_data=take)
     consumer.assign({T0: EARLIEST, T1: EARLIEST})
@@ -490,15 +490,15 @@ def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch)
     read = decode._read_record
     monkeypatch.setattr(decode, "_read_record", read_record)
     _, consumer = five_fetched()
-    assert [r.offset for _ in range(3) for r in consumer.take(1)] == [0, 1, 2]
+    assert [r.offset for _ in range(3) for r in consumer.poll(1)] == [0, 1, 2]
     assert len(decoded) == 4  # one ahead, to know whether anything follows
-    assert [r.offset for r in consumer.take()] == [3, 4]
+    assert [r.offset for r in consumer.poll()] == [3, 4]
     assert len(decoded) == 5
 
 
 def test_a_seek_drops_what_is_left_of_a_batch() -> None:
     cluster, consumer = five_fetched()
-    assert [r.offset for r in consumer.take(2)] == [0, 1]
+    assert [r.offset for r in consumer.poll(2)] == [0, 1]
     consumer.seek(T0, 1)
     assert [r.offset for r in read_all(cluster, consumer, 4)] == [1, 2, 3, 4]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.limits import FetchBounds
 from barnabas.replication.sessions import (
     EPOCH_MAX,
@@ -173,3 +175,15 @@ class TestDirtyPartitions:
         assert session.drop(a.key) is a
         assert list(session.dirty) == [b]
         assert session.drop(a.key) is None
+
+
+def test_a_session_that_marks_a_partition_it_does_not_have_is_invalid() -> None:
+    cache: SessionCache[None] = SessionCache(2)
+    session: FetchSession[None] = FetchSession(-1, uses_ids=False, now_ms=0)
+    partition = session.partitions[A] = SessionPartition(session, A, "t")
+    session.mark(partition)
+    assert cache.add(session, 7, 0)[0]
+    cache.validate()
+    del session.partitions[A]
+    with pytest.raises(AssertionError, match="does not have"):
+        cache.validate()

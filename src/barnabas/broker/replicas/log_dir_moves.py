@@ -98,7 +98,7 @@ class LogDirMoves:
         self._free_at_ms = 0.0
         """No copying before: what was copied is paid for until then."""
         self._preferred = replicas.directories.preferred
-        self._logs.futures.on_gone = self.look
+        self._logs.futures.on_gone = self.end_stale_moves
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class LogDirMoves:
         if move.told is not AssignmentState.NOTHING and directory is not None:
             self._assignments.submit(move.partition, directory.directory_id)
 
-    def look(self) -> None:
+    def end_stale_moves(self) -> None:
         """End the moves whose logs are not both there any more."""
         for move in list(self._moves.values()):
             self._still_holds(move)
@@ -324,7 +324,7 @@ class LogDirMoves:
                 return
             copy.flush()
         if move.told is AssignmentState.NOTHING:
-            self._tell(move)
+            self._report_assignment(move)
         if move.told is not AssignmentState.AGREED:
             move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
             return
@@ -343,7 +343,7 @@ class LogDirMoves:
 
         self._logs.futures.sync(move.partition.name, done)
 
-    def _tell(self, move: LogDirMove) -> None:
+    def _report_assignment(self, move: LogDirMove) -> None:
         directory = self._directory_of(move.copy)
         assert directory is not None
         move.told = AssignmentState.ASKED

@@ -51,7 +51,7 @@ def events(
     if unknown:
         raise Failure(f"--kind is one of {', '.join(KINDS)}, not {unknown[0]!r}", USAGE)
 
-    def tell(found: Iterable[ClusterEvent]) -> None:
+    def print_events(found: Iterable[ClusterEvent]) -> None:
         for event in found:
             line = json.dumps(event.as_dict()) if as_json else event_line(event)
             typer.echo(line)
@@ -63,9 +63,9 @@ def events(
     with cluster(bootstrap, data) as connected:
         read = _source(connected)
         chosen = wanted(read(0))
-        tell(chosen[-last:] if last else chosen)
+        print_events(chosen[-last:] if last else chosen)
         while follow:
-            tell(wanted(read(FOLLOW_MS)))
+            print_events(wanted(read(FOLLOW_MS)))
 
 
 def _source(connected: Connected) -> Callable[[int], list[ClusterEvent]]:

@@ -73,7 +73,7 @@ class EventReader:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)
-            told = told_of(self.image, record)
+            told = described_record(self.image, record)
             self.image.replay(record)
             if told is not None:
                 kind, subject, change = told
@@ -85,7 +85,7 @@ Told = tuple[str, str, str] | None
 """Kind, subject and change."""
 
 
-def told_of(image: MetadataImage, record: Message) -> Told:
+def described_record(image: MetadataImage, record: Message) -> Told:
     """What `record` changes; `image` has not replayed it yet. None where it is no event."""
     tell = _TELL.get(type(record))
     told: Told = None if tell is None else tell(image, record)

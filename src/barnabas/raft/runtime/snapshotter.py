@@ -72,9 +72,9 @@ class Snapshotter:
 
     def start(self) -> None:
         """From now on look once in a while, also where nothing happens."""
-        self._ports.wakeups.call_at(self._ports.clock.now_ms() + self._look_ms, self._look)
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + self._look_ms, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._applier.stopped:
             return
         latest = self._machine.log.latest_snapshot

@@ -160,7 +160,7 @@ class BrokerNotifications:
         for key in keys:
             self._set_online(broker, key)
         if keys:
-            self._orders.tell(keys)
+            self._orders.queue_metadata(keys)
 
     def _set_online(self, broker: int, key: Key) -> None:
         brokers = self._offline[key]
@@ -187,7 +187,7 @@ class BrokerNotifications:
         if records:
             why = f"broker {broker} has answered which of its replicas are offline"
             self._controller.commit(Decision(None, records, why))
-        self._orders.tell([*failed, *back])
+        self._orders.queue_metadata([*failed, *back])
 
     def _leavers(self, broker: int, keys: Iterable[Key]) -> list[Record]:
         cluster = self._controller.cluster

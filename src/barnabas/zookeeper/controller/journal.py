@@ -299,6 +299,18 @@ class ZookeeperJournal:
         name = (before.topic, before.partition)
         return [(broker, name) for broker in before.replicas if broker not in record.replicas]
 
+    def validate(self) -> None:
+        """Batches wait in order behind what is written, and only in office. Raises AssertionError."""
+        if self.leadership is None:
+            assert self.is_idle, f"{self!r} writes without an office"
+            return
+        offsets = [batch.committed.last_offset for batch in self._queue]
+        assert offsets == sorted(offsets), f"batches are out of order: {offsets}"
+        assert not offsets or offsets[0] > self.committed.offset, f"{offsets[0]} is written"
+        assert self.committed.offset < self.log_end_offset, (
+            f"{self!r} wrote {self.committed.offset}"
+        )
+
     def describe(self) -> dict[str, object]:
         return {
             "epoch": None if self.leadership is None else self.leadership.epoch,

@@ -23,7 +23,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.register_broker_record import RegisterBrokerRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.metadata.views.cluster_events import told_of
+from barnabas.metadata.views.cluster_events import described_record
 from barnabas.ports import Ports
 from barnabas.types import Uuid
 from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRequest
@@ -100,7 +100,7 @@ class ControllerSteps:
 
     def on_record(self, record: Message) -> None:
         """It is written, or was found so, and the image has not replayed it yet."""
-        told = told_of(self._image, record)
+        told = described_record(self._image, record)
         if told is not None:
             self._note(*told, getattr(record, "reason", None) or "")
         follow: Callable[[ControllerSteps, Any], None] | None = _FOLLOW.get(type(record))

@@ -30,5 +30,5 @@ ROSE = 1 << 26
 def test_one_outlying_batch_says_nothing(epochs: list[int], found: list[tuple[int, int]]) -> None:
     runs = EpochRuns()
     for offset, epoch in enumerate(epochs):
-        runs.note(epoch, offset)
+        runs.assign(epoch, offset)
     assert runs.runs() == found
