@@ -49,7 +49,7 @@ class TaskOutcome(Generic[T]):
             self._error = error
             self._finish()
 
-    def settle(self, value: T | BaseException) -> None:
+    def complete(self, value: T | BaseException) -> None:
         """Fill with what a callback got: an exception is a failure."""
         if isinstance(value, BaseException):
             self.reject(value)
@@ -65,7 +65,7 @@ class TaskOutcome(Generic[T]):
             for watcher in watchers:
                 try:
                     watcher(self)
-                except Exception as error:  # noqa: BLE001 - raised when all the others have been told
+                except Exception as error:  # noqa: BLE001 - raised when all the others have been called
                     fault = fault or error
             if fault is not None:
                 raise fault
