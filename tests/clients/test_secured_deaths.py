@@ -1,7 +1,7 @@
 """Clients of a secure cluster through deaths: each library by each mechanism, over SASL_SSL.
 
 A leader, a coordinator and the active controller die by kill -9, one at a time. Clients that were connected
-before act at that moment, and new ones connect while the node is dead. Groups go on, and nothing that was
+before act at that moment, and new ones connect while the node is dead. Groups continue, and nothing that was
 acknowledged is lost. Sessions end after `SESSION_MS`: clients authenticate again on the way.
 
 What a library cannot say is not here: kcat has no tokens of OAUTHBEARER, and only Java's clients and ours
