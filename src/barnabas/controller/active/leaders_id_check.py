@@ -34,7 +34,9 @@ class LeadersIdCheck:
     def __init__(self, controller: DutyController, sender: QuerySender) -> None:
         self._controller = controller
         self._sender = sender
-        self._others = [v.endpoint for v in controller.config.voters if v.node_id != controller.node_id]
+        self._others = [
+            v.endpoint for v in controller.config.voters if v.node_id != controller.node_id
+        ]
         self._named: dict[Endpoint, int] = {}
         """How often each voter named this id."""
         self._wakeup: Wakeup | None = None

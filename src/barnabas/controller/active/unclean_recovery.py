@@ -353,7 +353,9 @@ class UncleanRecovery:
                 inquiry.then(inquiry)
                 continue
             decision = (
-                elect_most_advanced(controller.cluster, inquiry) if self._may_choose(inquiry) else None
+                elect_most_advanced(controller.cluster, inquiry)
+                if self._may_choose(inquiry)
+                else None
             )
             if decision is not None:
                 self._since.pop(inquiry.key, None)
@@ -384,7 +386,9 @@ class UncleanRecovery:
         if has_all:
             best = max(inquiry.answers.values())
             where = zip(topic.replicas[index], topic.directories[index], strict=True)
-            if any(inquiry.answers[b] == best and controller.cluster.may_lead(b, d) for b, d in where):
+            if any(
+                inquiry.answers[b] == best and controller.cluster.may_lead(b, d) for b, d in where
+            ):
                 return True
         now_ms = controller.now_ms()
         if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
