@@ -413,7 +413,8 @@ def words() -> dict[str, dict[str, int]]:
         package = "/".join(parts[:3]) if parts[0] == "src" else parts[0]
         if path.suffix == ".md" and parts[0] in ("docs", path.name):
             package = "documents"
-        text = f"{path.stem} {path.read_text(encoding='utf-8')}"
+        stem = path.stem.replace("-", " ")
+        text = f"{stem} {path.read_text(encoding='utf-8')}"
         lower = text.lower().replace("_", " ")
         if not any(word in lower for word in KEYS):
             continue
