@@ -29,6 +29,7 @@ from barnabas.cli.connection.controller_directories import (
     make_classical,
     stopped_nodes,
 )
+from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
@@ -114,11 +115,12 @@ def compare(
     zookeeper: str = ZooKeeperAt,
     metadata: Path | None = _Metadata,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what znodes and metadata log say differently; exit status 1 where they do."""
-    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data)
+    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data, controllers)
     try:
         found = comparison.differences(znodes, image)
     except MalformedZnode as error:
@@ -190,13 +192,14 @@ def revert(
 def finalize(
     zookeeper: str = ZooKeeperAt,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     yes: bool = Yes,
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
     _check_way_back(znodes)
-    image = image_of(None, bootstrap, data)
+    image = image_of(None, bootstrap, data, controllers)
     if image.zk_migration_state == ZkMigrationState.MIGRATION:
         raise Failure(
             "the controllers write both: restart them without zookeeper.metadata.migration.enable"

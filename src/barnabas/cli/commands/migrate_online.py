@@ -19,6 +19,7 @@ from barnabas.cli.connection.controller_directories import (
     format_controller,
     stopped_nodes,
 )
+from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
@@ -106,6 +107,7 @@ def _check_migrates(file: Path, config: NodeConfig) -> None:
 def status(
     zookeeper: str = ZooKeeperAt,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,7 +116,7 @@ def status(
     image: MetadataImage | None = None
     unreached = ""
     try:
-        image = image_of(None, bootstrap, data)
+        image = image_of(None, bootstrap, data, controllers)
     except Failure as failure:
         unreached = str(failure)
     try:
