@@ -34,13 +34,13 @@ class CooperativeJobs:
     def run(self, steps: Iterator[object], failed: Failed) -> None:
         """Take `steps`, the first of them now. `failed` gets what a step raises; no step follows it."""
         self.under_way += 1
-        self._go_on(steps, failed)
+        self._take_steps(steps, failed)
 
     def close(self) -> None:
         """Nothing is done any more."""
         self._closed = True
 
-    def _go_on(self, steps: Iterator[object], failed: Failed) -> None:
+    def _take_steps(self, steps: Iterator[object], failed: Failed) -> None:
         if self._closed:
             return
         now_ms = self._ports.clock.now_ms
@@ -50,7 +50,7 @@ class CooperativeJobs:
             for _ in steps:
                 left -= 1
                 if not left or now_ms() >= until_ms:
-                    self._ports.wakeups.call_soon(partial(self._go_on, steps, failed))
+                    self._ports.wakeups.call_soon(partial(self._take_steps, steps, failed))
                     return
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a response
             self.under_way -= 1

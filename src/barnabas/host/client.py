@@ -330,11 +330,11 @@ class BlockingConsumer:
     def poll(self, timeout_ms: float = POLL_MS, max_records: int = 500) -> list[ConsumerRecord]:
         """What is there, waiting up to `timeout_ms` for the first. Raises the consumer's failure."""
         self._connected.run_for(0)
-        records = self.inner.take(max_records)
+        records = self.inner.poll(max_records)
         if not records and self.inner.failure is None:
             self._news = False
             self._connected.run_until(lambda: self._news, timeout_ms)
-            records = self.inner.take(max_records)
+            records = self.inner.poll(max_records)
         if not records and self.inner.failure is not None:
             raise self.inner.failure
         return records

@@ -19,7 +19,7 @@ from barnabas.host.disk import HostFile
 from barnabas.host.loop import Loop
 
 TICK_S = 1.0
-STANDS_TICKS = 3
+BLOCKED_TICKS = 3
 """So long without a sign of life is worth a word."""
 FRAMES_TOLD = 6
 Log = Callable[..., None]
@@ -51,11 +51,11 @@ class LoopWatchdog:
                 self._on_answer()
             else:
                 self._missed += 1
-                if self._missed == STANDS_TICKS:
-                    self._tell()
+                if self._missed == BLOCKED_TICKS:
+                    self._log_stall()
 
     def _on_answer(self) -> None:
-        if self._missed >= STANDS_TICKS:
+        if self._missed >= BLOCKED_TICKS:
             self._log("warning", "loop.resumed", stood_s=self._missed * self._tick_s)
         self._missed = 0
         self._answered = False
@@ -64,7 +64,7 @@ class LoopWatchdog:
     def _answer(self) -> None:
         self._answered = True
 
-    def _tell(self) -> None:
+    def _log_stall(self) -> None:
         frame = sys._current_frames().get(self._watched)
         self._log(
             "warning",

@@ -27,6 +27,7 @@ from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
 from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.features import DIRECTORIES_SINCE
@@ -91,9 +92,14 @@ class ReplicaTable:
             self._follow_image,
             fetchers.maybe_fetch,
         )
-        self.on_log_corrupt = logs.on_corrupt = repairs.report
-        logs.flushes.on_flushed = partial(_on_flushed, self)
-        logs.on_start_moved = partial(_on_start_moved, self)
+        self.on_log_corrupt = repairs.report
+        logs.events.listen(
+            LogListener(
+                on_corrupt=repairs.report,
+                on_flushed=partial(_on_flushed, self),
+                on_start_moved=partial(_on_start_moved, self),
+            )
+        )
 
     def validate(self) -> None:
         """The index is whole, and each replica has the log of its name. Raises AssertionError."""
@@ -250,12 +256,12 @@ class ReplicaTable:
                     end=partition.log.log_end_offset if partition.log else -1,
                     high_watermark=partition.high_watermark,
                 )
-                self._tell(partition, state.leader_epoch)
+                self._notify_listeners(partition, state.leader_epoch)
             return
         led = partition.is_leader
         if partition.become_follower(state):
             if led:
-                self._tell(partition, None)
+                self._notify_listeners(partition, None)
             if state.leader >= 0 and partition.is_online:
                 self.fetchers.follow(partition)
             else:
@@ -298,7 +304,7 @@ class ReplicaTable:
         partition.delete()
         self.index.remove(partition)
         if led:
-            self._tell(partition, None)
+            self._notify_listeners(partition, None)
         self.logs.delete(partition.name)
 
     # -- directories -----------------------------------------------------------------------------
@@ -316,7 +322,7 @@ class ReplicaTable:
             led = partition.is_leader
             partition.go_offline()
             if led:
-                self._tell(partition, None)
+                self._notify_listeners(partition, None)
         self.fetchers.maybe_fetch()
 
     # -- leadership ------------------------------------------------------------------------------
@@ -329,7 +335,7 @@ class ReplicaTable:
             if name == topic and partition.leader is not None:
                 callback(partition, partition.leader.epoch)
 
-    def _tell(self, partition: Partition, epoch: int | None) -> None:
+    def _notify_listeners(self, partition: Partition, epoch: int | None) -> None:
         listeners = self._listeners.get(partition.topic, ())
         tell_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
 

@@ -1,16 +1,16 @@
 """The metadata log of a running cluster, read from the quorum's leader as Kafka's observers read it.
 
-`MetadataLogReader` finds the leader through any broker (DescribeQuorum), then fetches from the leader's
-controller listener as a replica without an id (-1), which the quorum does not count: first the
-snapshot at the log's start, then the log up to the high watermark. When the leader moves, the reader
-finds the new one. `events_in` turns a stretch of the log into events.
+`MetadataLogReader` finds the leader through any broker (DescribeQuorum), or through the controllers that are
+named, then fetches from the leader's controller listener as a replica without an id (-1), which the quorum
+does not count: first the snapshot at the log's start, then the log up to the high watermark. When the leader
+moves, the reader finds the new one. `events_in` turns a stretch of the log into events.
 
 Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
@@ -56,6 +56,10 @@ MOVED = (
 )
 
 
+class NoMetadataLog(Failure):
+    """The cluster has no quorum: ZooKeeper coordinates it."""
+
+
 class FoundQuorum(NamedTuple):
     """Who leads in which epoch, and where every voter's controller listener is."""
 
@@ -65,8 +69,7 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`; `Failure` where the
-    cluster has no quorum."""
+    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`, `NoMetadataLog`."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -82,8 +85,15 @@ def find_quorum(connected: Connected) -> FoundQuorum:
         told = connected.call(connected.client.ask_any(request, check))
     except ChannelError as error:
         if error.kind == "unsupported":
-            raise Failure("this cluster has no metadata log: ZooKeeper coordinates it") from error
+            raise NoMetadataLog(
+                "this cluster has no metadata log: ZooKeeper coordinates it"
+            ) from error
         raise
+    return found_quorum(told)
+
+
+def found_quorum(told: Any) -> FoundQuorum:
+    """What a `DescribeQuorumResponse` says."""
     part = told.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
@@ -96,9 +106,13 @@ def find_quorum(connected: Connected) -> FoundQuorum:
 class MetadataLogReader:
     """Reads the log continuously; `offset` is the next to read, everything before it was returned."""
 
-    def __init__(self, connected: Connected) -> None:
+    def __init__(
+        self, connected: Connected, find: Callable[[Connected], FoundQuorum] = find_quorum
+    ) -> None:
+        """`find` is asked for the leader, again whenever that moves."""
         self._connected = connected
-        self.quorum = find_quorum(connected)
+        self._find = find
+        self.quorum = find(connected)
         self.offset = 0
         self._last_epoch = 0
         self.high_watermark = -1
@@ -174,7 +188,7 @@ class MetadataLogReader:
             if self._searches >= SEARCHES:
                 raise _unreachable(quorum, at, error) from error
             self._connected.run_for(SEARCH_PAUSE_MS)
-            self.quorum = find_quorum(self._connected)
+            self.quorum = self._find(self._connected)
             return None
         self._searches = 0
         return answer
@@ -212,7 +226,7 @@ def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Ite
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
-                for told in voters.tell(message):
+                for told in voters.read_record(message):
                     yield ClusterEvent(run.base_offset, at_ms, *told, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)

@@ -49,7 +49,7 @@ class TaskOutcome(Generic[T]):
             self._error = error
             self._finish()
 
-    def settle(self, value: T | BaseException) -> None:
+    def complete(self, value: T | BaseException) -> None:
         """Fill with what a callback got: an exception is a failure."""
         if isinstance(value, BaseException):
             self.reject(value)
@@ -65,7 +65,7 @@ class TaskOutcome(Generic[T]):
             for watcher in watchers:
                 try:
                     watcher(self)
-                except Exception as error:  # noqa: BLE001 - raised when all the others have been told
+                except Exception as error:  # noqa: BLE001 - raised when all the others have been called
                     fault = fault or error
             if fault is not None:
                 raise fault
@@ -184,13 +184,13 @@ class Tasks:
         """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
         task = Task(coroutine, self.on_lost)
         if on_done is not None:
-            task._watchers.append(on_done)
+            task.when_done(on_done)
         if self._closed:
             coroutine.close()
             task.reject(Cancelled())
             return task
         self._running[task] = None
-        task._advance(None)
+        task.start()
         if task.done:
             self._running.pop(task, None)
         else:

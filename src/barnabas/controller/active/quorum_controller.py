@@ -260,7 +260,7 @@ class QuorumController:
 
     @property
     def may_decide(self) -> bool:
-        """Active, and the quorum still takes records: between losing leadership and being told,
+        """Active, and the quorum still takes records: between losing leadership and learning of it,
         it does not."""
         return self.active_epoch is not None and self.quorum.is_active
 
@@ -335,7 +335,7 @@ class QuorumController:
         try:
             decision = decider(self.cluster)
         except KafkaError as error:
-            self.refusals.note(api.key.name, error.code.name, error.message)
+            self.refusals.add(api.key.name, error.code.name, error.message)
             raise
         if api.key not in _REFUSALS_NOTED:
             self.refusals.note_all(api.key.name, decision.response)
@@ -373,7 +373,7 @@ class QuorumController:
                 later.offset = self.commit(decision)
             except KafkaError as error:
                 self._later.remove(later)
-                self.refusals.note(api.key.name, error.code.name, error.message)
+                self.refusals.add(api.key.name, error.code.name, error.message)
                 later.refuse(error.code, error.message)
                 return
             except Exception as error:
@@ -473,14 +473,14 @@ class QuorumController:
 
     def _take_step(self, work: Work) -> None:
         """The next decision of the first of all work, which goes when it has ended, or met a fault."""
-        goes_on = False
+        has_more = False
         try:
             decision = next(work, None)
             if decision is not None:
                 self.commit(decision)
-                goes_on = True
+                has_more = True
         finally:
-            if not goes_on and self._work and self._work[0] is work:
+            if not has_more and self._work and self._work[0] is work:
                 self._work.popleft()
 
     # -- time and connections --------------------------------------------------------------------

@@ -47,7 +47,7 @@ WAIT_MS_MAX = 30_000
 """How long a fetch is held, whatever was asked for."""
 
 BEGIN_LOOK_MS = 50
-"""When to look again at a voter that is to be told who leads, and cannot be just now."""
+"""When to look again at a voter that is to learn who leads, and cannot be reached just now."""
 
 
 class NotLeadingError(Exception):

@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.directories.future_log_copy import align, append_run, begin
+from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import CLEANED, REPAIRED
@@ -41,7 +42,7 @@ def left(world: DirectoriesWorld, suffix: str) -> list[str]:
 
 
 def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
-    """Whoever mends found it sound, and the log was left alone until the next start."""
+    """The repair found it sound, and the log was left alone until the next start."""
     world = DirectoriesWorld()
     log, found = dirty(world), list[CorruptLogError]()
 
@@ -52,7 +53,7 @@ def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
         assert place is not None and segment_repair.examine(place) is None
         world.logs.cleaner.on_sound(partition)
 
-    world.logs.on_corrupt = on_corrupt
+    world.logs.events.listen(LogListener(on_corrupt=on_corrupt))
     world.disk.rot(log.segments[1].path, 100)
     world.run_ms(100_000)
     assert len(found) == 1 and not world.logs.cleaner.uncleanable
@@ -70,7 +71,9 @@ def test_what_is_sound_and_cannot_be_compacted_is_tried_twice() -> None:
         raise CorruptLogError("a file", 7, "its records are not what its CRC covers")
 
     with pytest.MonkeyPatch().context() as monkeypatch:
-        world.logs.on_corrupt = lambda partition, fault: world.logs.cleaner.on_sound(partition)
+        world.logs.events.listen(
+            LogListener(on_corrupt=lambda partition, fault: world.logs.cleaner.on_sound(partition))
+        )
         monkeypatch.setattr(cleaning_pass, "build_map", refuse)
         world.run_ms(200_000)
     assert tried == 2 and list(world.logs.cleaner.uncleanable) == [T0]
@@ -154,7 +157,7 @@ def test_a_copy_that_takes_the_place_of_a_log_that_was_left_alone_is_compacted()
     assert len(values(log)) < 10
 
 
-def test_a_copy_that_goes_on_after_a_start_brings_back_nothing_that_was_deleted() -> None:
+def test_a_copy_that_continues_after_a_start_restores_no_deleted_record() -> None:
     """It had a record; compaction took that and its tombstone from the log while the copy lay in a directory
     that was offline. The rest of the log says nothing of that key any more."""
     model = Compacted(1)
