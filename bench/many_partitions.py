@@ -97,7 +97,7 @@ def run(partitions: int, topic_size: int, kills: int) -> None:
 
 
 def longest_turns(log: str) -> list[str]:
-    """Those that were told as too long by the clock, by their CPU time; those of former lives too."""
+    """Those that were logged as too long by the clock, by their CPU time; those of former lives too."""
     told = [line.partition("loop.slow_turn")[2].strip() for line in log.splitlines()]
     return sorted(filter(None, told), key=cpu_ms, reverse=True)[:TURNS_SHOWN]
 
@@ -172,7 +172,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--topic-size", type=int, default=100)
     parser.add_argument("--kills", type=int, default=3)
     given = parser.parse_args(arguments)
-    os.environ[LOG_LEVEL_VARIABLE] = "debug"  # slow turns are told
+    os.environ[LOG_LEVEL_VARIABLE] = "debug"  # slow turns are logged
     run(given.partitions, given.topic_size, given.kills)
 
 

@@ -43,13 +43,13 @@ compared with those right behind it."""
 
 
 def say(**event: object) -> None:
-    """One line that is there at once, whoever kills this process."""
+    """One line that is there at once, even if this process is killed."""
     os.write(1, json.dumps(event).encode() + b"\n")
 
 
 class Syncs:
-    """Stands before ``os.fdatasync`` of this process: each takes `least_s` at least, and is timed. Whoever
-    waits for one holds no lock."""
+    """In front of ``os.fdatasync`` of this process: each takes `least_s` at least, and is timed. A caller
+    that waits for one holds no lock."""
 
     def __init__(self, least_s: float) -> None:
         self._least_s = least_s

@@ -22,7 +22,7 @@ R = TypeVar("R", bound=Message)
 
 
 def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
-    """The request as it goes on the wire."""
+    """The request as it is sent."""
     header = RequestHeader(
         request_api_key=request.API_KEY,
         request_api_version=version,

@@ -52,7 +52,7 @@ def create_topic(
     timeout: float = 60,
     replicas: list[int] | None = None,
 ) -> None:
-    """Create with replication factor 3, or one partition on `replicas`; retried until it stands."""
+    """Create with replication factor 3, or one partition on `replicas`; retried until it exists."""
     deadline = time.monotonic() + timeout
     client = admin(system)
     while True:

@@ -57,7 +57,7 @@ PRIVATE_WORDS = {
     r"nobody": "no client, no replica: say which",
     r"somebody": "a client, a replica: say which",
     r"anybody": "any client, any replica: say which",
-    r"(?:is|are|was|were) told": "receives, learns",
+    r"(?:is|are|was|were|be|been|being) (?:not |never |to be )*told": "receives, learns",
     r"stands": "is, stays",
     r"gets on": "makes progress",
     r"get on": "make progress",
@@ -281,6 +281,22 @@ def test_names_of_tests_are_no_longer_than_a_claim() -> None:
     assert not long, "\n".join(long)
 
 
+BANNED_BEGINNINGS = ("who", "whose", "whom")
+"""Of the names of tests, whose subject comes first: a broker that, a client that."""
+
+
+def test_names_of_tests_begin_with_their_subject() -> None:
+    wrong = [
+        f"{name}:{node.lineno} {node.name}"
+        for name in python_files()
+        if name.startswith("tests/")
+        for node in nodes(name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith(tuple(f"test_{word}_" for word in BANNED_BEGINNINGS))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 BANNED_CONSTANTS = {"AT_ONCE", "STEP", "LOOK_MS", "LOOKED", "CHUNK", "ASK_MS", "PATIENCE_MS"}
 """Names that do not say what they bound."""
 
@@ -330,17 +346,49 @@ def test_log_events_are_area_and_event() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+KEYS = [re.sub(r"\(.*\)\*?", "", word).strip() for word in PRIVATE_WORDS]
+"""What a text with a private word has: a quick look before the exact one."""
+WRITTEN = ("src", "tests", "tools", "bench", "examples", "docs")
+"""Where people write: names, docstrings, comments, scripts and documents."""
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def as_words(text: str) -> str:
+    """With the words of identifiers apart: `is_told` and `IsTold` are two words each."""
+    return CAMEL.sub(" ", text).replace("_", " ")
+
+
+def written() -> Iterator[Path]:
+    """All that people write, but for this file, which has the list."""
+    for folder in WRITTEN:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if (
+                path.suffix in (".py", ".md", ".txt")
+                and "node_modules" not in path.parts
+                and path != Path(__file__)
+                and not name.startswith((*GENERATED, "bench/results/"))
+            ):
+                yield path
+    yield from sorted((ROOT / "bench/results").glob("*.md"))
+    yield from sorted(ROOT.glob("*.md"))
+
+
 @cache
 def words() -> dict[str, dict[str, int]]:
-    """How often each private word stands in each package's sources and in the documents."""
+    """How often sources, tests and documents have each private word, also within names."""
     found: dict[str, dict[str, int]] = {}
-    paths = [ROOT / name for name in python_files() if name.startswith("src/barnabas/")]
     any_word = re.compile(rf"\b(?:{'|'.join(PRIVATE_WORDS)})\b", re.IGNORECASE)
-    documents = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
-    for path in [*paths, *documents]:
+    for path in written():
         parts = path.relative_to(ROOT).parts
-        package = "/".join(parts[:3]) if parts[0] == "src" else "documents"
-        text = path.read_text(encoding="utf-8")
+        package = "/".join(parts[:3]) if parts[0] == "src" else parts[0]
+        if path.suffix == ".md" and parts[0] in ("docs", path.name):
+            package = "documents"
+        text = f"{path.stem} {path.read_text(encoding='utf-8')}"
+        lower = text.lower().replace("_", " ")
+        if not any(word in lower for word in KEYS):
+            continue
+        text = as_words(text)
         if not any_word.search(text):
             continue
         for word in PRIVATE_WORDS:
@@ -504,6 +552,26 @@ def test_nothing_calls_what_has_a_better_replacement() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
                 call = ast.unparse(node.func)
                 wrong.append(f"{name}:{node.lineno} {call}: use {BANNED_CALLS[call]}")
+    assert not wrong, "\n".join(wrong)
+
+
+VALIDATING = ("src/barnabas/sim/", "src/barnabas/testing/")
+"""Who may ask a machine for its invariants (docs/invariants.md): a running node does not."""
+
+
+def test_a_running_node_validates_no_machine() -> None:
+    wrong = [
+        f"{name}:{call.lineno} {ast.unparse(call)}"
+        for name in filter(is_node, python_files())
+        if not name.startswith(VALIDATING)
+        for function in nodes(name)
+        if isinstance(function, ast.FunctionDef) and function.name != "validate"
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "validate"
+        and not call.args
+    ]
     assert not wrong, "\n".join(wrong)
 
 

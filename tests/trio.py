@@ -1,7 +1,7 @@
 """Three combined nodes in one layout of directories, each run by Apache Kafka or by Barnabas.
 
-Both systems get the same ``server.properties`` and the same directories: whoever runs a node takes over what
-the other left. Starts only what it is told to and ends it.
+Both systems get the same ``server.properties`` and the same directories: the system that runs a node takes
+over what the other left. Starts only what a test names and ends it.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Trio:
         return found
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        """Also while nobody answers. Fails with the ends of the nodes' logs."""
+        """Also while no node answers. Fails with the ends of the nodes' logs."""
         deadline = time.monotonic() + PATIENCE_S
         last: Exception | None = None
         while True:

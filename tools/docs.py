@@ -18,6 +18,7 @@ from tools.docs_authorization import authorization
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
 from tools.docs_kafka_map import kafka_map
+from tools.docs_mutants import mutants
 from tools.docs_protocol import protocol
 
 ROOT = Path(__file__).parent.parent
@@ -69,6 +70,7 @@ def generated() -> dict[str, str]:
         "docs/configuration.md": configuration(),
         "docs/authorization.md": authorization(),
         "docs/kafka-map.md": kafka_map(),
+        "docs/mutants.md": mutants(),
         "docs/protocol.md": protocol(),
         "docs/cli.md": command_line(),
         "docs/log-events.md": log_events(),
@@ -76,7 +78,7 @@ def generated() -> dict[str, str]:
 
 
 def present(path: str) -> str | None:
-    """What stands at `path` now."""
+    """The text at `path` now."""
     file = ROOT / path
     return file.read_text(encoding="utf-8") if file.exists() else None
 

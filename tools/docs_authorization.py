@@ -37,7 +37,7 @@ allow.everyone.if.no.acl.found=false
 * **Denials** are log events (`authorization.denied`), 20 a second at most; what is above that is counted
   (`authorization.denials_left_out`). Each change is one too (`acl.created`, `acl.deleted`).
 * **Cost**: an answer is remembered until an entry changes: 0.4 µs per topic of a produce request, also among
-  100,000 entries; without `authorizer.class.name` nothing. Deciding afresh takes 1.6 µs among ten entries and
+  100,000 entries; without `authorizer.class.name` nothing. A new decision takes 1.6 µs among ten entries and
   3 to 6 µs among 100,000 (processor time; 6 with prefixes of a hundred lengths, or with ten entries per
   topic; 16 µs by the clock of a busy machine). After a change of one of 100,000 entries the next question
   waits for 20 to 40 ms.

@@ -1,6 +1,6 @@
 """The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml``.
 
-Replaces what stands between the two marks of that page: the commit, the versions of everybody who took part,
+Replaces the text between the two marks of that page: the commit, the versions of all that took part,
 and a row for each module of tests with what it shows (the first sentence of its docstring).
 """
 

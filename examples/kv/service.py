@@ -10,7 +10,7 @@ Three of these processes replicate a dictionary; each answers lines of text on a
 
 `put KEY VALUE` and `delete KEY` answer `ok VERSION` when a majority has the change on disk, `get KEY` answers
 `value VALUE` or `none` from what this process knows, and a process that does not lead says
-`leader HOST:PORT` to whoever wants to change something. The service's port is the peer's plus 100.
+`leader HOST:PORT` to a client that wants to change something. The service's port is the peer's plus 100.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Dictionary:
     def __init__(self) -> None:
         self.content: dict[str, str] = {}
         self.waiting: deque[tuple[int, Line]] = deque()
-        """(offset, whoever wants to know that it is committed)."""
+        """(offset, the line that waits for its commit)."""
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
         for batch in batches:
@@ -75,7 +75,7 @@ class Dictionary:
 
 
 class Line:
-    """One connection: lines in, answers out, in the same order. What stands behind a change is looked at
+    """One connection: lines in, answers out, in the same order. A line behind a change is read
     when that is answered."""
 
     def __init__(self, service: Service) -> None:
@@ -86,7 +86,7 @@ class Line:
         self._lines: deque[bytes] = deque()
         self._is_answered = True
         """The last line that was looked at."""
-        self._goes_on = False
+        self._is_answering = False
 
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -102,16 +102,16 @@ class Line:
         too_much = len(self._text) > LINE_BYTES_MAX or len(self._lines) > LINES_MAX
         if too_much and self._connection is not None:
             self._connection.abort()
-        self._go_on()
+        self._answer_next()
 
-    def _go_on(self) -> None:
-        if self._goes_on:
+    def _answer_next(self) -> None:
+        if self._is_answering:
             return
-        self._goes_on = True
+        self._is_answering = True
         while self._lines and self._is_answered and self._connection is not None:
             self._is_answered = False
             self._service.on_line(self._lines.popleft().decode("utf-8", "replace").strip(), self)
-        self._goes_on = False
+        self._is_answering = False
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
@@ -121,7 +121,7 @@ class Line:
         if self._connection is not None:
             self._connection.send([f"{text}\n".encode()])
         self._is_answered = True
-        self._go_on()
+        self._answer_next()
 
 
 class Service:
@@ -162,7 +162,7 @@ class Service:
             offset = self.replica.append([json.dumps([key, content]).encode()])
         except NotLeaderError as error:
             leader = self._peers.get(error.leader_id)
-            line.say(f"leader {_service_endpoint(leader)}" if leader else "error: nobody leads")
+            line.say(f"leader {_service_endpoint(leader)}" if leader else "error: no leader")
         else:
             self.dictionary.waiting.append((offset, line))
 

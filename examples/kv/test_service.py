@@ -76,7 +76,7 @@ class Cluster:
         answer = ""
         while time.monotonic() < deadline:
             leader = self.leader()
-            answer = self.ask(leader, line) if leader is not None else "nobody leads"
+            answer = self.ask(leader, line) if leader is not None else "no leader"
             if answer.startswith("ok"):
                 return
         raise AssertionError(f"{line}: {answer}")
@@ -84,7 +84,7 @@ class Cluster:
     def wait_for_leader(self) -> int:
         deadline = time.monotonic() + PATIENCE_S
         while (leader := self.leader()) is None:
-            assert time.monotonic() < deadline, "nobody leads"
+            assert time.monotonic() < deadline, "no leader"
         return leader
 
     def wait_for(self, node: int, line: str, wanted: str) -> None:
@@ -107,7 +107,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.process
-def test_who_asks_behind_a_change_is_answered_behind_it(cluster: Cluster) -> None:
+def test_a_question_behind_a_change_is_answered_behind_it(cluster: Cluster) -> None:
     asked = "put city Prague\nget city\ndelete city\nget city\nnonsense\nget city"
     deadline = time.monotonic() + PATIENCE_S
     answers = [""]

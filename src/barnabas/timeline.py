@@ -43,7 +43,7 @@ class Journal:
     def __len__(self) -> int:
         return len(self._changes)
 
-    def note(self, table: TimelineMap[Any, Any], key: Any, before: Any) -> bool:
+    def record_change(self, table: TimelineMap[Any, Any], key: Any, before: Any) -> bool:
         """Remember what `key` was. False where the change is committed at once."""
         if self.offset < self.committed:
             return False
@@ -127,7 +127,7 @@ class TimelineMap(Generic[K, V]):
         return not self._newest and not self._dirty
 
     def _note(self, key: K, before: V | None) -> None:
-        if self._journal.note(self, key, before):
+        if self._journal.record_change(self, key, before):
             self._dirty.setdefault(key, deque()).append(before)
 
     def on_committed(self, key: K) -> None:

@@ -15,7 +15,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def fresh(prefix: str) -> str:
-    """A topic or group name that nobody used."""
+    """A topic or group name that was not used before."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 

@@ -139,7 +139,7 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster) -> None:
         client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         await client.start()
 
-        async def there() -> bool:  # whoever is asked knows it a moment later
+        async def there() -> bool:  # the broker that is asked knows it a moment later
             return topic in await client.list_topics()
 
         await wait_until(there, "the topic to be known")

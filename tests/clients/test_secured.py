@@ -242,7 +242,9 @@ def test_our_client_says_why_it_is_not_let_in(cluster: Cluster) -> None:
     assert failure.value.kind == "authentication"
 
 
-def test_a_client_that_trusts_another_authority_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_client_that_trusts_another_authority_gets_an_error(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     from barnabas.cli.local.certificate_authority import Authority
 
     other = tmp_path / "ca.pem"

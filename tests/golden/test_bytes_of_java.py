@@ -47,7 +47,7 @@ def class_of(name: str) -> type[Message]:
 
 
 def build(cls: type[Message], told: dict[str, Any]) -> Message:
-    """The message that Java's words describe; what is not told keeps its default."""
+    """The message that Java's words describe; what they do not name keeps its default."""
     message = cls()
     fields = {field.name: field for field in cls.FIELDS}
     for name, value in told.items():

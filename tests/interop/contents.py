@@ -140,7 +140,7 @@ def write_with_leader_changes(trio: Trio, system: System) -> None:
 
 
 def kill_leader(trio: Trio, topic: str) -> int:
-    """Of partition 0; returns who died when somebody else leads."""
+    """Of partition 0; returns the broker that died once another one leads."""
     victim = leaders(trio.bootstrap, topic)[0][0]
     trio.kill(victim)
     server = next(str(n.client_endpoint) for i, n in trio.nodes.items() if i != victim)
@@ -266,7 +266,7 @@ def epochs_on_disk(trio: Trio, node_id: int, at: TopicPartition) -> set[tuple[in
 
 
 class Idempotent:
-    """A producer that can say its last batches again, to whoever leads now."""
+    """A producer that can send its last batches again to the present leader."""
 
     def __init__(self, trio: Trio) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

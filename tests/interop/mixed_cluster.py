@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -42,18 +42,19 @@ class MixedCluster:
         connect: str,
         keys: Mapping[str, str] | None = None,
         *,
-        theirs: Sequence[int] = (THEIRS,),
+        theirs: Iterable[int] = (THEIRS,),
         keys_of_theirs: Mapping[str, str] | None = None,
     ) -> None:
         """`keys` are further ones of every broker's file."""
         self.keys = keys or {}
-        self.theirs = tuple(theirs)
+        self.theirs = set(theirs)
         self.keys_of_theirs = keys_of_theirs or {}
         self.directory = directory
         self.connect = connect
         ports = FreePorts().take(3)
         self.ports = dict(zip((THEIRS, *OURS), ports, strict=True))
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.topics: list[str] = []
         self.znodes = KazooClient(hosts=connect)
 
     def __enter__(self) -> MixedCluster:
@@ -70,6 +71,9 @@ class MixedCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def client(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0}
 
     @property
     def ours(self) -> str:
@@ -110,6 +114,34 @@ class MixedCluster:
         path = f"/brokers/ids/{broker}"
         wait_until(lambda: self.znodes.exists(path) is None, "the session has not ended")
         self.start(broker)
+
+    def restart(self, *brokers: int) -> None:
+        """Of whichever side; until they are in every ISR of the topics that `create` made."""
+        for broker in brokers:
+            if broker in self.theirs:
+                self.restart_theirs(broker)
+            else:
+                self.start(broker)
+        for topic in self.topics:
+            self.wait_for_all(topic)
+
+    def exchange(self, broker: int) -> None:
+        """Stop it; the other side's continues on its znodes and its directory."""
+        process = self.processes.pop(broker)
+        process.terminate()
+        process.wait(PATIENCE_S)
+        self.theirs ^= {broker}
+        self.restart(broker)
+
+    def rule(self, side: Container[int]) -> None:
+        """Kill controllers until one of `side` rules, then start again who was killed."""
+        killed = []
+        while self.controller not in side:
+            former = self.controller
+            killed.append(former)
+            self.kill(former)
+            wait_until(lambda: self.controller not in (-1, *killed), "no controller is elected")
+        self.restart(*killed)
 
     def kill(self, broker: int) -> None:
         process = self.processes.pop(broker)
@@ -166,6 +198,7 @@ class MixedCluster:
                 if "already exists" not in str(error):
                     continue
             self.wait_for_all(topic)
+            self.topics.append(topic)
             return
 
     def produce(self, topic: str, values: range) -> None:
@@ -204,6 +237,40 @@ class MixedCluster:
             return sorted(found)
         finally:
             consumer.close()
+
+
+def run_tool(cluster: MixedCluster, main: str, *arguments: str) -> str:
+    """A tool of Apache Kafka 3.9.1 that asks brokers; what it says."""
+    return run_java(main, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+
+def run_java(main: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [*JAVA, main, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check_replicas(cluster: MixedCluster, topic: str) -> None:
+    """Apache Kafka's own tool compares the replicas' batches and finds no difference."""
+    command = [
+        *JAVA, "org.apache.kafka.tools.ReplicaVerificationTool",
+        "--broker-list", cluster.bootstrap, "--topics-include", topic,
+        "--report-interval-ms", "1000",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verification:
+        try:
+            assert verification.stdout is not None
+            for line in verification.stdout:
+                assert "differs" not in line and "doesn't match" not in line, line
+                if "max lag is" in line:
+                    assert "max lag is 0" in line
+                    break
+            else:
+                raise AssertionError("it reports nothing")
+        finally:
+            verification.kill()
 
 
 @contextmanager

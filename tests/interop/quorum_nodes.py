@@ -193,7 +193,7 @@ class QuorumNodes:
         )
 
     def end_of(self, node: int) -> int:
-        """How far its log goes as the leader knows; -1 where nobody leads or it has not fetched."""
+        """How far its log goes as the leader knows; -1 without a leader or before its first fetch."""
         leader = self.leader()
         state = self.describe(leader) if leader is not None else None
         if state is None:

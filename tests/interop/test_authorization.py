@@ -209,7 +209,7 @@ def test_a_missing_permission_is_answered_as_apache_kafka_does(tmp_path: Path) -
 
 
 def seen(node: OneNode) -> set[str]:
-    """What of all topics is told of, and what may be done with one and with the cluster."""
+    """Which of all topics are listed, and what may be done with one and with the cluster."""
     told = node.ask(MetadataRequest(topics=None, include_topic_authorized_operations=True))
     asked = [MetadataRequestTopic(name=name) for name in ("t", "absent")]
     named = node.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False))

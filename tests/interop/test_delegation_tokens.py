@@ -77,7 +77,7 @@ class OneNode:
         self.ids: dict[str, str] = {}
 
     def client(self, user: str) -> Connected:
-        """Of a user, of nobody (empty), or by the token of a name that begins with #."""
+        """Of a user, without credentials (empty), or by the token of a name that begins with #."""
         if user not in self._clients:
             properties = {"security.protocol": "PLAINTEXT"}
             if user.startswith("#"):

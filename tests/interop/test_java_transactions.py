@@ -127,7 +127,7 @@ def test_kafka_streams_counts_exactly_once_through_its_own_death(
     counts: dict[bytes | None, list[int]] = defaultdict(list)
     for record in committed_of(connected, "counts"):
         counts[record.key].append(int(record.value or b""))
-    # Each key stands in three partitions of the input, and is counted in each.
+    # Each key is in three partitions of the input, and is counted in each.
     each = 2 * count // 7
     wanted = sorted(list(range(1, each + 1)) * PARTITIONS)
     assert {key: sorted(found) for key, found in counts.items()} == {

@@ -5,18 +5,17 @@ The controller is killed -9, records replicate across, and nothing that was ackn
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tests.interop.mixed_cluster import (
-    JAVA,
     OURS,
     THEIRS,
     MixedCluster,
     mixed_cluster,
+    run_java,
     wait_until,
 )
 from tests.process.launch import barnabas
@@ -100,11 +99,32 @@ def test_a_quota_that_either_side_writes_is_known_to_both(cluster: MixedCluster)
     assert cluster.read(path)["config"] == {"consumer_byte_rate": "512"}
 
 
+def test_a_client_changes_configurations_at_any_broker(cluster: MixedCluster) -> None:
+    """One of ours hands on what a controller of theirs takes without an envelope."""
+    cluster.rule({THEIRS})
+    at = ("-b", cluster.ours)
+    for arguments in (
+        ("quotas", "alter", "--user", "berta", "--set", "consumer_byte_rate=77", *at),
+        ("configs", "alter", "--topic", "ours", "--set", "retention.ms=123456", *at),
+    ):
+        changed = barnabas(*arguments)
+        assert changed.returncode == 0, changed.stderr
+    assert cluster.read("/config/users/berta")["config"] == {"consumer_byte_rate": "77"}
+    assert cluster.read("/config/topics/ours")["config"] == {"retention.ms": "123456"}
+    for broker in (THEIRS, *OURS):
+        address = f"127.0.0.1:{cluster.ports[broker]}"
+        run_java(
+            "kafka.admin.ConfigCommand", "--bootstrap-server", address, "--alter",
+            "--entity-type", "topics", "--entity-name", "ours", "--add-config", f"segment.ms={broker}000",
+        )  # fmt: skip
+        assert cluster.read("/config/topics/ours")["config"]["segment.ms"] == f"{broker}000"
+
+
 def their_tool(cluster: MixedCluster, quota: str) -> None:
     address = f"127.0.0.1:{cluster.ports[THEIRS]}"
     command = ["kafka.admin.ConfigCommand", "--bootstrap-server", address, "--alter"]
     entity = ["--add-config", quota, "--entity-type", "users", "--entity-name", "alice"]
-    subprocess.run([*JAVA, *command, *entity], check=True, capture_output=True)
+    run_java(*command, *entity)
 
 
 def our_quotas(cluster: MixedCluster, value: str) -> bool:

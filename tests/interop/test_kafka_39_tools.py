@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.interop.mixed_cluster import JAVA, PARTITIONS, MixedCluster, mixed_cluster, wait_until
+from tests.interop.mixed_cluster import (
+    PARTITIONS,
+    MixedCluster,
+    check_replicas,
+    mixed_cluster,
+    run_java,
+    run_tool,
+    wait_until,
+)
 
 pytestmark = [
     pytest.mark.process,
@@ -31,43 +38,32 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
         yield cluster
 
 
-def run(main: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [*JAVA, main, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def tool(cluster: MixedCluster, main: str, *arguments: str) -> str:
-    return run(main, "--bootstrap-server", cluster.bootstrap, *arguments)
-
-
 def test_topics_are_described_as_their_znodes_say(cluster: MixedCluster) -> None:
     topics = "org.apache.kafka.tools.TopicCommand"
-    told = tool(cluster, topics, "--describe", "--topic", "t")
+    told = run_tool(cluster, topics, "--describe", "--topic", "t")
     assert told.count("Partition: ") == PARTITIONS
-    assert tool(cluster, topics, "--describe", "--under-replicated-partitions").strip() == ""
-    tool(cluster, topics, "--create", "--topic", "made", "--partitions", "2")
-    tool(cluster, topics, "--alter", "--topic", "made", "--partitions", "3")
+    assert run_tool(cluster, topics, "--describe", "--under-replicated-partitions").strip() == ""
+    run_tool(cluster, topics, "--create", "--topic", "made", "--partitions", "2")
+    run_tool(cluster, topics, "--alter", "--topic", "made", "--partitions", "3")
     assert len(cluster.read("/brokers/topics/made")["partitions"]) == 3
-    tool(cluster, topics, "--delete", "--topic", "made")
+    run_tool(cluster, topics, "--delete", "--topic", "made")
     wait_until(lambda: cluster.znodes.exists("/brokers/topics/made") is None, "it is deleted")
 
 
 def test_configurations_and_scram_users_are_written_as_znodes(cluster: MixedCluster) -> None:
     configs = "kafka.admin.ConfigCommand"
     entity = ("--entity-type", "topics", "--entity-name", "t")
-    tool(cluster, configs, "--alter", *entity, "--add-config", "retention.ms=60000")
+    run_tool(cluster, configs, "--alter", *entity, "--add-config", "retention.ms=60000")
     assert cluster.read("/config/topics/t")["config"] == {"retention.ms": "60000"}
-    assert "retention.ms=60000" in tool(cluster, configs, "--describe", *entity)
+    assert "retention.ms=60000" in run_tool(cluster, configs, "--describe", *entity)
     # Before the brokers know a user its credentials are written into ZooKeeper itself.
     user = ("--entity-type", "users", "--entity-name", "ann")
     secret = "SCRAM-SHA-256=[iterations=4096,password=secret]"
-    run(configs, "--zookeeper", cluster.connect, "--alter", *user, "--add-config", secret)
+    run_java(configs, "--zookeeper", cluster.connect, "--alter", *user, "--add-config", secret)
     assert "SCRAM-SHA-256" in cluster.read("/config/users/ann")["config"]
     wait_until(
-        lambda: "SCRAM-SHA-256" in tool(cluster, configs, "--describe", *user), "brokers know it"
+        lambda: "SCRAM-SHA-256" in run_tool(cluster, configs, "--describe", *user),
+        "brokers know it",
     )
 
 
@@ -78,11 +74,11 @@ def test_a_reassignment_and_an_election_are_verified(cluster: MixedCluster, tmp_
     file.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
     main = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     at = ("--reassignment-json-file", str(file))
-    tool(cluster, main, *at, "--execute")
-    wait_until(lambda: "is completed" in tool(cluster, main, *at, "--verify"), "it is over")
+    run_tool(cluster, main, *at, "--execute")
+    wait_until(lambda: "is completed" in run_tool(cluster, main, *at, "--verify"), "it is over")
     assert cluster.read("/brokers/topics/t")["partitions"]["0"] == replicas
     elect = "org.apache.kafka.tools.LeaderElectionCommand"
-    tool(cluster, elect, "--election-type", "preferred", "--all-topic-partitions")
+    run_tool(cluster, elect, "--election-type", "preferred", "--all-topic-partitions")
     state = cluster.read("/brokers/topics/t/partitions/0/state")
     assert state["leader"] == replicas[0]
     assert sorted(state["isr"]) == sorted(replicas)
@@ -90,26 +86,11 @@ def test_a_reassignment_and_an_election_are_verified(cluster: MixedCluster, tmp_
 
 def test_zookeepers_own_shell_reads_the_cluster(cluster: MixedCluster) -> None:
     shell = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
-    told = run(shell, "-server", cluster.connect, "ls", "/brokers/ids")
+    told = run_java(shell, "-server", cluster.connect, "ls", "/brokers/ids")
     assert "[1, 2, 3]" in told
-    told = run(shell, "-server", cluster.connect, "get", "/controller")
+    told = run_java(shell, "-server", cluster.connect, "get", "/controller")
     assert f'"brokerid":{cluster.controller}' in told
 
 
 def test_replicas_hold_the_same(cluster: MixedCluster) -> None:
-    command = [
-        *JAVA, "org.apache.kafka.tools.ReplicaVerificationTool",
-        "--broker-list", cluster.bootstrap, "--topics-include", "t",
-        "--report-interval-ms", "1000",
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verification:
-        try:
-            assert verification.stdout is not None
-            for line in verification.stdout:
-                if "max lag is" in line:
-                    assert "max lag is 0" in line
-                    break
-            else:
-                raise AssertionError("it reports nothing")
-        finally:
-            verification.kill()
+    check_replicas(cluster, "t")

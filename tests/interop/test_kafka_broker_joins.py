@@ -70,7 +70,7 @@ def test_it_registers_replicates_leads_and_is_replaced(cluster: Cluster, tmp_pat
         assert KAFKA_ID in {p.leader for p in partitions().values()}
         kafka.kill()
         wait_for(
-            "nobody is led by the dead broker",
+            "no partition is led by the dead broker",
             lambda: all(
                 p.leader not in (KAFKA_ID, -1) and KAFKA_ID not in p.isrs
                 for p in partitions().values()

@@ -1,8 +1,8 @@
 """A whole cluster of three nodes is killed in the middle of its work; the other system opens what is left.
 
 Idempotent producers write, a group commits and a compacted topic is compacted while every node gets its
-kill -9. Whoever comes next recovers the logs without an error, serves every acknowledged record, the leader
-epochs and the committed offsets, remembers the producer, and continues.
+kill -9. The system that starts next recovers the logs without an error, serves every acknowledged record,
+the leader epochs and the committed offsets, remembers the producer, and continues.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COMPLAINTS = re.compile(r"^(ERROR|FATAL) |^\S+ error |^Traceback")
 """Recovering is what is wanted here: only errors count."""
 OLD_CHECKPOINTS = {"log.flush.offset.checkpoint.interval.ms": "3600000"}
 """Recovery points are those of the start: everything is read, gaps of compaction among it."""
-NOBODY = GroupIdentity(GROUP)
+NO_MEMBER = GroupIdentity(GROUP)
 Found = dict[int, tuple[bytes | None, bytes | None]]
 
 
@@ -131,7 +131,7 @@ class Writers:
                 self.attempted = dict.fromkeys(places, offset)
                 rows = {at: CommittedOffset(offset) for at in places}
                 try:
-                    client.call(commit_offsets(client.client, NOBODY, rows, timeout_ms=5000))
+                    client.call(commit_offsets(client.client, NO_MEMBER, rows, timeout_ms=5000))
                 except (ChannelError, KafkaError):
                     break  # everybody is dead
                 for at in places:

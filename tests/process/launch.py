@@ -103,7 +103,7 @@ class Up:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that tells nobody."""
+    """Wait for something that sends no signal."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, what

@@ -106,7 +106,7 @@ def check_read_once(cluster: Cluster, topic: str, acknowledged: Mapping[int, lis
 
 
 def view(cluster: Cluster, topic: str) -> dict[int, Any]:
-    """Leader and ISR by partition, as whoever answers has them; empty where nobody does."""
+    """Leader and ISR by partition, as the first broker that answers has them; empty where none does."""
     try:
         with connect(cluster.bootstrap) as client:
             return dict(client.topic(topic).partitions)
@@ -115,19 +115,20 @@ def view(cluster: Cluster, topic: str) -> dict[int, Any]:
 
 
 def led_by(cluster: Cluster, topic: str) -> int | None:
-    """Who leads partition 0, -1 for nobody, as whoever answers has it; None where nobody does."""
+    """The leader of partition 0, -1 for none, as the first broker that answers has it; None where none
+    does."""
     found = view(cluster, topic)
     return int(found[0].leader) if found else None
 
 
 def isr_of(cluster: Cluster, topic: str) -> list[int]:
-    """Of partition 0, as whoever answers has it; empty where nobody does."""
+    """Of partition 0, as the first broker that answers has it; empty where none does."""
     found = view(cluster, topic)
     return list(found[0].isr) if found else []
 
 
 def wait_for_leader(cluster: Cluster, topic: str, *other_than: int) -> int:
-    """Of partition 0. Whoever answers may not know yet that these lead no longer."""
+    """Of partition 0. The broker that answers may not know yet that these lead no longer."""
 
     def leader() -> int:
         found = led_by(cluster, topic)

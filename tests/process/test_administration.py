@@ -81,7 +81,9 @@ def test_a_level_goes_down_and_up_and_every_broker_knows(cluster: Cluster) -> No
         response = ask(cluster, me, node)
         return {f.name: f.max_version_level for f in response.finalized_features}
 
-    assert set_level(0, 1) == ErrorCode.INVALID_UPDATE_VERSION, "nobody said that it may go down"
+    assert set_level(0, 1) == ErrorCode.INVALID_UPDATE_VERSION, (
+        "the request does not allow a downgrade"
+    )
     for level, kind in ((0, 2), (1, 1)):
         assert set_level(level, kind) == 0
         for node in cluster.node_ids:
@@ -91,7 +93,7 @@ def test_a_level_goes_down_and_up_and_every_broker_knows(cluster: Cluster) -> No
             )
 
 
-def test_no_producer_id_is_given_twice_whoever_dies(cluster: Cluster) -> None:
+def test_no_producer_id_is_given_twice_whichever_node_dies(cluster: Cluster) -> None:
     given: list[int] = []
 
     def take(nodes: list[int]) -> None:
@@ -127,7 +129,7 @@ def test_a_broker_that_is_given_up_leaves_everything_and_may_come_back(cluster: 
     wait_until_whole(cluster, "given-up")
 
 
-def test_a_living_broker_that_is_given_up_registers_anew(cluster: Cluster) -> None:
+def test_a_living_broker_that_is_fenced_registers_again(cluster: Cluster) -> None:
     with connect(cluster.bootstrap) as client:
         client.create_topic("idle", 6, 3)
     wait_until_whole(cluster, "idle")

@@ -36,7 +36,7 @@ from tests.unit.wire.random_messages import random_message
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ANSWER_S = 0.15
-"""Many requests may wait for longer than anybody here does."""
+"""Many requests may wait for longer than this test does."""
 RANDOM_ROUNDS = 20
 PLAUSIBLE_ROUNDS = 40
 LEAVES_NOTHING = {ApiKey.UNREGISTER_BROKER, ApiKey.DELETE_TOPICS, ApiKey.UPDATE_FEATURES}
@@ -46,7 +46,7 @@ FAULTS = ("request.failed ", "request.forwarded_failed", "node.fault", "node.hal
 
 
 class Peer:
-    """Anybody, with a socket."""
+    """An unknown client, with a socket."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -61,7 +61,7 @@ class Peer:
             request_api_key=cls.API_KEY,
             request_api_version=version,
             correlation_id=7,
-            client_id="anybody",
+            client_id="any-client",
         )
         frame = encode_bytes(header, 2 if flexible else 1) + body
         self.socket.sendall(SIZE.pack(len(frame)) + frame)

@@ -143,7 +143,7 @@ def requests(seed: int, listener: str) -> Iterator[tuple[type[Message], int, Any
 
 
 def is_whole(cluster: Cluster) -> None:
-    """The node lives, no handler failed, what was written stands."""
+    """The node lives, no handler failed, what was written is still there."""
     assert cluster.is_alive(1)
     faults = [line for line in cluster.log_text(1).splitlines() if " request.failed " in line]
     assert faults == []

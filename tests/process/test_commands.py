@@ -90,7 +90,7 @@ def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
     assert len(run("consume", "--include", "li.*", "--group", "i", "--exit").split()) == 10_000
 
 
-def test_who_reads_no_further_leaves_the_group_at_once(
+def test_a_consumer_that_stops_reading_leaves_the_group_at_once(
     run: Command, cluster: Cluster, tmp_path: Path
 ) -> None:
     run("topics", "create", "unread", "-p", "1", "-r", "3")
@@ -113,7 +113,9 @@ def test_who_reads_no_further_leaves_the_group_at_once(
     assert json.loads(run("groups", "describe", "readers", "--json"))["members"] == []
 
 
-def test_a_refused_line_is_told_while_the_next_one_is_awaited(run: Command, tmp_path: Path) -> None:
+def test_a_refused_line_is_reported_while_the_next_one_is_awaited(
+    run: Command, tmp_path: Path
+) -> None:
     run("topics", "create", "narrow", "-p", "1", "-r", "3", "-c", "max.message.bytes=200")
     command = [sys.executable, "-m", "barnabas", "produce", "narrow", *run.where]
     errors = tmp_path / "errors"

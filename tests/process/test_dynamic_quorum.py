@@ -127,7 +127,7 @@ def test_the_first_voters_are_those_that_were_formatted_so(controllers: Controll
     assert sorted(directories(controllers.described())) == sorted(controllers.processes)
 
 
-def test_who_listens_on_every_address_is_found_by_the_name_of_the_machine(
+def test_a_node_that_listens_on_every_address_is_found_by_its_host_name(
     controllers: Controllers,
 ) -> None:
     controllers.configure(static=False, everywhere=True)

@@ -69,7 +69,7 @@ def test_an_unclean_election_loses_what_the_dead_leader_alone_had(
     write(cluster, "torn", b"only 2 has it")
     cluster.kill(2)
     cluster.restart(3)
-    cluster.wait_for(lambda: partition(cluster, "torn").leader == -1, "nobody to lead", 60)
+    cluster.wait_for(lambda: partition(cluster, "torn").leader == -1, "no leader", 60)
     cluster.wait_for(lambda: list(partition(cluster, "whole").isr) == [1, 3], "the other topic")
     refused = elect(cluster, "--topic", "torn", status=1)
     assert "PREFERRED_LEADER_NOT_AVAILABLE" in refused[0]["outcome"]
@@ -118,7 +118,7 @@ def test_a_file_of_partitions_is_what_the_tool_of_kafka_takes(
         assert told.returncode == 2 and "names no partitions" in told.stderr
 
 
-def test_replicas_are_placed_by_hand_and_mistakes_are_told(cluster: Cluster) -> None:
+def test_replicas_are_placed_by_hand_and_mistakes_are_refused(cluster: Cluster) -> None:
     create(cluster, "placed", "3:1, 1:2")
     assert list(partition(cluster, "placed", 0).replicas) == [3, 1]
     assert list(partition(cluster, "placed", 1).replicas) == [1, 2]

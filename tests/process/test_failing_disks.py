@@ -233,7 +233,7 @@ def test_a_disk_that_hangs_in_a_write_holds_its_node_up_which_says_where(tmp_pat
             assert str(small / f"{hung}-0") in line, line
             with connect(str(trio.nodes[2].client_endpoint)) as client:
                 assert client.topic(hung).partitions[0].leader in (2, 3)
-        trio.wait_for(lambda: "loop.resumed" in trio.output(NODE), "the node to go on")
+        trio.wait_for(lambda: "loop.resumed" in trio.output(NODE), "the node to resume")
         trio.wait_for_isr([hung, other])
         assert read(trio, hung) == acknowledged == list(range(30))
         assert read(trio, other) == beside

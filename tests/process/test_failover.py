@@ -125,7 +125,7 @@ def leader_of(servers: str, topic: str) -> int:
 
 
 def test_the_leader_goes_silent(five: Cluster) -> None:
-    """Its session runs out; when it wakes up it still believes that it leads, and nobody else does."""
+    """Its session runs out; when it wakes up it still believes that it leads, and no other broker does."""
     topic = new_topic_without(five, active_controller(five.bootstrap))
     with loaded(five, topic) as load:
         victim = view(five, topic)[0].leader

@@ -24,7 +24,7 @@ def test_a_replica_moves_though_its_node_is_killed(tmp_path: Path) -> None:
         assert shown["future"] and int(str(shown["lag"])) > 0
         node.kill()
         node.start()
-        wait_until(lambda: "log.moving" in node.log, "the move goes on")
+        wait_until(lambda: "log.moving" in node.log, "the move continues")
         node.kill()
         node.hurry()
         node.start()

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.fixture(autouse=True)
 def everybody(five: Cluster) -> None:
-    """Whoever the test before has started again is back."""
+    """The brokers that the test before has started again are back."""
 
     def serve() -> bool:
         with connect(five.bootstrap) as client:
@@ -92,7 +92,7 @@ def test_a_topic_is_deleted_during_its_reassignment(five: Cluster, tmp_path: Pat
     finally:
         five.resume(silent)
 
-    def is_gone() -> bool:  # whoever was paused and is asked knows it a moment later
+    def is_gone() -> bool:  # a paused broker that is asked knows it a moment later
         with connect(five.bootstrap) as client:
             return topic not in {known.name for known in client.topics()}
 

@@ -93,7 +93,7 @@ def test_random_uuids_differ_and_are_no_options() -> None:
 
 @pytest.mark.usefixtures("hears_hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_node_runs_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_node_runs_until_it_is_terminated(tmp_path: Path, number: signal.Signals) -> None:
     file = write_properties(tmp_path)
     format_storage(file)
     log = tmp_path / "log"

@@ -150,7 +150,7 @@ def test_a_group_is_moved_by_every_way_and_only_when_told(run: Command, cluster:
         return [row["to"] for row in told["partitions"]]
 
     assert reset("--to-earliest") == [0, 0]
-    assert reset("--to-current") == [10, 10], "nothing was moved: it was not told to"
+    assert reset("--to-current") == [10, 10], "nothing was moved: nothing asked for it"
     assert reset("--shift-by", "-3", "--execute") == [7, 7]
     assert reset("--to-current") == [7, 7]
     assert reset("--to-offset", "99") == [10, 10] and reset("--to-latest") == [10, 10]

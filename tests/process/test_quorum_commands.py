@@ -125,7 +125,7 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
     assert running.returncode == 1 and "is running" in running.stderr
     for node in (1, 2):
         nodes.stop(node)
-    # Two of three are down and nobody leads: it is a quorum all the same.
+    # Two of three are down and none leads: it is a quorum all the same.
     third = barnabas(
         *("storage", "format", "--cluster-id", CLUSTER_ID, "--standalone", "--ignore-formatted"),
         str(nodes.file(2)),

@@ -71,19 +71,19 @@ def test_any_controller_can_be_asked(cluster: Cluster, node: int) -> None:
     assert told["cluster_id"]
 
 
-def test_what_is_no_controller_is_told_so(cluster: Cluster) -> None:
+def test_describing_the_quorum_of_a_node_that_is_no_controller_is_refused(cluster: Cluster) -> None:
     done = barnabas("quorum", "describe", "--bootstrap-controller", cluster.bootstrap)
     assert done.returncode == 1 and "ENDPOINT_TYPE" in done.stderr
     both = barnabas("quorum", "describe", "--bootstrap-controller", "a:1", "--bootstrap", "b:1")
     assert both.returncode == 2
 
 
-def test_the_dry_run_of_describing_says_whom_it_would_ask_and_asks_nobody() -> None:
-    nobody = "127.0.0.1:1"
-    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap", nobody)
-    assert tried.returncode == 0 and f"broker of {nobody}" in tried.stdout
-    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap-controller", nobody)
-    assert tried.returncode == 0 and f"controller of {nobody}" in tried.stdout
+def test_the_dry_run_of_describing_names_the_node_and_sends_nothing() -> None:
+    absent = "127.0.0.1:1"
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap", absent)
+    assert tried.returncode == 0 and f"broker of {absent}" in tried.stdout
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap-controller", absent)
+    assert tried.returncode == 0 and f"controller of {absent}" in tried.stdout
 
 
 def test_static_voters_cannot_be_changed_and_the_dry_run_says_so(cluster: Cluster) -> None:

@@ -1,4 +1,5 @@
-"""Three processes of a bare quorum: who is killed is replaced, and who pauses or is slow disturbs nobody."""
+"""Three processes of a bare quorum: a killed voter is replaced; one that pauses or is slow disturbs no
+other."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_a_killed_leader_is_replaced_and_returns_quietly(quorum: Processes) -> N
         assert leader_of(quorum) == after, "the one that returned disturbed the quorum"
 
 
-def test_a_follower_that_pauses_disturbs_nobody(quorum: Processes) -> None:
+def test_a_follower_that_pauses_disturbs_no_other_replica(quorum: Processes) -> None:
     before = leader_of(quorum)
     paused = followers(quorum)[0]
     quorum.send(paused, signal.SIGSTOP)
@@ -69,7 +70,7 @@ def test_a_leader_that_pauses_is_replaced_and_returns_quietly(quorum: Processes)
     assert not [seen for seen in quorum.watch(PAUSE_S) if seen.epoch > after.epoch]
 
 
-def test_a_follower_that_is_slow_disturbs_nobody(quorum: Processes) -> None:
+def test_a_slow_follower_disturbs_no_other_replica(quorum: Processes) -> None:
     """It runs for a moment every now and then, as on a machine that is much too busy."""
     before = leader_of(quorum)
     slow = followers(quorum)[1]

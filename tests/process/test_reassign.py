@@ -145,7 +145,7 @@ def test_a_reassignment_to_a_dead_broker_is_reported_and_plans_use_its_target(
     assert run.replicas("empty") == [[target]]
 
 
-def test_a_plan_names_nobody_who_takes_nothing(cluster: Cluster, run: Command) -> None:
+def test_a_plan_names_no_broker_that_accepts_no_replicas(cluster: Cluster, run: Command) -> None:
     run("topics", "create", "pair", "-p", "6", "-r", "2")
     with connect(cluster.bootstrap) as client:
         cordon = client.admin.alter_configs(BROKER, "3", {"cordoned.log.dirs": "*"})
@@ -160,7 +160,9 @@ def test_a_plan_names_nobody_who_takes_nothing(cluster: Cluster, run: Command) -
                 words = ["reassign", "plan", "--drain", "2", "-t", "pair"]
                 return main([*words, "--bootstrap", run.bootstrap]) == 1
 
-            cluster.wait_for(is_refused, "broker 3 to be cordoned: nobody is left who takes any")
+            cluster.wait_for(
+                is_refused, "broker 3 to be cordoned: no broker is left that takes any"
+            )
             present = run.replicas("pair")
             assert len(planned("-r", "1")) == 6
             for replicas in planned("--balance"):

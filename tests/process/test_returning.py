@@ -1,4 +1,5 @@
-"""Brokers that come back: after all others died, with an empty disk, with records nobody else has."""
+"""Brokers that come back: after all others died, with an empty disk, with records that no other replica
+has."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_all_replicas_die_and_return(five: Cluster, first_back: str) -> None:
         five.kill(first)
         load.wait_for_more(50)  # only `last` has these
         five.kill(last)
-        five.wait_for(lambda: led_by(five, topic) == -1, "nobody to lead")
+        five.wait_for(lambda: led_by(five, topic) == -1, "no leader")
         if first_back == "who died first":
             return_and_wait(five, first)
             assert view(five, topic)[0].leader == -1, "it lacks what the other acknowledged"
@@ -78,7 +79,7 @@ def test_three_replicas_die_one_by_one_and_return_in_each_order(
     five: Cluster, order: tuple[int, int, int]
 ) -> None:
     """The last one takes the quorum's majority with it. 0 lacks what was acknowledged after its death, and
-    each comes back as one that may have lost something: nobody leads before all have been asked."""
+    each comes back as one that may have lost something: no replica leads before all have been asked."""
     replicas = five.node_ids[1:4]
     topic = topic_on(five, replicas, 2)
     with Load(five, topic, 1) as load:
@@ -139,7 +140,7 @@ def _cluster_id(data: Path) -> str:
     return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
 
 
-def test_an_old_leader_returns_with_a_record_that_nobody_else_has(five: Cluster) -> None:
+def test_an_old_leader_returns_with_a_record_that_no_other_replica_has(five: Cluster) -> None:
     leader, *followers = five.node_ids[2:5]
     topic = topic_on(five, [leader, *followers], 2)
     with Load(five, topic, 1) as load:

@@ -1,4 +1,4 @@
-"""Bits flip in the files of a node that becomes leader: nobody reads a wrong record or an error, and the
+"""Bits flip in the files of a node that becomes leader: no client reads a wrong record or an error, and the
 files are as the other replicas have them again."""
 
 from __future__ import annotations

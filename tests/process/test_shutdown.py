@@ -1,4 +1,4 @@
-"""A cluster that is told to end has ended within five seconds, and every node of it cleanly.
+"""A cluster that gets SIGTERM has ended within five seconds, and every node of it cleanly.
 
 Whatever is left of the quorum: nodes that leave last find no majority and no controller, flush and
 write the proof of a clean shutdown all the same.
@@ -110,7 +110,7 @@ def test_a_node_whose_controllers_neither_answer_nor_end(up: Up) -> None:
     assert up.process.returncode == 0, up.logs()
 
 
-def test_one_leaves_while_the_others_go_on(up: Up) -> None:
+def test_one_node_leaves_while_the_others_continue(up: Up) -> None:
     """Where a majority lives, the hand-over is the controller's."""
     pid = up.pids[0]
     assert pid is not None

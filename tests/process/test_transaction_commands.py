@@ -81,7 +81,7 @@ def test_a_transaction_is_listed_and_described(cluster: Cluster, connected: Conn
     connected.call(producer._producer.flush())
     [listed] = ask(cluster, "list", "--state", "Ongoing")
     assert (listed["transactional_id"], listed["coordinator"]) == ("app", 1)
-    assert ask(cluster, "list", "--transactional-id-pattern", "nobody.*") == []
+    assert ask(cluster, "list", "--transactional-id-pattern", "unknown.*") == []
     described = ask(cluster, "describe", "app")
     assert described["state"] == "Ongoing"
     assert described["partitions"] == ["__consumer_offsets-0", "t-1"]
@@ -93,8 +93,8 @@ def test_a_transaction_is_listed_and_described(cluster: Cluster, connected: Conn
     assert "app" in table
 
 
-def test_an_unknown_transactional_id_and_state_are_told(cluster: Cluster) -> None:
-    ended = barnabas("transactions", "describe", "nobody", "--bootstrap", cluster.bootstrap)
+def test_an_unknown_transactional_id_and_state_are_refused(cluster: Cluster) -> None:
+    ended = barnabas("transactions", "describe", "unknown", "--bootstrap", cluster.bootstrap)
     assert ended.returncode == 1
     assert "no such transactional id" in ended.stderr
     ended = barnabas("transactions", "list", "--state", "Odd", "--bootstrap", cluster.bootstrap)

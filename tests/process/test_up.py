@@ -1,4 +1,4 @@
-"""``barnabas up``: a cluster of processes that starts, is told of, and leaves nothing behind."""
+"""``barnabas up``: a cluster of processes that starts, is described, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_starts_tells_and_stops_cleanly_and_starts_again_with_its_data(start:
 
 
 @pytest.mark.parametrize("delay_s", [0.1, 0.2, 0.3, 0.4, 0.6, 1.0])
-def test_it_ends_at_once_whenever_it_is_told_to(start: Start, delay_s: float) -> None:
+def test_the_cluster_ends_at_once_whenever_it_is_terminated(start: Start, delay_s: float) -> None:
     up = start("--nodes", "3")
     select.select([], [], [], delay_s)
     assert up.stop() < 5, up.logs()
@@ -100,7 +100,7 @@ def test_the_end_of_a_terminal_ends_it_but_for_nohup(tmp_path: Path) -> None:
             up.communicate()
 
 
-def test_a_node_that_stands_still_does_not_hold_up_the_end(start: Start) -> None:
+def test_a_paused_node_does_not_delay_the_end(start: Start) -> None:
     up = start("--nodes", "3")
     up.wait_for_line("bootstrap: ")
     pids = [pid for pid in up.pids if pid is not None]
@@ -151,7 +151,7 @@ def test_nodes_end_when_up_is_killed_and_the_next_up_waits_for_them(start: Start
     again.stop()
 
 
-def test_a_dead_node_is_told_of_and_left_until_somebody_starts_it(start: Start) -> None:
+def test_a_dead_node_is_reported_and_left_until_it_is_started_by_hand(start: Start) -> None:
     up = start("--nodes", "3")
     up.wait_for_line("bootstrap: ")
     victim = up.state["nodes"][1]

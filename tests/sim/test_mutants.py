@@ -33,7 +33,7 @@ def test_a_bug_can_be_planted_and_leaves_nothing_behind(mutant: Mutant) -> None:
     assert all(now is then for now, then in zip(present(), before, strict=True))
 
 
-def test_every_bug_stands_in_the_table_with_the_seed_that_found_it() -> None:
+def test_every_bug_is_in_the_table_with_the_seed_that_found_it() -> None:
     rows = [line.split("|") for line in TABLE.read_text().splitlines() if line.startswith("| ")]
     found = {row[1].strip(): row[3].strip() for row in rows if row[1].strip() in BY_NAME}
     assert sorted(found) == sorted(BY_NAME)

@@ -1,5 +1,5 @@
-"""What seeds 41 and 28 found, as one scene: a leader loses its log with the power and is back before anybody
-has missed it. In the metadata it still leads; it must not continue in its old epoch."""
+"""What seeds 41 and 28 found, as one scene: a leader loses its log with the power and is back before any
+replica has missed it. In the metadata it still leads; it must not continue in its old epoch."""
 
 from __future__ import annotations
 

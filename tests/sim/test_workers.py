@@ -1,4 +1,4 @@
-"""Seeds are played by processes of their own, which end with whoever asked."""
+"""Seeds are played by processes of their own, which end with their parent."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ print(*{name.split(".")[1] for name in sys.modules if name.startswith("barnabas.
 
 
 @pytest.mark.timeout(60)
-def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
+def test_workers_end_with_their_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "plays.py"
     script.write_text(PLAYS)
     played = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     assert played.stdout is not None
     assert played.stdout.readline() == "plays\n"
     played.send_signal(signal.SIGKILL)
-    played.communicate()  # ends when nobody holds the other end any more
+    played.communicate()  # ends when no process holds the other end any more
 
 
 KILLED = """
@@ -73,7 +73,8 @@ if __name__ == "__main__":
 
 @pytest.mark.timeout(60)
 def test_a_worker_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None:
-    """The system does that to whoever takes its last memory; the pool that played before waited for ever."""
+    """The system does that to the process that takes its last memory; the pool that played before waited for
+    ever."""
     script = tmp_path / "plays.py"
     script.write_text(KILLED)
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)

@@ -57,7 +57,7 @@ def test_each_batch_commits_its_offsets_to_the_groups_of_the_query(
         spark.streams.removeListener(listener)
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     assert committed(admin, f"{PREFIX}{query_id}") == {0: 50, 1: 50}
-    # A source is told of a batch's end when the next one begins.
+    # A source learns of a batch's end when the next one begins.
     assert set(committed(admin, f"group-{topic}").values()) <= {40, 50}
     reports = [json.loads(each.sources[0].latestOffset) for each in progresses if each.numInputRows]
     assert [each[BEHIND]["offsets"] for each in reports] == [60, 20, 0]

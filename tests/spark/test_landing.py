@@ -6,15 +6,21 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.jobs.batch_files import Batch
+from barnabas.pipeline.jobs.delta_table import DeltaTable
+from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
-from barnabas.pipeline.jobs.landing import land, land_batch, landing_frame
+from barnabas.pipeline.jobs.landing import Landing, LandingTable, land
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.table_rules import TableRules
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import write
 
@@ -41,10 +47,6 @@ parquet = "{directory}/table-{name}"
 """
 
 
-def values_of(table: Path) -> list[int]:
-    return sorted(int(each) for each in pq.read_table(table).column("value").to_pylist())
-
-
 def reading(bootstrap: str, topic: str) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": bootstrap,
@@ -54,28 +56,68 @@ def reading(bootstrap: str, topic: str) -> dict[str, str]:
     }
 
 
+def table_of(kind: str, directory: Path, *partition_by: str) -> LandingTable:
+    rules = TableRules(partition_by, adds_columns=True)
+    match kind:
+        case "parquet":
+            return ParquetTable(str(directory / "parquet"), partition_by)
+        case "delta":
+            return DeltaTable(str(directory / "delta"), rules)
+        case _:
+            return IcebergTable("air.flights", catalog_of(directory), rules)
+
+
+def catalog_of(directory: Path) -> dict[str, str]:
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{directory}/catalog.db",
+        "warehouse": f"file://{directory}/warehouse",
+    }
+
+
+def rows_of(kind: str, directory: Path) -> pa.Table:
+    """By readers that know nothing of jobs."""
+    match kind:
+        case "parquet":
+            return pq.read_table(directory / "parquet")
+        case "delta":
+            return deltalake.DeltaTable(directory / "delta").to_pyarrow_table()
+        case _:
+            catalog = load_catalog("default", **catalog_of(directory))
+            return catalog.load_table("air.flights").scan().to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_a_batch_that_is_repeated_lands_its_rows_once(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    kind: str, spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic(2)
-    write(bootstrap, topic, (b"%d" % n for n in range(100)))
-    table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
+    checkpoint = tmp_path / "checkpoint"
+    options = {**reading(bootstrap, topic), "columns": "value,topic,partition,timestamp"}
 
-    def run() -> None:
+    def run(table: LandingTable, **more: str) -> None:
         query = land(
-            spark, reading(bootstrap, topic), table=str(table), checkpoint=str(checkpoint),
-            available_now=True,
-        )  # fmt: skip
+            spark, {**options, **more}, table=table, checkpoint=str(checkpoint), available_now=True
+        )
         query.awaitTermination()
 
-    run()
-    assert ParquetTable(str(table)).batches("land") == [0, 1, 2]
-    (checkpoint / "commits" / "2").unlink()
-    (checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
-    write(bootstrap, topic, (b"%d" % n for n in range(100, 120)))
-    run()
-    assert values_of(table) == list(range(120))
-    assert not list(table.glob("_staged/landed/*"))
+    write(bootstrap, topic, (b"%d" % n for n in range(60)))
+    run(table_of(kind, tmp_path, "topic", "partition"))
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    write(bootstrap, topic, (b"%d" % n for n in range(60, 70)))
+    # The table grows by the columns that are read from here on; a folder of Parquet files has no schema.
+    more = {} if kind == "parquet" else {"columns": "value,topic,partition,timestamp,offset"}
+    run(table_of(kind, tmp_path, "topic", "partition"), **more)
+    found = rows_of(kind, tmp_path)
+    assert sorted(int(each) for each in found["value"].to_pylist()) == list(range(70))
+    assert set(found["topic"].to_pylist()) == {topic}
+    assert {int(each) for each in found["partition"].to_pylist()} == {0, 1}
+    assert pa.types.is_timestamp(found["timestamp"].type)
+    if more:
+        offsets = found["offset"].to_pylist()
+        assert sum(each is not None for each in offsets) == 10
+    assert not list(tmp_path.rglob("_staged/landed/**/*.parquet"))
 
 
 def test_the_rows_of_a_landed_table_are_those_of_a_written_one(
@@ -116,10 +158,10 @@ def test_a_batch_of_another_plan_is_refused_before_it_is_read(
 ) -> None:
     topic = make_topic(1)
     table = ParquetTable(str(tmp_path / "table"))
-    frame = landing_frame(spark, reading(bootstrap, topic), table.path)
-    assert frame.columns == ["file", "rows", "bytes"]
+    landing = Landing(spark, reading(bootstrap, topic), table)
+    assert landing.frame.columns == ["file", "rows", "bytes"]
     empty = spark.createDataFrame([], "file string, rows bigint, bytes bigint")
-    assert land_batch(table, empty, Batch("land", 0, "a")) == 0
-    assert land_batch(table, empty, Batch("land", 0, "a")) is None
+    assert landing.take(empty, Batch("land", 0, "a")) == 0
+    assert landing.take(empty, Batch("land", 0, "a")) is None
     with pytest.raises(LedgerError, match="another one"):
-        land_batch(table, empty, Batch("land", 0, "b"))
+        landing.take(empty, Batch("land", 0, "b"))

@@ -146,7 +146,7 @@ def stream(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Stream:
     return Stream(spark, bootstrap, tmp_path)
 
 
-def test_a_stream_goes_on_from_its_checkpoint(
+def test_a_stream_continues_from_its_checkpoint(
     stream: Stream, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(3)

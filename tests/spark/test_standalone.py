@@ -28,7 +28,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneC
 
 
 class Job:
-    """A run of :mod:`tests.spark.cluster_job`, which is told where to stay."""
+    """A run of :mod:`tests.spark.cluster_job`, which gets its place as an argument."""
 
     def __init__(self, process: subprocess.Popen[bytes], directory: Path, log: Path) -> None:
         self.process = process

@@ -338,7 +338,7 @@ class Broker:
         self, directory: LogDirectory, partitions: list[TopicPartition]
     ) -> None:
         self.replicas.on_directory_offline(directory, partitions)
-        self.moves.look()
+        self.moves.end_stale_moves()
         if self.is_started:
             self.lifecycle.on_directory_offline(directory.directory_id)
             if not any(d.is_online for d in self.logs.directories):

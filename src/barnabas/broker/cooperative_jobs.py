@@ -35,13 +35,13 @@ class CooperativeJobs:
         """Iterate over `steps`, beginning now. If a step raises, the job ends and `on_error` gets the
         exception."""
         self.under_way += 1
-        self._continue(steps, on_error)
+        self._take_steps(steps, on_error)
 
     def close(self) -> None:
         """Stop all jobs: no further step runs."""
         self._closed = True
 
-    def _continue(self, steps: Iterator[object], on_error: OnError) -> None:
+    def _take_steps(self, steps: Iterator[object], on_error: OnError) -> None:
         if self._closed:
             return
         now_ms = self._ports.clock.now_ms
@@ -51,7 +51,7 @@ class CooperativeJobs:
             for _ in steps:
                 left -= 1
                 if not left or now_ms() >= until_ms:
-                    self._ports.wakeups.call_soon(partial(self._continue, steps, on_error))
+                    self._ports.wakeups.call_soon(partial(self._take_steps, steps, on_error))
                     return
         except Exception as error:  # noqa: BLE001 - a client waits for a response, whatever the error
             self.under_way -= 1

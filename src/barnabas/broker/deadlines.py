@@ -76,7 +76,7 @@ class Deadlines:
     def _on_wakeup(self) -> None:
         self._wakeup = None
         current = int(self._ports.clock.now_ms() // self._granularity_ms)
-        order, goes_on = self._order, bool(self._due)
+        order, is_ringing = self._order, bool(self._due)
         while order and order[0] <= current:
             for item in self._buckets.pop(heappop(order)):
                 item.bucket = RINGING
@@ -86,7 +86,7 @@ class Deadlines:
             del self._buckets[heappop(order)]
         if order:
             self._arm(order[0])
-        if not goes_on:
+        if not is_ringing:
             self._ring()
 
     def _ring(self) -> None:

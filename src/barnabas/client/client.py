@@ -113,7 +113,7 @@ class Client:
         self.channels.send(
             endpoint,
             request,
-            outcome.settle,
+            outcome.complete,
             timeout_ms=timeout_ms,
             purpose=purpose,
             version=version,

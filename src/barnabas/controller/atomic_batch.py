@@ -4,7 +4,7 @@ As in Kafka all records of one CreateTopics or CreatePartitions are in one batch
 failover either all of them are there or none, and no client ever sees half a topic. Deciding and encoding
 them, and reading what was encoded into columns, may take many turns, between which the controller
 answers others; only appending them and putting the columns into the image is one turn. Should brokers, their
-configurations or features change meanwhile, all is decided afresh; after a few times of that, in one
+configurations or features change meanwhile, all is decided again; after a few times of that, in one
 turn.
 """
 

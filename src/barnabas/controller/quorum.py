@@ -19,7 +19,7 @@ class Quorum(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """This node leads and has been told so: `append` works."""
+        """This node leads and knows it: `append` works."""
 
     @property
     def leader_endpoint(self) -> Endpoint | None:

@@ -129,13 +129,13 @@ def read_changelog(access: Mapping[str, str]) -> Changelog:
                         left.discard(message.partition())
                         continue
                     raise RuntimeError(str(message.error()))
-                _take(found, message.key().decode(), Delays(**json.loads(message.value())))
+                _add(found, message.key().decode(), Delays(**json.loads(message.value())))
     finally:
         consumer.close()
     return found
 
 
-def _take(found: Changelog, key: str, sums: Delays) -> None:
+def _add(found: Changelog, key: str, sums: Delays) -> None:
     before = found.latest.get(key)
     if before is not None and sums.flights <= before.flights:
         found.repeated += 1

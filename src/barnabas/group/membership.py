@@ -52,10 +52,10 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> O
         response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return Outcome(reply=response)
     answers = []
-    somebody_left = False
+    any_left = False
     for identity in request.members:
         code = _leave_one(table, group, identity)
-        somebody_left = somebody_left or code is ErrorCode.NONE
+        any_left = any_left or code is ErrorCode.NONE
         answers.append(
             MemberResponse(
                 member_id=identity.member_id,
@@ -64,9 +64,9 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> O
             )
         )
     outcome = Outcome()
-    if somebody_left and group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+    if any_left and group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         outcome = rebalance_or_complete(table, group, at)
-    elif somebody_left and group.state is GroupState.PREPARING_REBALANCE:
+    elif any_left and group.state is GroupState.PREPARING_REBALANCE:
         outcome = maybe_complete_join(table, group, at)
     outcome.reply = LeaveGroupResponse(members=answers)
     return outcome

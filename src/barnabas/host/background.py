@@ -131,7 +131,7 @@ class HostBackground:
 
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
-        being told."""
+        a report."""
         if self._apart is not None:
             self._apart.stop(wait=wait)
         self._stopped = True
@@ -205,30 +205,30 @@ class HostBackground:
             self._finished.append((queue, done, result))
             if not self._wake_is_due:
                 self._wake_is_due = True
-                self._loop.call_soon_threadsafe(self._tell)
+                self._loop.call_soon_threadsafe(self._deliver_results)
 
-    def _tell(self) -> None:
+    def _deliver_results(self) -> None:
         # Before the look: a thread that ends a job after the last look wakes the loop again.
         self._wake_is_due = False
         until = monotonic() + limits.SLICE_MS / 1000
         while self._finished:
             queue, done, result = self._finished.popleft()
             waiting = self._queues[queue]
-            goes_on = bool(waiting)
-            if not goes_on:
+            has_more = bool(waiting)
+            if not has_more:
                 del self._queues[queue]
             try:
                 done(result)
             except Exception as error:  # noqa: BLE001 - one caller's fault is not the others'
                 self._loop.fault("a background job's callback failed", error)
             finally:
-                if goes_on and waiting:  # `done` may have stopped it all
+                if has_more and waiting:  # `done` may have stopped it all
                     self._work.put((queue, waiting.popleft()))
             self.doing = queue
             if self._finished and monotonic() >= until:
                 if not self._wake_is_due:
                     self._wake_is_due = True
-                    self._loop.call_soon(self._tell)
+                    self._loop.call_soon(self._deliver_results)
                 return
 
 

@@ -334,11 +334,11 @@ class BlockingConsumer:
     def poll(self, timeout_ms: float = POLL_MS, max_records: int = 500) -> list[ConsumerRecord]:
         """The next records; waits up to `timeout_ms` for the first. Raises the consumer's failure."""
         self._connected.run_for(0)
-        records = self.inner.take(max_records)
+        records = self.inner.poll(max_records)
         if not records and self.inner.failure is None:
             self._has_data = False
             self._connected.run_until(lambda: self._has_data, timeout_ms)
-            records = self.inner.take(max_records)
+            records = self.inner.poll(max_records)
         if not records and self.inner.failure is not None:
             raise self.inner.failure
         return records

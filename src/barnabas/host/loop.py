@@ -143,7 +143,7 @@ class Timer:
         self._callback = None
         self._arguments = ()
 
-    def take(self) -> _Call | None:
+    def claim(self) -> _Call | None:
         """The callback and its arguments, once; None if it was cancelled."""
         callback, self._callback = self._callback, None
         return None if callback is None else (callback, self._arguments)
@@ -375,7 +375,7 @@ class Loop:
         now = monotonic()
         timers = self._timers
         while timers and timers[0].when_s <= now:
-            call = heappop(timers).take()
+            call = heappop(timers).claim()
             if call is not None:
                 self._run(call)
                 if self._at >= self._until:

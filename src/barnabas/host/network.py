@@ -287,9 +287,9 @@ class HostListener:
 
     def _pause(self, seconds: float) -> None:
         self._network.loop.remove_reader(self._socket.fileno())
-        self._network.loop.call_later(seconds, self._go_on)
+        self._network.loop.call_later(seconds, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._open:
             self._network.loop.add_reader(self._socket.fileno(), self._on_readable)
 
@@ -333,11 +333,11 @@ class _Attempt:
 
     def abort(self) -> None:
         """Once begun."""
-        self._take().close()
+        self._detach_socket().close()
         self._loop.call_soon(self._receiver.on_closed, None)
 
     def _on_writable(self) -> None:
-        sock = self._take()
+        sock = self._detach_socket()
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         try:
             if not code and sock.getsockname() == sock.getpeername():
@@ -353,10 +353,10 @@ class _Attempt:
             self._network.adopt(sock, self._endpoint, self._receiver)
 
     def _on_timeout(self) -> None:
-        self._take().close()
+        self._detach_socket().close()
         self._fail(TimeoutError(errno.ETIMEDOUT, f"{self._endpoint} did not answer"))
 
-    def _take(self) -> socket.socket:
+    def _detach_socket(self) -> socket.socket:
         assert self._socket is not None
         sock, self._socket = self._socket, None
         self._network.forget_attempt(self)

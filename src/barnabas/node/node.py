@@ -256,11 +256,11 @@ class Node:
         def broker_left() -> None:
             self.quorum.shutdown(quorum_left, QUORUM_LEAVES_MS_MAX)
 
-        def nobody_is_served() -> None:  # nothing may be appended to logs that are being closed
+        def stop_serving() -> None:  # nothing may be appended to logs that are being closed
             self.listeners.end(self.config.broker_listeners)
 
         if self.broker is not None:
-            self.broker.begin_shutdown(broker_left, nobody_is_served)
+            self.broker.begin_shutdown(broker_left, stop_serving)
         else:
             broker_left()
 

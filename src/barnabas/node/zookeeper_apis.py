@@ -9,13 +9,14 @@ NOT_CONTROLLER elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
-from barnabas.broker.controller_client.forwarding import forward, timeout_of
+from barnabas.broker.controller_client.forwarding import forward, send_as_broker, timeout_of
 from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests
@@ -49,11 +50,13 @@ from barnabas.wire.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
+from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
+from barnabas.zookeeper.states.told import asks_more, tell_more
 
 ReadAgain = Callable[[Sequence[str], Callable[[], None]], None]
 """Reads the configurations of entities from their znodes, then calls back."""
@@ -73,6 +76,12 @@ FORWARDED = cast(
     ),
 )
 """The controller answers them; other brokers hand them on."""
+OF_ANY_BROKER = (
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+)
+"""Of these, what any broker of Kafka 3.9 answers: clients do not look for the controller."""
 OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
 RULES = {
@@ -107,7 +116,8 @@ def add_to(
     controllers answer, wait at the `gate`."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
-        table.add(gate.before(module), broker)
+        names_steps = module.API.key is ApiKey.DESCRIBE_CLUSTER
+        table.add(gate.before(_telling(module, controller) if names_steps else module), broker)
     for module in acls.modules():
         table.add(gate.before(module), acls)
     for module in FORWARDED:
@@ -203,14 +213,25 @@ def _create_topics(
 def _here_or_there(
     module: HandlerModule, broker: Broker, controller: ZookeeperController
 ) -> HandlerModule:
+    def not_controller(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        why = "the controller, of Apache Kafka, takes no envelopes"
+        return module.API.error_response(request, ErrorCode.NOT_CONTROLLER, why)
+
+    def as_broker(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return send_as_broker(broker.controller, module.API, request, timeout_ms)
+
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         if controller.decider.may_decide:
             return module.handle(request, ctx, role)
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
-        # A broker of Kafka 3.9 that is controller takes no envelopes: clients go to it themselves.
-        not_offered = ErrorCode.NOT_CONTROLLER
-        return forward(broker.controller, module.API, request, ctx, timeout_ms, not_offered)
+        without_envelopes = partial(instead.handle, request, ctx, role)
+        return forward(broker.controller, module.API, request, ctx, timeout_ms, without_envelopes)
 
+    answer = as_broker if module.API.key in OF_ANY_BROKER else not_controller
+    instead = cast("HandlerModule", SimpleNamespace(API=module.API, handle=answer))
+    if answer is as_broker:
+        instead = _judged(instead, broker.authorizer)
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
@@ -234,6 +255,25 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
             return parked
 
         return then(answer, read)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
+    """DescribeCluster with what this broker's controllers did, where it is asked for."""
+
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        def more(response: Message | None) -> Message | None:
+            if isinstance(response, DescribeClusterResponse):
+                decider = controller.decider
+                tell_more(
+                    request, response, controller.steps.book, decider.refusals,
+                    is_controller=decider.may_decide,
+                )  # fmt: skip
+            return response
+
+        answer = module.handle(request, ctx, role)
+        return then(answer, more) if asks_more(request) else answer
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 

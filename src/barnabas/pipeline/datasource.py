@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from barnabas.pipeline.interpreter import for_session
-from barnabas.pipeline.option_names import check_direction, check_names
+from barnabas.pipeline.option_names import LAND, check_direction, check_names
 from barnabas.pipeline.options import (
     boolean,
     cluster_options,
@@ -57,7 +57,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         cluster_options(self.options)
         subscription_of(self.options)
         fetch_options(self.options)
-        if "land.path" in self.options:
+        if LAND in self.options:
             from barnabas.pipeline.read.landing import FILES
 
             return FILES
@@ -72,10 +72,12 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return made(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        if "land.path" in self.options:
+        if LAND in self.options:
             from barnabas.pipeline.read.landing import LandingReader
+            from barnabas.pipeline.read.landing_plan import LandingPlan
 
-            return LandingReader(source_options(self.options, streaming=True), self.options)
+            plan = LandingPlan.from_json(self.options[LAND])
+            return LandingReader(source_options(self.options, streaming=True), plan)
         from barnabas.pipeline.read.source import StreamReader
 
         return StreamReader(source_options(self.options, streaming=True), schema)

@@ -18,10 +18,8 @@ from barnabas.pipeline.errors import OptionError
 
 log = logging.getLogger(__name__)
 
-LAND_PATH, LAND_SCHEMA, LAND_GOOD_ONLY = "land.path", "land.schema", "land.goodOnly"
-LANDING = (LAND_GOOD_ONLY, LAND_PATH, LAND_SCHEMA)
-"""Of a reader whose tasks write files: the table, the columns as JSON of Spark's, whether values that are bad
-are left out. :mod:`barnabas.pipeline.jobs.landing` sets them."""
+LAND = "land"
+"""Of a reader whose tasks write files: their plan. :mod:`barnabas.pipeline.jobs.landing` sets it."""
 BOTH = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
@@ -58,7 +56,7 @@ READING = (
     "kafka.group.id",
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
-    *LANDING,
+    LAND,
     "maxBytesPerTrigger",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",

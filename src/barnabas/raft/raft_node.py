@@ -201,7 +201,7 @@ class RaftNode:
 
     @property
     def is_active(self) -> bool:
-        """Whether this node leads and its state machine has been told so."""
+        """Whether this node leads and its state machine knows it."""
         machine = self.machine
         return type(machine.state) is Leader and self._applier.announced == (
             self.node_id,

@@ -168,8 +168,8 @@ def clean_run(
     of which no record stays. Stop at the first batch that has to be rewritten or looked at. Returns (bytes
     read, the offset behind them, bytes written, records that stay)."""
     at, end, size_out, records, begin = 0, low, 0, 0, 0
-    goes_on = True
-    while goes_on:
+    copies_more = True
+    while copies_more:
         found = read_batches(data, at, size_max, end, high, k0, k1, slots, hashes, rows, batches)
         is_long = found == 0
         if is_long:  # more records than are read ahead at once, or the end
@@ -188,7 +188,7 @@ def clean_run(
             else:
                 stays = stay_whole(row, count, known_end, slots, hashes, rows)
             if stays < 0:
-                goes_on = False
+                copies_more = False
                 break
             if stays == 1:
                 records += count
@@ -207,9 +207,10 @@ def index_run(
     data: Bytes, position: int, interval: int,
     since_index: int, max_timestamp: int, offset_of_max: int, entries: Longs,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """What :meth:`barnabas.log.segments.segment.Segment.note` makes of the whole batches in `data`, which
-    stand from `position` on. `entries` gets `ENTRY_NUMBERS` per index entry: last offset, position, largest
-    timestamp so far, its offset. (Entries, bytes since the last one, largest timestamp, its offset)."""
+    """What :meth:`barnabas.log.segments.segment.Segment.update_for_batch` makes of the whole batches in
+    `data`, which begin at `position`. `entries` gets `ENTRY_NUMBERS` per index entry: last offset,
+    position, largest timestamp so far, its offset.
+    Returns (entries, bytes since the last one, largest timestamp, its offset)."""
     at = count = 0
     while at < len(data):
         size = big_32(data, at + 8) + 12

@@ -1,7 +1,7 @@
-"""Fetch sessions: what a fetching peer need not repeat, and what it need not be told again (KIP-227).
+"""Fetch sessions: what a fetching peer need not repeat, and what it need not get again (KIP-227).
 
 :class:`SessionCache` is the server's half. A session holds its partitions and, of those, the *dirty* ones:
-with something the peer has not been told yet. A response looks at the dirty partitions only, so
+with something the peer has not received yet. A response looks at the dirty partitions only, so
 an idle session of thousands of partitions costs nothing. Whatever moves a partition (append, high
 watermark, log start, leadership) marks its watchers dirty.
 
@@ -215,6 +215,15 @@ class SessionCache(Generic[P]):
 
     def sessions(self) -> Iterable[FetchSession[P]]:
         return self._sessions.values()
+
+    def validate(self) -> None:
+        """Sessions fit their slots and mark only partitions that they have. Raises AssertionError."""
+        assert len(self._sessions) <= self.slots, f"{len(self._sessions)} of {self.slots} sessions"
+        for session_id, session in self._sessions.items():
+            assert session.id == session_id, f"{session!r} is kept as {session_id}"
+            for marked in session.dirty:
+                known = session.partitions.get(marked.key)
+                assert known is marked, f"{session!r} marks {marked!r}, which it does not have"
 
 
 class WantedPartition(NamedTuple):

@@ -27,7 +27,7 @@ class CertificateWatch:
     def begin(self) -> None:
         """Look now, and once a day from then on."""
         if self.seconds_left():
-            self._look()
+            self._check_expiry()
 
     def seconds_left(self) -> dict[str, int]:
         """By listener that speaks TLS."""
@@ -48,10 +48,10 @@ class CertificateWatch:
     def metrics(self) -> dict[str, int]:
         return {f"{CERTIFICATES}{name}": left for name, left in self.seconds_left().items()}
 
-    def _look(self) -> None:
+    def _check_expiry(self) -> None:
         for name, left in self.seconds_left().items():
             days = left // DAY_S
             if days < WARNING_DAYS:
                 level = "warning" if left >= 0 else "error"
                 self._ports.log(level, "tls.certificate_expires", listener=name, days=days)
-        self._ports.wakeups.call_at(self._ports.clock.now_ms() + DAY_MS, self._look)
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + DAY_MS, self._check_expiry)

@@ -2,7 +2,7 @@
 
 The server's end asks for a credential by user name. An unknown user gets a challenge as well, with a salt
 that follows from the name and a secret of this process, and fails where a wrong password does: the two
-cannot be told apart. Channel binding is refused, as Kafka does. Names are compared as they come: Kafka
+cannot be distinguished. Channel binding is refused, as Kafka does. Names are compared as they come: Kafka
 prepares no strings either.
 """
 

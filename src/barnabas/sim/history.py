@@ -38,8 +38,8 @@ class Reading:
     def __init__(self, group: str, *, names_epochs: bool = True) -> None:
         self.group = group
         self.names_epochs = names_epochs
-        """Whether it tells a leader from one of before. Who cannot may ask one that was cut off, and be told
-        that its offset is out of range, as with Kafka."""
+        """Whether it tells a leader from one of before. A reader that cannot may ask one that was cut
+        off, and gets OFFSET_OUT_OF_RANGE, as with Kafka."""
         self.last: dict[Place, int] = {}
         """The last offset taken."""
 

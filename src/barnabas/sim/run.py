@@ -131,7 +131,7 @@ class Run:
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
         judges = ZookeeperJudges if plan.zookeeper else Judges
-        self._look = judges(self.cluster, self.checkers).look
+        self._look = judges(self.cluster, self.checkers).on_event
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
 
@@ -189,7 +189,8 @@ class Run:
             self._restart_cleanly()
         if not self.plan.zookeeper and liveness_checks.untold(self):
             self._until(
-                partial(self._none, liveness_checks.untold), "what the controllers are not told"
+                partial(self._none, liveness_checks.untold),
+                "registrations to reach the controllers",
             )
         if liveness_checks.owned_twice(self):
             self._until(

@@ -87,7 +87,7 @@ class _Parser:
     def _peek(self) -> str:
         return self._pattern[self._at] if self._at < len(self._pattern) else ""
 
-    def _take(self) -> str:
+    def _next_char(self) -> str:
         char = self._peek()
         if not char:
             raise _bad("the pattern ends too early")
@@ -189,7 +189,7 @@ class _Parser:
         return low, high
 
     def _atom(self) -> Make:
-        char = self._take()
+        char = self._next_char()
         if char == "(":
             return self._group()
         if char == "[":
@@ -199,7 +199,7 @@ class _Parser:
         if char in "^$":
             return self._bound(char)
         if char == "\\":
-            return self._one_of(self._escaped(self._take()))
+            return self._one_of(self._escaped(self._next_char()))
         if char in _SPECIAL and char not in "]}":
             raise _bad(f"unexpected {char!r} in the pattern")
         return self._one_of(char.__eq__)
@@ -210,10 +210,10 @@ class _Parser:
             raise _bad("too many groups within each other")
         if self._peek() == "?":
             self._at += 1
-            if self._take() != ":":
+            if self._next_char() != ":":
                 raise _bad("only (?:...) and (...) are groups")
         inner = self._alternatives()
-        if self._take() != ")":
+        if self._next_char() != ")":
             raise _bad("a group without its end")
         self._depth -= 1
         return inner
@@ -260,9 +260,9 @@ class _Parser:
         return lambda text: any(test(text) for test in tests) != opposite
 
     def _class_member(self) -> Test:
-        low = self._take()
+        low = self._next_char()
         if low == "\\":
-            escape = self._take()
+            escape = self._next_char()
             if escape.lower() in _CLASSES:
                 return self._escaped(escape)
             low = self._literal(escape)
@@ -273,9 +273,9 @@ class _Parser:
         if not is_range:
             return low.__eq__
         self._at += 1
-        high = self._take()
+        high = self._next_char()
         if high == "\\":
-            high = self._literal(self._take())
+            high = self._literal(self._next_char())
         if high < low:
             raise _bad(f"the range {low}-{high} ends before it begins")
         return lambda text: low <= text <= high

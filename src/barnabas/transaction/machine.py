@@ -363,7 +363,7 @@ class TransactionMachine:
         """Do one thing whose time has come; None where there is nothing."""
         if at.now_ms >= self._abort_ms:
             self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
-            self._overdue.extend(self._open.look(self.ids.items(), at))
+            self._overdue.extend(self._open.find_overdue(self.ids.items(), at))
         if self._overdue:
             return self.abort_overdue(self._overdue.popleft(), None, at)
         if at.now_ms >= self._expire_ms:

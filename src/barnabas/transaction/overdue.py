@@ -29,7 +29,7 @@ class OpenTransactions:
     def __init__(self) -> None:
         self._found: dict[str, _Found] = {}
 
-    def look(self, known: Iterable[tuple[str, Transaction]], at: Instant) -> list[str]:
+    def find_overdue(self, known: Iterable[tuple[str, Transaction]], at: Instant) -> list[str]:
         """The transactional ids whose time is over."""
         before, self._found = self._found, {}
         overdue = []

@@ -26,7 +26,7 @@ class Filters(NamedTuple):
     longer_than_ms: int = -1
     matches: Callable[[str], bool] | None = None
 
-    def take(self, transactional_id: str, known: Transaction, wall_ms: int) -> bool:
+    def selects(self, transactional_id: str, known: Transaction, wall_ms: int) -> bool:
         """Whether the answer has it."""
         return (
             (self.states is None or known.state in self.states)
@@ -55,7 +55,7 @@ def list_transactions(
             transaction_state=known.state.label,
         )
         for transactional_id, known in machine.ids.committed_items()
-        if filters.take(transactional_id, known, wall_ms)
+        if filters.selects(transactional_id, known, wall_ms)
     ]
 
 

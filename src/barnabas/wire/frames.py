@@ -127,7 +127,7 @@ class FrameReader:
         if start == end and not filled_up:
             self._start = self._end = 0
         else:
-            self._settle(start, end, filled_up)
+            self._keep_unfinished(start, end, filled_up)
 
     def _take_large(self, frame: bytearray, size: int) -> None:
         self._filled += size
@@ -136,7 +136,7 @@ class FrameReader:
             self._frame = self._view = None
             self._on_frame(memoryview(frame).toreadonly())
 
-    def _settle(self, start: int, end: int, filled_up: bool) -> None:
+    def _keep_unfinished(self, start: int, end: int, filled_up: bool) -> None:
         """Bring the unfinished rest to the front, where there is room for all of its frame."""
         left = end - start
         if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES and not self._is_strange:

@@ -16,7 +16,7 @@ from barnabas.wire.schema import Message
 class RequestMeter(Protocol):
     """Charges requests; one for a listener."""
 
-    def settle(
+    def record_and_throttle_ms(
         self,
         ctx: RequestContext,
         request: Message,
@@ -53,5 +53,7 @@ class Charge:
         """The handler has returned."""
         self._spent_ms = self._now_ms() - self._began_ms
 
-    def settle(self, response: Message | None) -> float:
-        return self._meter.settle(self._ctx, self._request, response, self._size, self._spent_ms)
+    def record_and_throttle_ms(self, response: Message | None) -> float:
+        return self._meter.record_and_throttle_ms(
+            self._ctx, self._request, response, self._size, self._spent_ms
+        )

@@ -523,12 +523,12 @@ class ServerConnection:
             self.answer(turn, entry, request, ctx, result)
         else:
             if charge is not None:
-                self._settle(charge, result)
+                self._record_and_throttle(charge, result)
             self._send_now(entry, request, ctx, result)
 
-    def _settle(self, charge: Charge, response: Message | None) -> None:
+    def _record_and_throttle(self, charge: Charge, response: Message | None) -> None:
         """Charge a request that is being answered; a client that used too much is not read for a while."""
-        wait_ms = charge.settle(response)
+        wait_ms = charge.record_and_throttle_ms(response)
         if wait_ms <= 0 or self._connection is None:
             return
         until_ms = self.server.now_ms() + wait_ms
@@ -652,7 +652,7 @@ class ServerConnection:
         if self._connection is None:
             return
         if turn.charge is not None:
-            self._settle(turn.charge, response)
+            self._record_and_throttle(turn.charge, response)
         if response is not None:
             turn.parts = encode_or_error(entry, request, response, ctx, self.server.on_fault)
             if turn.parts is None:

@@ -104,7 +104,7 @@ class AclStore:
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path in CHANGES:
-            self._look(event.path, follow=True)
+            self._read_changes(event.path, follow=True)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class AclStore:
         for path in _folders():
             self._ask(Create(path), self._on_made)
         for path in CHANGES:
-            self._look(path, follow=False)
+            self._read_changes(path, follow=False)
         for folder in FOLDERS:
             self._ask(GetChildren(folder), partial(self._on_types, folder))
         self._close()
@@ -182,10 +182,10 @@ class AclStore:
 
     def _on_rules(self, pattern: AclPattern, result: NodeData | ZooKeeperError) -> None:
         if isinstance(result, NoNode):
-            self._take(pattern, ())
+            self._set_rules(pattern, ())
         elif isinstance(result, NodeData):
             try:
-                self._take(pattern, AclZnode.decode(pattern.path, result.data).rules)
+                self._set_rules(pattern, AclZnode.decode(pattern.path, result.data).rules)
             except MalformedZnode as error:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
                 if self._on_loaded is not None:
@@ -193,7 +193,7 @@ class AclStore:
         else:
             self._on_unread(result)
 
-    def _take(self, pattern: AclPattern, rules: Rules) -> None:
+    def _set_rules(self, pattern: AclPattern, rules: Rules) -> None:
         before = self.rules.get(pattern, ())
         if rules:
             self.rules[pattern] = rules
@@ -210,7 +210,7 @@ class AclStore:
 
     # -- notifications -----------------------------------------------------------------------------
 
-    def _look(self, folder: str, *, follow: bool) -> None:
+    def _read_changes(self, folder: str, *, follow: bool) -> None:
         self._sessions.ask(
             GetChildren(folder, watch=True), partial(self._on_changes, folder, follow)
         )
@@ -273,7 +273,7 @@ class AclStore:
         again: Callable[[], None],
     ) -> None:
         if wanted == present:
-            self._take(pattern, present)
+            self._set_rules(pattern, present)
             done("")
             return
         data = AclZnode(pattern, wanted).encode()
@@ -291,7 +291,7 @@ class AclStore:
             if isinstance(result, ZooKeeperError):
                 again()  # another broker wrote, or it is unknown whether this one did
                 return
-            self._take(pattern, wanted)
+            self._set_rules(pattern, wanted)
             done("")
 
         self._sessions.submit(Multi((write, notice)), on_written)

@@ -168,7 +168,7 @@ def test_removing(world: World) -> None:
     disk.write_atomic(f"{root}/g", b"")
     file = disk.open(f"{root}/g")
     disk.remove(f"{root}/g")
-    assert file.append([b"still there for whoever has it open"]) == 0
+    assert file.append([b"still there for a process that has it open"]) == 0
     disk.remove_tree(f"{root}/d")
     assert disk.list_dir(root) == []
     with pytest.raises(FileNotFoundError):
@@ -178,7 +178,7 @@ def test_removing(world: World) -> None:
 def test_a_lock_is_taken_once(world: World) -> None:
     disk, root = world
     assert disk.try_lock(f"{root}/.lock")
-    assert disk.try_lock(f"{root}/.lock"), "whoever has it keeps it"
+    assert disk.try_lock(f"{root}/.lock"), "its holder keeps it"
     other: Disk = disk.device.open_for_process() if isinstance(disk, ProcessDisk) else HostDisk()
     assert not other.try_lock(f"{root}/.lock")
 

@@ -20,12 +20,12 @@ def test_a_sync_under_way_keeps_the_descriptor(
     disk = HostDisk()
     file = disk.open(str(tmp_path / "f"), create=True)
     file.append([b"x"])
-    entered, go_on, closed = threading.Event(), threading.Event(), list[int]()
+    entered, release, closed = threading.Event(), threading.Event(), list[int]()
     real_close = os.close
 
     def slow_sync(fd: int) -> None:
         entered.set()
-        assert go_on.wait(5)
+        assert release.wait(5)
         assert not closed, "closed under the sync's hands"
 
     def watched_close(fd: int) -> None:
@@ -38,16 +38,14 @@ def test_a_sync_under_way_keeps_the_descriptor(
     thread.start()
     assert entered.wait(5)
     file.close()
-    go_on.set()
+    release.set()
     thread.join(5)
     assert len(closed) == 1
     with pytest.raises(ValueError):
         file.sync()
 
 
-def test_a_write_that_comes_out_short_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_write_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = HostDisk().open(str(tmp_path / "f"), create=True)
     real = os.pwritev
 
@@ -80,7 +78,7 @@ def test_what_cannot_be_put_in_its_place_leaves_no_other_file(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_file_whose_size_nobody_knows_costs_no_descriptor(
+def test_a_file_of_unknown_size_costs_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: int) -> None:

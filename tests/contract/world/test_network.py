@@ -1,4 +1,4 @@
-"""Streams of both worlds: bytes arrive in order and once, ends are told once."""
+"""Streams of both worlds: bytes arrive in order and once, ends are reported once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_close_sends_what_is_queued_first(world: World) -> None:
     assert (client.ends, server.ends) == ([None], [None])
 
 
-def test_an_end_is_told_once_and_not_from_inside_a_call(world: World) -> None:
+def test_an_end_is_reported_once_and_not_from_inside_a_call(world: World) -> None:
     client, server = pair(world)
     client.open_connection.abort()
     client.open_connection.abort()
@@ -87,7 +87,7 @@ def test_nothing_is_delivered_while_reading_is_paused(world: World) -> None:
         server.open_connection.resume_reading()
 
 
-def test_a_refused_connection_is_told_as_such(world: World) -> None:
+def test_a_refused_connection_is_reported_as_refused(world: World) -> None:
     listener = listen(world, Recorder)
     listener.close()
     client = Recorder()

@@ -83,7 +83,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 class Recorder:
-    """A receiver that keeps what it is told."""
+    """A receiver that keeps what it receives."""
 
     def __init__(self, room: int = 64, on_bytes: Callable[[Recorder], None] | None = None) -> None:
         self.connection: Connection | None = None

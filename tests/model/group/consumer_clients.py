@@ -26,7 +26,7 @@ TOPIC = "t"
 
 
 class ConsumerClient:
-    """KIP-848: `owned` is what it reads, `assigned` what it was told last."""
+    """KIP-848: `owned` is what it reads, `assigned` its last assignment."""
 
     classic = False
 

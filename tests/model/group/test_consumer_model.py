@@ -156,7 +156,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.world.held = True
 
     @rule()
-    def followers_go_on(self) -> None:
+    def followers_resume(self) -> None:
         self.world.held = False
         self.world.settle()
         self._poll()
@@ -233,7 +233,7 @@ class ConsumerGroups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Faults end: the group settles, and every partition has an owner."""
         self.appends(False)
-        self.followers_go_on()
+        self.followers_resume()
         if self.world.groups.shards[0].failed:
             self.coordinator_changes(False)
         for _ in range(120):

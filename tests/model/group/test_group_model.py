@@ -2,8 +2,8 @@
 
 * A partition has at most one owner per generation (invariant 11), a static member's instance counting as one.
 * A committed offset never goes back: what was acknowledged, or something younger, is read.
-* Nobody commits for a generation that is not the present one.
-* When faults end, whoever lives shares all partitions in one stable generation.
+* No member commits for a generation that is not the present one.
+* When faults end, the live members share all partitions in one stable generation.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Groups(RuleBasedStateMachine):
         self.world.held = True
 
     @rule()
-    def followers_go_on(self) -> None:
+    def followers_resume(self) -> None:
         self.world.held = False
         self.world.settle()
         self._poll()
@@ -287,7 +287,7 @@ class Groups(RuleBasedStateMachine):
         return self.world.groups._shards[0].machine
 
     def _generation(self) -> int | None:
-        """Of the group; None where it has no members, so that anybody may commit."""
+        """Of the group; None where it has no members, so that any client may commit."""
         group = self._machine().table.classic("g")
         if group is None or group.state is GroupState.EMPTY:
             return None
@@ -327,7 +327,7 @@ class Groups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Faults end: the group settles, and every partition has an owner."""
         self.appends(False)
-        self.followers_go_on()
+        self.followers_resume()
         for _ in range(60):
             self.act_all()
             self.wait(1_000)

@@ -263,7 +263,7 @@ class MovingCompactedLog(MovingLog):
         self._committed = self.log.log_end_offset
 
     def advance(self, ahead: int) -> None:
-        """Nobody deletes records of a topic that is only compacted."""
+        """No client deletes records of a topic that is only compacted."""
 
     def least_cut(self) -> int:
         return self._committed

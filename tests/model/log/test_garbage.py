@@ -1,4 +1,4 @@
-"""A bad sector anywhere in a log: it opens all the same, and nobody is served what was not written."""
+"""A bad sector anywhere in a log: it opens all the same, and serves nothing that was not written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def spoil(disk: SimDisk, rng: random.Random, directory: str = DIRECTORY) -> None
 
 
 def read_all(log: PartitionLog) -> None:
-    """Each offset is told to be corrupt, or is in the batch that is read for it."""
+    """Each offset is reported as corrupt, or is in the batch that is read for it."""
     log.move_high_watermark(log.log_end_offset)
     for offset in range(log.log_start_offset, log.log_end_offset):
         try:
@@ -58,7 +58,7 @@ def read_all(log: PartitionLog) -> None:
     recovery_point=st.sampled_from([None, 0, 60, 95]),
     places=st.sampled_from([1, 1, 2]),
 )
-def test_garbage_anywhere_is_told_and_never_served(
+def test_garbage_anywhere_is_reported_and_never_served(
     seed: int, segment_bytes: int, recovery_point: int | None, places: int
 ) -> None:
     rng = random.Random(seed)
@@ -90,7 +90,7 @@ def test_garbage_anywhere_is_told_and_never_served(
 def test_garbage_anywhere_in_a_directory_ends_no_node(
     seed: int, how: str, directory: str, is_gone: bool
 ) -> None:
-    """Or a file that is gone: where that is a log's after a clean end, nobody reads on behind it."""
+    """Or a file that is gone: where that is a log's after a clean end, no reader continues behind it."""
     model = MovingPlainLog(seed)
     rng, world = model.rng, model.world
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 The controller's ISR may be ahead of what the leader knows: answers are lost, metadata come late, leaders
 are replaced while they still believe that they lead. Whatever happens, a record below a high watermark
-that a leader ever showed is on every member of the controller's ISR, so whoever is elected has it.
+that a leader ever showed is on every member of the controller's ISR, so every elected leader has it.
 """
 
 from __future__ import annotations

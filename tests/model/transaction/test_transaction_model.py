@@ -314,7 +314,7 @@ class Transactions(RuleBasedStateMachine):
         for place in self.places:
             for attempt, committed in place.fates.items():
                 if committed:
-                    assert attempt.asked is True, "committed, though nobody asked for it"
+                    assert attempt.asked is True, "committed, though no client asked for it"
                 assert attempt.ended is None or attempt.ended == committed
 
     @invariant()

@@ -2,7 +2,7 @@
 
 A mutant replaces one function of the product from outside, for as long as it is planted. The product has
 no switch for any of them, and no checker knows of them: what finds a mutant is what would find a bug that
-somebody wrote by mistake. ``python -m tests.sim.mutants`` (``make sim-mutants``) plays seeds until each is
+was made by mistake. ``python -m tests.sim.mutants`` (``make sim-mutants``) plays seeds until each is
 found and prints the table of docs/mutants.md.
 """
 

@@ -17,6 +17,7 @@ from barnabas.sim.runner.report import commit, failure_text
 from barnabas.sim.runner.shrink import shrink
 from tests.sim.mutants import BY_NAME, MUTANTS
 from tests.sim.mutants.hunting import SEEDS_MAX, Found, hunt_all
+from tests.sim.mutants.recorded import record
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="at most, of each")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at once")
-    parser.add_argument("--journal", type=Path, help="a file: the hunt goes on where it stopped")
+    parser.add_argument("--journal", type=Path, help="a file: the hunt continues where it stopped")
+    parser.add_argument("--record", action="store_true", help="keep the finds for docs/mutants.md")
     parser.add_argument("--seed", type=int, help="play --only with this seed, print and reduce it")
     options = parser.parse_args(arguments)
     if options.seed is not None:
@@ -46,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.journal is not None:
             with options.journal.open("a") as file:
                 file.write(json.dumps(found._asdict()) + "\n")
+    if options.record:
+        record({name: known[name] for name in names if known[name].seed >= 0})
     missed = [name for name in names if known[name].seed < 0]
     took = time.perf_counter() - began
     print(f"\n{len(names) - len(missed)} of {len(names)} found in {took:.0f} s", end="")

@@ -31,7 +31,7 @@ def producer_ids_overlap() -> list[Patch]:
 
 
 def throttle_holds_everybody() -> list[Patch]:
-    def whoever_asks(
+    def any_replica(
         self: ReplicationThrottle, partition: Partition, follower: int, promised: int
     ) -> bool:
         side = self._current(self.leader)
@@ -39,7 +39,7 @@ def throttle_holds_everybody() -> list[Patch]:
             self._clock.now_ms(), promised
         )
 
-    return [(ReplicationThrottle, "holds_back", whoever_asks)]
+    return [(ReplicationThrottle, "holds_back", any_replica)]
 
 
 def cordon_overlooked() -> list[Patch]:
@@ -77,6 +77,6 @@ MUTANTS = (
            downgrade_loses_metadata),
     Mutant("directories-not-named", "a broker names no log directories once the level knows of them",
            directories_not_named),
-    Mutant("idle-places-forgotten", "a broker that registers anew is not in sync where nothing is written",
+    Mutant("idle-places-forgotten", "a broker that registers again is not in sync where nothing is written",
            idle_places_forgotten),
 )  # fmt: skip

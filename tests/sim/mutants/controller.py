@@ -19,10 +19,10 @@ from tests.sim.mutants.planting import Mutant, Patch
 
 
 def fenced_broker_elected() -> list[Patch]:
-    def anybody(self: ControllerContext, broker: int, directory: Any) -> bool:
+    def any_replica(self: ControllerContext, broker: int, directory: Any) -> bool:
         return broker in self.image.brokers
 
-    return [(ControllerContext, "may_lead", anybody)]
+    return [(ControllerContext, "may_lead", any_replica)]
 
 
 def leader_epoch_not_bumped() -> list[Patch]:

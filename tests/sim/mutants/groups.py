@@ -22,7 +22,7 @@ def generation_not_bumped() -> list[Patch]:
 
 
 def answers_before_the_log() -> list[Patch]:
-    honest = CoordinatorShard.take
+    honest = CoordinatorShard.apply_outcome
 
     def at_once(self: Any, outcome: Any, done: Any, at: Any) -> None:
         if done is not None and outcome.records and outcome.reply is not None:
@@ -32,7 +32,7 @@ def answers_before_the_log() -> list[Patch]:
         else:
             honest(self, outcome, done, at)
 
-    return [(CoordinatorShard, "take", at_once)]
+    return [(CoordinatorShard, "apply_outcome", at_once)]
 
 
 def coordinator_starts_empty() -> list[Patch]:

@@ -19,7 +19,7 @@ from tests.sim.mutants.planting import Mutant, Patch
 
 
 def isr_expands_without_catching_up() -> list[Patch]:
-    def takes_in_anybody(
+    def admit_any_replica(
         self: LeaderState, follower: Any, high_watermark: int, eligible: Any
     ) -> IsrProposal | None:
         state = self.isr_state
@@ -29,7 +29,7 @@ def isr_expands_without_catching_up() -> list[Patch]:
             return None
         return self._propose(isr.PendingExpand(state.committed, follower.broker))
 
-    return [(LeaderState, "propose_expand", takes_in_anybody)]
+    return [(LeaderState, "propose_expand", admit_any_replica)]
 
 
 def truncates_to_the_high_watermark() -> list[Patch]:
@@ -120,18 +120,18 @@ def session_forgets_nothing() -> list[Patch]:
     return [(FetchSessions, "forget", lambda self, session, topics: None)]
 
 
-def consumers_session_is_not_told() -> list[Patch]:
+def consumers_session_misses_the_watermark() -> list[Patch]:
     """A consumer's session is not marked where there is more to read."""
     honest = Partition._on_high_watermark
 
-    def tells_nobody(self: Partition, mark: int) -> None:
+    def signal_no_follower(self: Partition, mark: int) -> None:
         watchers, self.high_watermark_watchers = self.high_watermark_watchers, {}
         try:
             honest(self, mark)
         finally:
             self.high_watermark_watchers = watchers
 
-    return [(Partition, "_on_high_watermark", tells_nobody)]
+    return [(Partition, "_on_high_watermark", signal_no_follower)]
 
 
 def reads_past_the_high_watermark() -> list[Patch]:
@@ -190,10 +190,10 @@ MUTANTS = (
            joining_follower_not_waited_for),
     Mutant("stale-fetch-session", "a fetch session keeps the place of a leadership that is over",
            stale_session),
-    Mutant("forgotten-stays-in-session", "what a fetch session forgets is told of all the same",
+    Mutant("forgotten-stays-in-session", "what a fetch session forgets is sent all the same",
            session_forgets_nothing),
-    Mutant("session-not-told", "a consumer's fetch session is not told that the high watermark moved",
-           consumers_session_is_not_told),
+    Mutant("session-not-told", "a consumer's fetch session does not learn that the high watermark moved",
+           consumers_session_misses_the_watermark),
     Mutant("reads-past-high-watermark", "consumers are given what is not committed",
            reads_past_the_high_watermark),
     Mutant("high-watermark-goes-back", "the high watermark follows a member backwards",

@@ -81,7 +81,7 @@ def log_not_synced() -> list[Patch]:
 
 
 def restarted_voter_silent() -> list[Patch]:
-    """One that begins as a follower of the leader that it remembers, and tells nobody."""
+    """One that begins as a follower of the leader that it remembers, and sends it to no observer."""
     honest = leading.on_tick
 
     def tells_leaders_alone(m: Machine, event: on.Tick) -> None:
@@ -92,7 +92,7 @@ def restarted_voter_silent() -> list[Patch]:
 
 
 MUTANTS = (
-    Mutant("vote-not-persisted", "a vote is told before it is on disk, and forgotten", vote_not_persisted),
+    Mutant("vote-not-persisted", "a vote is sent before it is on disk, and forgotten", vote_not_persisted),
     Mutant("old-epoch-commits", "the quorum's high watermark counts an entry of an older epoch",
            high_watermark_counts_old_epochs),
     Mutant("leader-counts-unsynced", "a quorum leader counts its own log before it is synced",
@@ -104,6 +104,6 @@ MUTANTS = (
     Mutant("quorum-divergence", "a quorum leader does not notice that a follower's log parts from its own",
            divergence_overlooked),
     Mutant("quorum-log-not-synced", "the quorum's log is said to be synced and is not", log_not_synced),
-    Mutant("restarted-voter-silent", "a voter that is restarted in its leader's epoch says nobody who leads",
+    Mutant("restarted-voter-silent", "a voter that is restarted in its leader's epoch announces no leader",
            restarted_voter_silent),
 )  # fmt: skip

@@ -47,9 +47,7 @@ def log_not_recovered() -> list[Patch]:
 
 
 def compaction_keeps_the_oldest() -> list[Patch]:
-    def notes_the_first(
-        self: OffsetMap, section: memoryview, header: Any, from_offset: int
-    ) -> None:
+    def puts_the_first(self: OffsetMap, section: memoryview, header: Any, from_offset: int) -> None:
         for span in spans_of(section, header):
             if span[4] is not None and header.base_offset + span[2] >= from_offset:
                 self.offsets.setdefault(span[4], header.base_offset + span[2])
@@ -63,7 +61,7 @@ def compaction_keeps_the_oldest() -> list[Patch]:
         ]
         return retained_of(section, kept)
 
-    return [(OffsetMap, "note", notes_the_first), (OffsetMap, "staying", stays)]
+    return [(OffsetMap, "put_keys", puts_the_first), (OffsetMap, "staying", stays)]
 
 
 MUTANTS = (

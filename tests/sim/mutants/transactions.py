@@ -60,7 +60,7 @@ def decisions_forgotten() -> list[Patch]:
 
 def completed_early() -> list[Patch]:
     """The first leader that has its marker completes the transaction."""
-    honest = Markers._take
+    honest = Markers._on_answers
 
     def first_is_enough(self: Any, broker: int, ending: Any, places: Any, answers: Any) -> None:
         honest(self, broker, ending, places, answers)
@@ -69,7 +69,7 @@ def completed_early() -> list[Patch]:
             ending.cancelled = True
             self._complete(ending)
 
-    return [(Markers, "_take", first_is_enough)]
+    return [(Markers, "_on_answers", first_is_enough)]
 
 
 def aborts_become_commits() -> list[Patch]:
@@ -102,7 +102,7 @@ def open_transactions_taken_over() -> list[Patch]:
     """A new producer continues in the open transaction of the one before."""
     honest = TransactionMachine._init
 
-    def goes_on(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
+    def hide_open_transaction(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
         known = self.ids.get(request.transactional_id)
         if known is not None and known.state is TransactionState.ONGOING:
             self.ids._newest[request.transactional_id] = known._replace(
@@ -110,11 +110,11 @@ def open_transactions_taken_over() -> list[Patch]:
             )
         return honest(self, request, fresh_id, at)
 
-    return [(TransactionMachine, "_init", goes_on)]
+    return [(TransactionMachine, "_init", hide_open_transaction)]
 
 
 def time_never_over() -> list[Patch]:
-    return [(OpenTransactions, "look", lambda self, known, at: [])]
+    return [(OpenTransactions, "find_overdue", lambda self, known, at: [])]
 
 
 def ends_known_by_name_only() -> list[Patch]:

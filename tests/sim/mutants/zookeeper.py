@@ -97,13 +97,13 @@ def deletion_forgotten_at_failover() -> list[Patch]:
 
 
 def producer_ids_given_twice() -> list[Patch]:
-    honest = ClusterLayout._take
+    honest = ClusterLayout._apply_znode
 
     def without_ids(self: ClusterLayout, *arguments: Any) -> None:
         honest(self, *arguments)
         self.producer_ids = None
 
-    return [(ClusterLayout, "_take", without_ids)]
+    return [(ClusterLayout, "_apply_znode", without_ids)]
 
 
 def broker_ids_watched_once() -> list[Patch]:

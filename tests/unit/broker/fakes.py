@@ -86,5 +86,5 @@ class Hand:
         return self.sent.pop(0)
 
     def refuse(self) -> None:
-        """The oldest one finds nobody there."""
-        self.take().answer(ChannelError("refused", "nobody listens"))
+        """The oldest one finds no listener."""
+        self.take().answer(ChannelError("refused", "no listener"))

@@ -37,7 +37,7 @@ def members(partition: Partition) -> int:
 def test_a_smaller_isr_holds_from_where_the_metadata_log_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The answer may come before a higher min.insync.replicas that stands before it in the log: with both
+    """The answer may come before a higher min.insync.replicas that is before it in the log: with both
     late, the leader would commit alone, and who left is eligible."""
     cluster = Cluster(3)
     cluster.create_topic("t", 1, 3, min_insync_replicas="1")

@@ -264,7 +264,7 @@ def test_sizes_in_log_directories(three: Cluster) -> None:
     assert result.total_bytes > 0
 
 
-def test_a_batch_of_a_transaction_that_nobody_could_end_is_refused(three: Cluster) -> None:
+def test_a_batch_of_a_transaction_that_could_not_end_is_refused(three: Cluster) -> None:
     batch = build_batch(
         [(b"k", b"v")], timestamp_ms=three.client.clock.wall_ms(), producer_id=1,
         producer_epoch=0, base_sequence=0, transactional=True,

@@ -79,7 +79,7 @@ def test_client_that_nothing_asks_for_metrics_asks_every_five_minutes(one: Clust
 def test_subscriptions_that_match_add_up(one: Cluster) -> None:
     subscribe(one, "a", metrics="org.apache.kafka.producer.", interval_ms="5000")
     subscribe(one, "b", metrics="org.apache.kafka.consumer.", interval_ms="700")
-    subscribe(one, "c", metrics="*", interval_ms="100", match="client_id=somebody-else")
+    subscribe(one, "c", metrics="*", interval_ms="100", match="client_id=other")
     response = ask(one)
     assert response.push_interval_ms == 700
     assert list(response.requested_metrics) == [

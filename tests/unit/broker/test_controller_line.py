@@ -12,10 +12,11 @@ from barnabas.broker.controller_client.broker_lifecycle import (
     LifecyclePhase,
 )
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
-from barnabas.broker.controller_client.forwarding import forward
+from barnabas.broker.controller_client.forwarding import forward, send_as_broker
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.client.network.channels import Channels
 from barnabas.client.network.connection import ChannelError
+from barnabas.controller.handlers.alter_client_quotas import API as ALTER_CLIENT_QUOTAS
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
 from barnabas.sim.world.process import SimProcess
@@ -25,6 +26,8 @@ from barnabas.wire.envelope import open_envelope
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from barnabas.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
+from barnabas.wire.messages.alter_client_quotas_response import AlterClientQuotasResponse
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
@@ -65,7 +68,7 @@ ASK = AllocateProducerIdsRequest(broker_id=1)
 
 
 class TestLine:
-    def test_who_is_not_active_is_asked_no_more(
+    def test_a_controller_that_is_not_active_is_asked_no_more(
         self, ports: SimProcess, hand: Hand, line: ControllerChannel
     ) -> None:
         answers: list[Any] = []
@@ -120,7 +123,7 @@ class TestLine:
         line.close()
         assert len(answers) == 1
 
-    def test_who_raises_when_he_is_given_up_leaves_nobody_waiting(
+    def test_a_callback_that_raises_at_a_timeout_leaves_no_request_waiting(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -195,12 +198,34 @@ class TestForwarding:
     ) -> None:
         request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
         got: list[Any] = []
-        code = ErrorCode.NOT_CONTROLLER
-        forward(line, CREATE_TOPICS, request, self.context(7), 500, code).attach(got.append)
+        refused = CREATE_TOPICS.error_response(request, ErrorCode.NOT_CONTROLLER, "")
+        forward(line, CREATE_TOPICS, request, self.context(7), 500, lambda: refused).attach(
+            got.append
+        )
         hand.take().answer(ChannelError("unsupported", "no version of ENVELOPE is common"))
-        assert got[0].topics[0].error_code == code
+        assert got == [refused]
 
-    def test_who_waits_no_longer_leaves_the_others_their_answers(self) -> None:
+    def test_a_controller_without_envelopes_is_asked_in_the_brokers_name(
+        self, hand: Hand, line: ControllerChannel
+    ) -> None:
+        request = AlterClientQuotasRequest()
+        got: list[Any] = []
+
+        def instead() -> Parked:
+            return send_as_broker(line, ALTER_CLIENT_QUOTAS, request, 500)
+
+        context = RequestContext(
+            api_key=49, api_version=1, correlation_id=7, client_id="c", principal="User:eve"
+        )
+        forward(line, ALTER_CLIENT_QUOTAS, request, context, 500, instead).attach(got.append)
+        hand.take().answer(ChannelError("unsupported", "no version of ENVELOPE is common"))
+        sent = hand.take()
+        assert sent.request is request
+        answer = AlterClientQuotasResponse(throttle_time_ms=7)
+        sent.answer(answer)
+        assert got == [answer]
+
+    def test_a_request_that_is_cancelled_leaves_the_others_their_answers(self) -> None:
         world, asked = World(), list[Parked]()
 
         def decide(inner: Any, context: RequestContext, role: None) -> Parked:
@@ -393,12 +418,14 @@ class TestLifecycle:
         life.on_controller_change()
         assert hand.take().target == TWO
 
-    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: BrokerLifecycle) -> None:
+    def test_a_failed_directory_is_reported_at_once(
+        self, hand: Hand, life: BrokerLifecycle
+    ) -> None:
         self.running(hand, life)
         life.on_directory_offline(Uuid(b"d" * 16))
         assert hand.take().request.offline_log_dirs == [b"d" * 16]
 
-    def test_a_lost_registration_is_made_anew(
+    def test_a_lost_registration_is_made_again(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
@@ -408,7 +435,7 @@ class TestLifecycle:
         advance(ports, 150)
         self.registered(hand)
 
-    def test_what_a_registration_lacked_is_said_when_nobody_heard_it_first(
+    def test_directories_are_reported_when_the_first_report_found_no_controller(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         """Of a broker whose level comes to know of log directories while no controller answers."""

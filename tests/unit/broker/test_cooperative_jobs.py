@@ -152,7 +152,7 @@ def test_errors_stay_with_their_partitions(shared: Cluster) -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_a_fault_in_the_middle_is_told_and_the_next_request_is_served(
+def test_a_fault_in_the_middle_is_logged_and_the_next_request_is_served(
     shared: Cluster, monkeypatch: pytest.MonkeyPatch, acks: int
 ) -> None:
     calls = 0
@@ -181,7 +181,7 @@ def test_a_fault_in_the_middle_is_told_and_the_next_request_is_served(
     shared.until(lambda: not shared.broker().slices.under_way)
 
 
-def test_acks_0_has_no_answer_and_holds_nobody_up(shared: Cluster) -> None:
+def test_acks_0_has_no_answer_and_delays_no_other_request(shared: Cluster) -> None:
     before = ends(shared)
     shared.ask_later(request(b"x", acks=0), version=9)
     after = shared.ask(request(b"x", last=1), version=9)
@@ -195,7 +195,7 @@ def test_what_waits_and_loses_its_leader_names_the_new_one() -> None:
     leader = cluster.leader("t")
     for node in cluster.ids:
         if node != leader:
-            cluster.broker(node).replicas.fetchers.close()  # nobody fetches: it waits
+            cluster.broker(node).replicas.fetchers.close()  # no follower fetches: it waits
     answer = cluster.ask_later(cluster.produce_request([b"x"]), leader, version=13)
     cluster.until(lambda: len(cluster.partition(leader)._waiting))
     partition = cluster.partition(leader)
@@ -235,7 +235,7 @@ class TestSlices:
         advance(ports, 10)
         assert seen == [0, 1, 100, 101, 2, 3, 102, 103]
 
-    def test_what_a_step_raises_is_told_once(self) -> None:
+    def test_an_error_of_a_step_is_reported_once(self) -> None:
         ports = process()
         slices = CooperativeJobs(ports, steps_max=2)
         told: list[Exception] = []

@@ -47,7 +47,7 @@ def test_a_coordinator_whose_load_raises_is_loaded_again_later() -> None:
 
 
 def test_what_was_misread_is_not_loaded() -> None:
-    """This process wrote it as a follower: nobody has checked what the disk gives back."""
+    """This process wrote it as a follower: what the disk gives back is not checked yet."""
     replayed = list[bytes]()
     machine = SimpleNamespace(
         decode=lambda key, value: (key, value),

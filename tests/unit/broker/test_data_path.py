@@ -149,7 +149,7 @@ class TestFetch:
         assert len(values_of(shared.fetch(topic=name, max_bytes=10))) == 1
         assert len(values_of(shared.fetch(topic=name, partition_bytes=10))) == 1
 
-    def test_where_peers_do_not_take_what_they_asked_for_a_fetch_gets_one_batch(
+    def test_a_fetch_of_a_peer_that_does_not_read_its_answers_gets_one_batch(
         self, shared: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name = topic(shared, "pressed")
@@ -258,7 +258,7 @@ class TestFetch:
 
 
 class TestSessions:
-    def test_an_idle_session_is_told_nothing(self, shared: Cluster) -> None:
+    def test_an_idle_session_gets_an_empty_answer(self, shared: Cluster) -> None:
         name = topic(shared, "session")
         full = shared.ask(shared.fetch_request(topic=name, session=(0, 0)))
         assert full.session_id > 0
@@ -271,7 +271,7 @@ class TestSessions:
         told = shared.ask(request)
         assert values_of(told.responses[0].partitions[0]) == [b"a"]
 
-    def test_the_marks_of_an_answer_that_is_not_used_are_told_again(self, shared: Cluster) -> None:
+    def test_the_marks_of_an_answer_that_is_not_used_are_sent_again(self, shared: Cluster) -> None:
         """Who cuts its log for a divergence, or has heard of another leader epoch, takes nothing else."""
         name = topic(shared, "session-marks")
         shared.produce([b"a"], topic=name)
@@ -328,7 +328,7 @@ class TestSessions:
         served = [p.partition_index for p in second.responses[0].partitions if p.records]
         assert served == [1]
 
-    def test_what_found_no_room_is_told_though_nothing_moves_any_more(
+    def test_a_partition_that_found_no_room_is_sent_though_nothing_moves(
         self, shared: Cluster
     ) -> None:
         name = topic(shared, "room")

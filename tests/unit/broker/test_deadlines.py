@@ -108,7 +108,7 @@ def test_what_is_removed_while_it_waits_for_its_turn_does_not_ring() -> None:
     assert {item.bucket for item in turns.items} == {-1}
 
 
-def test_what_is_set_anew_while_it_waits_for_its_turn_rings_once_and_later() -> None:
+def test_a_timer_that_is_set_again_while_due_rings_once_and_later() -> None:
     turns = Turns(20)
     last = turns.items[-1]
 

@@ -65,7 +65,7 @@ class Host:
         raise AssertionError("a follower proposes nothing")
 
     def check_and_complete(self, session: object) -> None:
-        raise AssertionError("nobody fetches here")
+        raise AssertionError("no fetch is expected here")
 
     def on_fault(self, fault: Exception) -> None:
         raise fault
@@ -203,16 +203,16 @@ def test_a_lost_leader_is_asked_again_soon_then_more_and_more_rarely(world: Worl
 
 def test_a_leader_that_is_back_is_asked_at_once(world: World) -> None:
     for _ in range(6):
-        world.hand.take().answer(ChannelError("refused", "nobody"))
+        world.hand.take().answer(ChannelError("refused", "no listener"))
         while not world.hand.sent:
             advance(world.ports, 5)
-    world.hand.take().answer(ChannelError("refused", "nobody"))
+    world.hand.take().answer(ChannelError("refused", "no listener"))
     assert not world.hand.sent
     world.pool.on_broker_changed(2)
     assert world.hand.sent
 
 
-def test_an_error_delays_one_partition_while_the_other_goes_on(world: World) -> None:
+def test_an_error_delays_one_partition_while_the_other_continues(world: World) -> None:
     world.answer(
         data(0, error_code=ErrorCode.UNKNOWN_SERVER_ERROR), data(1, b"a", high_watermark=0)
     )
@@ -243,7 +243,7 @@ def test_a_fenced_partition_waits_for_metadata(world: World) -> None:
     assert {i: p.current_leader_epoch for i, p in world.asked().items()} == {0: 1, 1: 1}
 
 
-def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
+def test_a_diverging_epoch_truncates_and_continues(world: World) -> None:
     world.follow(epoch=3)
     world.answer()
     world.answer(data(0, b"a", b"b", epoch=0), data(1))
@@ -320,7 +320,7 @@ def test_a_log_without_epochs_is_not_followed_before_it_could_be_cut(
 def test_a_log_without_epochs_is_fetched_again_until_it_can_be_truncated(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second try was the last one: nobody woke the fetcher for a third."""
+    """The second try was the last one: nothing woke the fetcher for a third."""
     world.answer(data(0, b"a", b"b", high_watermark=1), data(1))
     world.log().epochs.clear()
     refuse(monkeypatch)
@@ -346,7 +346,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "truncate", truncate)
 
 
-def test_out_of_range_asks_the_leader_and_begins_anew(world: World) -> None:
+def test_out_of_range_asks_the_leader_and_starts_from_its_log_start(world: World) -> None:
     world.answer(data(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE), data(1))
     for offset in (20, 10):  # its end, then its start
         question = next(s for s in world.hand.sent if s.purpose == "replica-offsets")

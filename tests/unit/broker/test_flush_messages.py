@@ -1,4 +1,4 @@
-"""``flush.messages=1``: whoever was answered finds the record again, though all lose power at once."""
+"""``flush.messages=1``: an acknowledged record is found again, though all lose power at once."""
 
 from __future__ import annotations
 

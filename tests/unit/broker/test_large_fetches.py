@@ -95,7 +95,7 @@ def values(data: dict[tuple[str, int], PartitionData]) -> dict[tuple[str, int], 
     return {key: values_of(found) for key, found in data.items() if found.records}
 
 
-def test_a_full_answer_names_every_partition_and_its_session_goes_on(shared: Cluster) -> None:
+def test_a_full_answer_names_every_partition_and_its_session_continues(shared: Cluster) -> None:
     before = request(shared)
     shared.produce([b"x"], topic="a", index=7)
     shared.produce([b"y"], topic="b", index=249)
@@ -133,7 +133,7 @@ def test_its_time_is_over_without_news(shared: Cluster) -> None:
     assert len(data) == 2 * MANY and not values(data)
 
 
-def test_news_that_come_while_it_is_looked_at_are_told(shared: Cluster) -> None:
+def test_appends_during_the_read_are_reported(shared: Cluster) -> None:
     """Of a partition that was passed already: with this answer or with the next one."""
     answer = shared.ask_later(request(shared))
     shared.until(lambda: shared.broker().slices.under_way)
@@ -152,7 +152,7 @@ def test_news_that_come_while_it_is_looked_at_are_told(shared: Cluster) -> None:
         assert got["a", 0].high_watermark == partition.high_watermark
 
 
-def test_a_followers_mark_that_moves_while_it_is_looked_at_is_told(shared: Cluster) -> None:
+def test_a_followers_mark_that_moves_during_the_read_is_reported(shared: Cluster) -> None:
     """No append would tell it again."""
     session = FetchSession[Partition](2, uses_ids=True, now_ms=0.0)
     partition = shared.partition(1, "a", 1)
@@ -196,7 +196,7 @@ def test_a_connection_that_closes_meanwhile_leaves_nothing_that_waits(
         assert len(shared.partition(1, "b", 249).high_watermark_watchers) == watchers
 
 
-def test_who_goes_on_with_a_session_that_is_not_ready_begins_anew(shared: Cluster) -> None:
+def test_a_request_for_a_session_that_is_not_ready_starts_a_new_one(shared: Cluster) -> None:
     """It asked over another connection before its first answer: it must not lack what it named."""
     first = shared.ask(request(shared))
     large = shared.ask_later(request(shared, session=(first.session_id, 1)), purpose="one")
@@ -219,7 +219,7 @@ def test_a_new_full_fetch_ends_the_one_under_way(shared: Cluster) -> None:
     assert shared.broker().fetches.sessions.get(first.session_id) is None
 
 
-def test_a_fault_in_the_middle_is_told_and_ends_the_session(
+def test_a_fault_in_the_middle_is_logged_and_ends_the_session(
     shared: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = 0

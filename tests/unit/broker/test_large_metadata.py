@@ -1,4 +1,4 @@
-"""Metadata about hundreds of partitions are told in parts, and are whole all the same."""
+"""Metadata about hundreds of partitions are sent in parts, and are whole all the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def everything() -> MetadataRequest:
     return MetadataRequest(topics=None)
 
 
-def test_everything_is_told_in_parts(cluster: Cluster) -> None:
+def test_all_topics_are_described_in_parts(cluster: Cluster) -> None:
     answer = cluster.ask_later(everything())
     cluster.until(lambda: cluster.broker().slices.under_way)
     assert not answer.is_there
@@ -48,14 +48,16 @@ def test_everything_is_told_in_parts(cluster: Cluster) -> None:
         assert [p.partition_index for p in topic.partitions] == list(range(SIZES[topic.name]))
 
 
-def test_few_are_told_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_topics_are_described_at_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = MetadataRequest(topics=[MetadataRequestTopic(name="a"), MetadataRequestTopic(name="x")])
     monkeypatch.setattr(metadata, "_answer_in_slices", None)
     assert sizes(cluster.ask(few)) == {"a": SIZES["a"]}
 
 
 def test_names_keep_the_order_in_which_they_were_asked(cluster: Cluster) -> None:
-    names = ["c", "nobody", "a"]
+    names = ["c", "unknown", "a"]
     asked = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
     )
@@ -64,7 +66,7 @@ def test_names_keep_the_order_in_which_they_were_asked(cluster: Cluster) -> None
     assert answer.topics[1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_that_goes_meanwhile_is_told_or_not_and_others_are(cluster: Cluster) -> None:
+def test_a_topic_deleted_meanwhile_may_be_missing_and_the_others_are_not(cluster: Cluster) -> None:
     answer = cluster.ask_later(everything(), purpose="slow")
     delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="c")], timeout_ms=1_000)
     gone = cluster.ask_later(delete, purpose="other")
@@ -75,7 +77,7 @@ def test_a_topic_that_goes_meanwhile_is_told_or_not_and_others_are(cluster: Clus
     assert sizes(cluster.ask(everything())) == {"a": SIZES["a"], "b": 1}
 
 
-def test_who_closes_its_connection_is_not_worked_for(cluster: Cluster) -> None:
+def test_a_closed_connection_gets_no_more_work(cluster: Cluster) -> None:
     answer = cluster.ask_later(everything(), purpose="gone")
     cluster.until(lambda: cluster.broker().slices.under_way)
     cluster.channels.disconnect(Endpoint("n1", CLIENT_PORT), "gone")
@@ -84,7 +86,7 @@ def test_who_closes_its_connection_is_not_worked_for(cluster: Cluster) -> None:
     assert isinstance(answer.value, ChannelError)
 
 
-def test_what_waits_for_a_successor_is_told_in_parts(cluster: Cluster) -> None:
+def test_partitions_that_wait_for_a_successor_are_described_in_parts(cluster: Cluster) -> None:
     broker = cluster.broker()
     broker.metadata_hold.on_lost(1)
     answer = cluster.ask_later(everything())

@@ -97,7 +97,7 @@ def in_sync(partition: Partition) -> int:
     return 0 if partition.leader is None else len(partition.leader.isr)
 
 
-def test_a_move_goes_on_after_a_crash_and_replication_with_it() -> None:
+def test_a_move_continues_after_a_crash_and_replication_with_it() -> None:
     cluster = Cluster(nodes=3, directories=2)
     cluster.create_topic("t", replication=3)
     for at in range(20):
@@ -238,7 +238,7 @@ def test_a_topic_is_deleted_while_it_moves() -> None:
     assert cluster.produce([b"y"]).base_offset == 0
 
 
-def test_a_move_goes_on_where_memory_keeps_nothing_that_was_read() -> None:
+def test_a_move_continues_though_memory_keeps_nothing_that_was_read() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t")
     for at in range(5):
@@ -276,8 +276,8 @@ def test_a_fault_in_one_move_ends_no_other_one(monkeypatch: pytest.MonkeyPatch) 
     cluster.until(lambda: all(home(cluster, topic) is there for topic, there in targets.items()))
 
 
-def test_metadata_that_have_a_replica_elsewhere_are_told_where_it_is() -> None:
-    """As after the recovery of a quorum that has lost what it was told (seed 301697)."""
+def test_metadata_with_a_replica_elsewhere_learn_its_directory() -> None:
+    """As after the recovery of a quorum that has lost what was reported (seed 301697)."""
     cluster = Cluster(directories=2)
     cluster.create_topic("t")
     here, target = home(cluster), other(cluster)

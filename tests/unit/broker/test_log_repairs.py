@@ -80,7 +80,7 @@ def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(
     assert consume(cluster, node) == [b"record %d" % (at // 3) for at in range(36)]
     assert everything(log_on(cluster, node)) == sound
     assert cluster.broker(node).replicas.repairs.mended == 1
-    # Nobody left the ISR for it, and the leader leads on.
+    # No replica left the ISR for it, and the leader leads on.
     assert cluster.leader("t") == leader
     assert len(cluster.broker(leader).image.topics_by_name["t"].partition(0).isr) == 3
     cluster.produce([b"more"], node=leader)
@@ -148,7 +148,7 @@ def test_a_damage_that_reaches_behind_where_logs_diverge_is_mended_up_to_there()
     assert broker.replicas.repairs.mended == 1
 
 
-def test_who_is_alone_says_that_the_batch_is_corrupt() -> None:
+def test_a_leader_that_is_alone_reports_the_batch_as_corrupt() -> None:
     cluster, leader = written(nodes=1)
     rot(cluster, leader)
     offset = log_on(cluster, leader).segments[1].base_offset
@@ -161,7 +161,7 @@ def test_who_is_alone_says_that_the_batch_is_corrupt() -> None:
     assert cluster.values(cluster.fetch(0, node=leader, partition_bytes=1))
 
 
-def test_a_damage_is_mended_once_somebody_who_has_it_is_back() -> None:
+def test_a_corrupt_range_is_repaired_once_a_replica_with_it_is_back() -> None:
     cluster, leader = written()
     others = [node for node in cluster.ids if node != leader]
     at = rot(cluster, leader)
@@ -272,7 +272,7 @@ def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> 
     assert everything(log) == everything(log_on(cluster, leader % 3 + 1))
 
 
-def test_a_damage_that_nobody_can_mend_holds_up_no_other_one() -> None:
+def test_a_range_that_no_replica_can_repair_delays_no_other_one() -> None:
     cluster, leader = written()
     log = log_on(cluster, leader)
     for node in cluster.ids:

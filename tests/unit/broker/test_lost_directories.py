@@ -61,7 +61,7 @@ def test_a_replica_in_a_directory_that_cannot_be_read_stays_offline(clean: bool)
     assert not any(path.endswith("-stray") for path in disk.names)
 
 
-def test_a_volume_that_tells_no_space_keeps_nobody_from_the_others() -> None:
+def test_a_volume_without_a_size_hides_no_other_volume() -> None:
     """A directory is online until something that is written or read there fails."""
     cluster = Cluster(directories=2)
     cluster.create_topic("t", partitions=6, replication=1)
@@ -84,7 +84,7 @@ def raise_level(cluster: Cluster) -> None:
     assert not cluster.ask(UpdateFeaturesRequest(feature_updates=[raised])).error_code
 
 
-def is_told(cluster: Cluster, broker: int, at: PartitionState) -> bool:
+def is_known_to(cluster: Cluster, broker: int, at: PartitionState) -> bool:
     return at.directory_of(broker) in cluster.broker().image.brokers[broker].directories
 
 
@@ -96,7 +96,8 @@ def led_in(cluster: Cluster, node: int, path: str) -> list[int]:
 
 
 def test_a_lost_directory_loses_its_leaderships_once_the_level_has_directories() -> None:
-    """It had failed before, when nobody could be told; the replicas stayed where nobody knew, and it led."""
+    """It had failed before, without a controller to report it to; the replicas' directory stayed unknown,
+    and it led."""
     cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
     cluster.create_topic("t", partitions=8, replication=2)
     led = led_in(cluster, 2, "/data2")
@@ -117,7 +118,7 @@ def test_a_lost_directory_loses_its_leaderships_once_the_level_has_directories()
     disk.fail_call(0)
     start(cluster, 2)
     cluster.until(lambda: all(set(state(cluster, i).isr) == {1, 2} for i in range(8)))
-    assert all(is_told(cluster, 2, state(cluster, i)) for i in range(8))
+    assert all(is_known_to(cluster, 2, state(cluster, i)) for i in range(8))
 
 
 def test_a_directory_that_fails_after_the_level_rose_leads_nothing() -> None:
@@ -126,7 +127,7 @@ def test_a_directory_that_fails_after_the_level_rose_leads_nothing() -> None:
     assert not cluster.broker().image.brokers[1].directories
     raise_level(cluster)
     told = [(broker, index) for broker in (1, 2) for index in range(8)]
-    cluster.until(lambda: all(is_told(cluster, b, state(cluster, i)) for b, i in told))
+    cluster.until(lambda: all(is_known_to(cluster, b, state(cluster, i)) for b, i in told))
     led = led_in(cluster, 2, "/data2")
     epochs = {broker: known.epoch for broker, known in cluster.broker().image.brokers.items()}
     cluster.sim.nodes[2].machine.disk.fail_call(1, for_good=True, prefix="/data2")
@@ -137,8 +138,8 @@ def test_a_directory_that_fails_after_the_level_rose_leads_nothing() -> None:
 
 @contextmanager
 def a_partition_of_unknown_directory() -> Iterator[tuple[Cluster, int]]:
-    """One that broker 2, which has it in /data2, and broker 3 hold: without ELR, and while this lasts nobody
-    tells the controller in which directory it is."""
+    """One that broker 2, which has it in /data2, and broker 3 hold: without ELR, and while this lasts the
+    controller does not learn in which directory it is."""
     cluster = Cluster(3, directories=2, level=ELR_SINCE - 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
@@ -176,7 +177,7 @@ def test_a_replica_that_is_in_none_of_its_former_directories_was_never_created(
     is_replaced: bool,
 ) -> None:
     """Its broker died before it had made it (seed 201). Where a directory is new it may have been in the one
-    before, and nobody else was in sync."""
+    before, and no other replica was in sync."""
     with a_partition_of_unknown_directory() as (cluster, index):
         cluster.sim.nodes[3].kill()
         cluster.until(lambda: state(cluster, index).isr == (2,))
@@ -242,7 +243,7 @@ def test_a_log_goes_where_the_disk_is_well_if_its_directory_fails_as_it_is_made(
         assert code(cluster.produce([b"a"], index=index).error_code) == "NONE"
 
 
-def test_a_copy_that_stands_in_for_a_log_that_is_gone_vouches_for_nothing() -> None:
+def test_a_future_log_in_place_of_a_lost_log_is_not_in_sync() -> None:
     """The controller had agreed to the move, and the copy lacked what was acknowledged last. Then the broker
     shut down cleanly, and was started without the directory that the replica was to leave."""
     cluster = Cluster(nodes=3, directories=2)

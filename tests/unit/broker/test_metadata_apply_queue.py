@@ -274,7 +274,7 @@ def test_fewer_members_are_enough_only_once_it_is_known_who_leads() -> None:
     assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_what_is_written_to_a_topic_made_anew_is_not_lost_with_the_former_one() -> None:
+def test_records_of_a_recreated_topic_are_not_lost_with_the_former_one() -> None:
     """Who names a topic means the present one, also while the end of the former one waits for its turn."""
     cluster = Cluster(1)
     cluster.create_topic("t")
@@ -300,15 +300,15 @@ def held_back(cluster: Cluster) -> Callable[[], None]:
     all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
     line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
 
-    def go_on() -> None:
+    def release() -> None:
         line.add = add  # type: ignore[method-assign]
         line._schedule()
         cluster.until(lambda: not len(line))
 
-    return go_on
+    return release
 
 
-def made_anew(cluster: Cluster, name: str) -> None:
+def recreated(cluster: Cluster, name: str) -> None:
     cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5000))
     cluster.until(lambda: name not in cluster.broker().image.topics_by_name)
     cluster.create_topic(name)
@@ -327,25 +327,25 @@ def test_no_group_commits_by_a_former_topic_of_offsets() -> None:
         return int(answer.topics[0].partitions[0].error_code)
 
     cluster.until(lambda: commit() == ErrorCode.NONE)
-    go_on = held_back(cluster)
-    made_anew(cluster, OFFSETS_TOPIC)
+    release = held_back(cluster)
+    recreated(cluster, OFFSETS_TOPIC)
     assert commit() == ErrorCode.NOT_COORDINATOR
-    go_on()
+    release()
     cluster.until(lambda: commit() == ErrorCode.NONE)
 
 
-def test_who_reads_a_topic_by_name_in_a_session_reads_no_former_one() -> None:
+def test_a_session_that_names_a_topic_reads_no_former_one() -> None:
     cluster = Cluster(1)
     cluster.create_topic("t")
     cluster.produce([b"old"])
     opened = cluster.ask(by_name(cluster.fetch_request(session=(0, 0))), 1, 12)
     assert cluster.values(opened.responses[0].partitions[0]) == [b"old"]
-    go_on = held_back(cluster)
-    made_anew(cluster, "t")
+    release = held_back(cluster)
+    recreated(cluster, "t")
     ask = by_name(cluster.fetch_request(session=(opened.session_id, 1)))
     [told] = cluster.ask(ask, 1, 12).responses[0].partitions
     assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    go_on()
+    release()
     cluster.produce([b"new"])
     ask = by_name(cluster.fetch_request(session=(opened.session_id, 2)))
     [told] = cluster.ask(ask, 1, 12).responses[0].partitions

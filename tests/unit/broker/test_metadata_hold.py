@@ -116,7 +116,7 @@ def test_a_new_client_is_answered_at_once(scene: Scene) -> None:
     assert scene.ask(age_ms=0) is None
 
 
-def test_nobody_waits_for_topics_that_this_broker_leads(scene: Scene) -> None:
+def test_no_request_waits_for_topics_that_this_broker_leads(scene: Scene) -> None:
     scene.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
     assert scene.ask(age_ms=SETTLED_MS) is None
 
@@ -189,7 +189,7 @@ def test_only_the_leader_of_the_partition_asked_for_counts(scene: Scene) -> None
     assert scene.lost.park([Led(scene.topic, 0)], 0.0, lambda parked: None) is not None
 
 
-def test_no_news_is_told_as_well_after_a_while(scene: Scene) -> None:
+def test_an_unchanged_leader_is_reported_after_a_while_too(scene: Scene) -> None:
     scene.lost.on_lost(LEADER)
     scene.ask(age_ms=0)
     scene.pass_time(NEWS_MS_MAX + MARGIN_MS)
@@ -204,7 +204,7 @@ def test_a_leader_that_answers_again_ends_the_wait(scene: Scene) -> None:
     assert scene.answers == [LEADER]
 
 
-def test_a_loss_of_another_broker_holds_nobody(scene: Scene) -> None:
+def test_a_loss_of_another_broker_delays_no_request(scene: Scene) -> None:
     scene.lost.on_lost(OTHER)
     assert scene.ask(age_ms=0) is None
 

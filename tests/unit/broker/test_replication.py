@@ -56,7 +56,7 @@ def test_acks_all_is_answered_when_every_member_has_it(three: Cluster) -> None:
         assert log is not None and log.log_end_offset == 2
 
 
-def test_an_epoch_in_which_nobody_has_led_is_cut_off_and_fetched_anew(three: Cluster) -> None:
+def test_an_epoch_without_a_leader_is_truncated_and_fetched_again(three: Cluster) -> None:
     """The last batch's, after a crash: the leader does not know the epoch and cannot say where it ended
     (seed 101852)."""
     dead = followers(three)[0]
@@ -103,7 +103,7 @@ def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:
     assert log is not None and log.log_end_offset == 1
 
 
-def test_a_broker_that_registers_anew_is_in_sync_again_where_nothing_is_written(
+def test_a_broker_that_registers_again_joins_the_isr_without_new_records(
     three: Cluster,
 ) -> None:
     """Its fetch sessions continue, and name no partition in which nothing happens (seed 100)."""
@@ -185,7 +185,7 @@ def test_a_produce_that_cannot_be_replicated_in_time(three: Cluster) -> None:
     assert 700 <= three.world.now_ms - began < 800
 
 
-def test_a_new_leader_goes_on_and_the_old_one_follows_it(three: Cluster) -> None:
+def test_a_new_leader_continues_and_the_old_one_follows_it(three: Cluster) -> None:
     three.produce([b"a"])
     old = three.leader("t")
     three.sim.nodes[old].kill()
@@ -250,7 +250,7 @@ def test_the_leader_is_named_by_a_broker_without_a_replica() -> None:
 @pytest.mark.parametrize(
     ("epoch", "expected"), [(0, "UNKNOWN_LEADER_EPOCH"), (-1, "NOT_LEADER_OR_FOLLOWER")]
 )
-def test_who_is_no_replica_yet_is_told_to_ask_again(epoch: int, expected: str) -> None:
+def test_a_fetcher_that_is_no_replica_yet_gets_a_retriable_error(epoch: int, expected: str) -> None:
     cluster = Cluster(2)
     cluster.create_topic("t", 1, 1)
     leader = cluster.leader("t")
@@ -281,7 +281,7 @@ def test_consumers_may_read_from_followers_to_the_high_watermark(three: Cluster)
     assert code(old.responses[0].partitions[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
 
 
-def test_a_parked_produce_is_told_that_the_leadership_ended(three: Cluster) -> None:
+def test_a_parked_produce_gets_an_error_when_the_leadership_ends(three: Cluster) -> None:
     leader = three.leader("t")
     for node in followers(three):
         three.sim.network.cut(f"n{leader}", f"n{node}")
@@ -361,7 +361,7 @@ def test_records_are_deleted_unless_the_topic_only_compacts(policy: str, expecte
     assert code(answer.error_code) == expected
 
 
-def test_nobody_deletes_the_records_of_coordinators() -> None:
+def test_no_client_deletes_the_records_of_coordinators() -> None:
     """Whatever the policy of their topic: what groups rest on would be gone."""
     cluster = Cluster(1)
     cluster.create_topic("__consumer_offsets", 1, 1, cleanup_policy="compact,delete")
@@ -442,7 +442,7 @@ def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     assert sorted(code(r.error_code) for r in described.results) == ["KAFKA_STORAGE_ERROR", "NONE"]
     [offline] = described.offline_reasons
     assert "No space left on device" in offline.reason
-    # The controller is told at once: somebody else leads, and this node still lives.
+    # The controller learns it at once: another broker leads, and this node still lives.
     cluster.until(lambda: cluster.leader("t", index) != leader, 3000)
     assert cluster.produce([b"a"], index=index).error_code == 0
     assert leader in cluster.ids
@@ -510,7 +510,7 @@ def test_metadata_by_any_broker_and_topics_that_come_by_asking(three: Cluster) -
     assert sorted(t.name for t in nothing.topics) == ["made", "t"]
 
 
-def test_a_cordoned_directory_is_told_to_the_controller() -> None:
+def test_a_cordoned_directory_is_reported_to_the_controller() -> None:
     cluster = Cluster(1, log_dirs="/data,/second")
     request = IncrementalAlterConfigsRequest(
         resources=[

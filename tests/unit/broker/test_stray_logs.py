@@ -45,11 +45,11 @@ def cluster_with_a_follower_down() -> tuple[Cluster, int]:
     return cluster, node
 
 
-@pytest.mark.parametrize("made_anew", [False, True])
-def test_the_log_of_a_topic_deleted_meanwhile_is_set_aside(made_anew: bool) -> None:
+@pytest.mark.parametrize("recreated", [False, True])
+def test_the_log_of_a_topic_deleted_meanwhile_is_set_aside(recreated: bool) -> None:
     cluster, node = cluster_with_a_follower_down()
     delete_topic(cluster)
-    if made_anew:
+    if recreated:
         cluster.create_topic("t", replication=2)
         cluster.produce([b"of the second one"] * 3)
     start(cluster, node)
@@ -62,7 +62,7 @@ def test_the_log_of_a_topic_deleted_meanwhile_is_set_aside(made_anew: bool) -> N
     partition = cluster.broker(node).replicas.by_name.get(("t", 0))
     if partition is not None:
         log = partition.log
-        assert made_anew and log is not None
+        assert recreated and log is not None
         cluster.until(lambda: log.log_end_offset == 3)
     # It stays, and the next start does not open it.
     stop(cluster, node)
@@ -71,12 +71,12 @@ def test_the_log_of_a_topic_deleted_meanwhile_is_set_aside(made_anew: bool) -> N
     assert bytes(disk.file(f"/data/{stray}/{0:020d}.log").data) == content
 
 
-def test_a_log_whose_topic_id_is_lost_is_set_aside_and_fetched_anew() -> None:
+def test_a_log_whose_topic_id_is_lost_is_set_aside_and_fetched_again() -> None:
     cluster, node = cluster_with_a_follower_down()
     disk = cluster.sim.nodes[node].machine.disk
     del disk.names["/data/t-0/partition.metadata"]
     start(cluster, node)
-    # The controller is not told that it still has what it had.
+    # The controller does not learn that it still has what it had.
     assert cluster.broker(node).logs.previous_broker_epoch == -1
     log = cluster.partition(node).log
     assert log is not None

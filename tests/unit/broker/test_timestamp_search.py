@@ -175,7 +175,7 @@ def test_the_disk_error_of_a_log_that_moved_away_is_not_its_new_directorys() -> 
 @pytest.mark.parametrize("timestamp", [START + 95, START + 300, None])
 def test_a_log_that_is_compacted_meanwhile_is_searched_again(timestamp: int | None) -> None:
     """The job knew of an index with more entries than the file has by then: it ended with an error that
-    nobody expected, and the request was never answered."""
+    was not expected, and the request was never answered."""
     cluster = written()
     log = cluster.partition(1).log
     assert log is not None

@@ -271,7 +271,7 @@ class TestVisibility:
         world.cluster.until(lambda: waiting.is_there, limit_ms=1_000)
         assert waiting.value.responses[0].partitions[0].records
 
-    def test_deleted_records_of_an_open_transaction_hold_nobody_up(
+    def test_deleted_records_of_an_open_transaction_block_no_reader(
         self, world: Transactions
     ) -> None:
         t = world.topic("deleted")
@@ -326,7 +326,7 @@ class TestProduce:
         assert world.partition(t).high_watermark == 0
 
     def test_a_marker_during_the_question_makes_its_answer_void(self, world: Transactions) -> None:
-        """A late batch would begin a transaction that nobody ends (KIP-890)."""
+        """A late batch would begin a transaction that never ends (KIP-890)."""
         t = world.topic("void")
         world.coordinator.held = []
         late = world.later(t, [b"late"], version=11)
@@ -396,7 +396,7 @@ class TestMarkers:
         assert world.end(t, commit=True, epoch=4, level=2) == "NONE"  # sent once more
         assert world.committed(t) == [b"a"]
 
-    def test_unknown_partitions_are_told_apart(self, world: Transactions) -> None:
+    def test_unknown_partitions_are_distinguished(self, world: Transactions) -> None:
         t = world.topic("known")
         assert world.end("unknown", commit=True) == "UNKNOWN_TOPIC_OR_PARTITION"
         assert world.end(t, commit=True, index=7) == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -461,7 +461,7 @@ class TestOffsets:
         assert world.commit_offset(group, t, 6, generation=3, member="m") == "UNKNOWN_MEMBER_ID"
 
     @pytest.mark.parametrize("version", [1, 2])
-    def test_older_producers_are_not_told_that_it_loads(
+    def test_older_producers_do_not_see_that_it_loads(
         self, world: Transactions, version: int
     ) -> None:
         t, group = world.topic(f"loads-{version}"), world.with_group(f"loads-{version}")
@@ -516,7 +516,7 @@ class TestReplicas:
             assert data.last_stable_offset == 2
             assert [v for v in values_of(data) if v == b"b"] == []
 
-    def test_a_new_leader_goes_on_with_open_transactions(self, three: Transactions) -> None:
+    def test_a_new_leader_continues_open_transactions(self, three: Transactions) -> None:
         three.write("t", [b"a"])
         three.write("t", [b"x"], producer=10)
         three.end("t", commit=False, producer=10)

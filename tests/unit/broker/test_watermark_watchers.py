@@ -1,4 +1,4 @@
-"""Who is told that a watermark moved, or that it will not, or who leads, whatever others do who are told."""
+"""Callers that watch a watermark or a leader get each change, whatever other callers do with theirs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Waiter:
         self.codes: list[ErrorCode] = []
         self._fails = fails
 
-    def settle(self, slot: int, code: ErrorCode) -> None:
+    def complete_partition(self, slot: int, code: ErrorCode) -> None:
         self.codes.append(code)
         if self._fails:
             fail()
@@ -54,7 +54,7 @@ def one() -> Cluster:
 
 
 def told_once(cluster: Cluster) -> None:
-    """The world is told of one fault, and of no other."""
+    """One fault is reported, and no other."""
     with pytest.raises(ZeroDivisionError):
         cluster.run(10)
     cluster.run(100)
@@ -77,7 +77,7 @@ def test_a_watcher_that_fails_leaves_the_other_watchers_and_the_append_alone(
     assert faulty.codes == [ErrorCode.NONE]
 
 
-def test_a_listener_that_fails_leaves_the_others_and_is_told_each_time(one: Cluster) -> None:
+def test_a_listener_that_fails_leaves_the_others_and_is_called_each_time(one: Cluster) -> None:
     partition = one.partition(1)
     told, marks = list[int](), list[int]()
 
@@ -144,7 +144,7 @@ def test_a_fetch_that_fails_is_answered_and_leaves_the_others(
     assert values_of(answers[1].responses[0].partitions[0]) == [b"v"]
 
 
-def test_one_that_fails_when_a_leadership_ends_keeps_nobody_from_following() -> None:
+def test_a_listener_that_fails_when_a_leadership_ends_stops_no_follower() -> None:
     """The partition had no fetcher, and stayed out of the ISR until its leader changed again."""
     cluster = Cluster(2)
     cluster.create_topic("t", 4, 2)

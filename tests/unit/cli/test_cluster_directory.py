@@ -61,7 +61,7 @@ def test_ports_and_settings_are_kept_from_start_to_start(tmp_path: Path) -> None
     assert (values["num.partitions"], values["log.retention.ms"]) == ("4", "5")
 
 
-def test_a_port_that_somebody_took_is_replaced_everywhere(tmp_path: Path) -> None:
+def test_a_port_that_another_process_took_is_replaced_everywhere(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     before = directory.lay_out(2, {})
     with socket.socket() as thief:
@@ -84,7 +84,7 @@ def test_ports_differ_and_stay_below_those_of_outgoing_connections() -> None:
     assert ports.keep_or_take(given[0]) not in given
 
 
-def test_a_port_that_nobody_has_bound_yet_is_given_to_no_other_of_this_process(
+def test_a_port_that_is_not_bound_yet_is_given_out_once_per_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = FreePorts().keep_or_take(None)
@@ -125,7 +125,7 @@ def test_cluster_json_says_what_runs_where(tmp_path: Path) -> None:
         "properties": str(tmp_path / "node-2" / "server.properties"),
         "log": str(tmp_path / "node-2" / "node.log"),
     }
-    directory.clear_pid(1, 10)  # somebody else has taken its place
+    directory.clear_pid(1, 10)  # another process has taken its place
     directory.clear_pid(2, 22)
     state = directory.read_state()
     assert state is not None
@@ -161,7 +161,7 @@ def test_a_node_started_by_hand_is_announced_and_withdrawn(tmp_path: Path) -> No
     assert owner is not None
     owner.announce(file, 33)
     assert (directory.read_state() or {})["nodes"][0]["pid"] == 33
-    owner.withdraw(file, 34)  # somebody else has taken its place
+    owner.withdraw(file, 34)  # another process has taken its place
     assert (directory.read_state() or {})["nodes"][0]["pid"] == 33
     owner.withdraw(file, 33)
     assert (directory.read_state() or {})["nodes"][0]["pid"] is None

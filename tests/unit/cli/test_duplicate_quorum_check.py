@@ -1,4 +1,4 @@
-"""Who formats a controller as the whole quorum is told where the cluster has one already."""
+"""Formatting a controller as the whole quorum is refused where the cluster has one already."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Endpoint("127.0.0.1", 1)
 
 
 def seen_from_outside(quorum: Quorum, *nodes: int, cluster_id: str = CLUSTER) -> OtherQuorum | None:
-    """What somebody on another machine finds who asks `nodes`, in this order."""
+    """What a process on another machine finds that asks `nodes`, in this order."""
     world = quorum.world
     machine = SimMachine(world, quorum.network, "outside", SimDisk(world.rng("outside")))
     machine.machines = next(iter(quorum.nodes.values())).machine.machines
@@ -72,7 +72,7 @@ def test_other_clusters_and_those_who_wait_to_be_added_are_none() -> None:
     assert seen_from_outside(other, 1, 2, 3, cluster_id="c29tZWJvZHktZWxzZXMtMQ") is None
 
 
-def test_who_is_silent_or_gone_holds_nobody_up_for_long() -> None:
+def test_a_silent_or_absent_node_delays_the_check_briefly() -> None:
     quorum = Quorum(5)
     quorum.start()
     leader = quorum.elect()
@@ -84,7 +84,7 @@ def test_who_is_silent_or_gone_holds_nobody_up_for_long() -> None:
     found = seen_from_outside(quorum, others[0].id, others[1].id, leader.id)
     assert found is not None and found.leader_id == leader.id
     assert quorum.world.now_ms - began < 1_500
-    assert find_quorum(CLUSTER, [HERE]) is None, "nobody listens there"
+    assert find_quorum(CLUSTER, [HERE]) is None, "no listener there"
     assert find_quorum(CLUSTER, []) is None
 
 

@@ -52,8 +52,8 @@ def test_a_release_moves_only_what_goes_its_way() -> None:
 
 
 def test_what_is_named_is_asked_for_also_where_it_will_be_refused() -> None:
-    given = {"group.version": 0, "share.version": 0, "nobody.version": 3}
+    given = {"group.version": 0, "share.version": 0, "unknown.version": 3}
     assert changes(KNOWN, given, up=True, all_of_them=True) == {
         "group.version": 0,
-        "nobody.version": 3,
+        "unknown.version": 3,
     }

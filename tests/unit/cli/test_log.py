@@ -77,9 +77,7 @@ def test_damage_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "is damaged: ProducerSnapshot has versions 1 to 1" in capsys.readouterr().err
 
 
-def test_a_codec_that_nobody_knows_is_a_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_codec_is_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "00000000000000000000.log"
     batch = bytearray(build_batch([(b"k", b"v")], timestamp_ms=1))
     batch[22] |= 7  # the attributes
@@ -90,7 +88,7 @@ def test_a_codec_that_nobody_knows_is_a_number(
     assert "is damaged" in capsys.readouterr().err
 
 
-def test_records_of_internal_topics_are_told(
+def test_records_of_internal_topics_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "__consumer_offsets-3"

@@ -7,7 +7,7 @@ import pytest
 from barnabas.cli import main as module
 
 
-def test_an_interrupt_while_a_command_is_loaded_is_told_by_the_status(
+def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(name: str) -> None:

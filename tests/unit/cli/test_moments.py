@@ -55,6 +55,6 @@ def test_a_date_without_a_zone_is_utc() -> None:
         (-5, "0 ms ago"),
     ],
 )
-def test_a_moment_is_told_as_how_long_ago_it_was(passed: int, text: str) -> None:
+def test_a_moment_is_printed_as_how_long_ago_it_was(passed: int, text: str) -> None:
     assert ago(10**12 - passed, 10**12) == text
     assert ago(-1, 10**12) == "never"

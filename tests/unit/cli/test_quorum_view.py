@@ -79,7 +79,7 @@ def test_static_voters_have_no_directories_and_the_silent_do_not_follow() -> Non
     assert not dynamic.is_static and dynamic.following() == {1}
 
 
-def test_nobody_lags() -> None:
+def test_no_replica_lags() -> None:
     view = view_of(response([replica(1, ONE, 100, 1_000), replica(2, TWO, 100)], []), "c")
     assert (view.max_follower_lag, view.max_follower_lag_time_ms) == (0, 0)
     assert ("CurrentObservers", "none") in view.status()

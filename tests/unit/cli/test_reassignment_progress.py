@@ -38,7 +38,7 @@ def test_what_is_on_its_way_is_throttled_with_what_comes() -> None:
     assert elsewhere == {A: ThrottledMove((1,), (2,))}
 
 
-def test_who_goes_to_fewer_replicas_waits_for_all_that_stay() -> None:
+def test_a_move_to_fewer_replicas_waits_for_all_that_stay() -> None:
     def asked(replicas: list[int], adding: list[int], removing: list[int]) -> list[int]:
         return awaited(
             OngoingPartitionReassignment(
@@ -70,8 +70,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Ongoing]]:
 
 
 def told(rows: list[Ongoing], throttles: dict[int, int]) -> Estimate:
-    nobody: Connected = None  # type: ignore[assignment]
-    return estimate(nobody, [], rows, throttles)
+    no_client: Connected = None  # type: ignore[assignment]
+    return estimate(no_client, [], rows, throttles)
 
 
 def test_the_rate_is_what_came_between_two_looks(looks: list[list[Ongoing]]) -> None:
@@ -100,7 +100,7 @@ def test_what_waits_for_a_dead_broker_takes_no_time_that_is_known(
     assert told([row(A, 700, leader=-1), row(B, 600)], {}) == Estimate(1000, 300.0, 1.0)
 
 
-def test_whom_copies_wait_for_is_counted() -> None:
+def test_partitions_that_wait_are_counted_by_what_they_wait_for() -> None:
     rows = [row(A, 0, fenced=[2]), row(B, 5, fenced=[2]), row(A, 5), row(B, 5, leader=-1)]
     assert waiting_for(rows) == [
         "1 of 4 wait for a leader",

@@ -136,7 +136,7 @@ def test_an_adopted_node_that_is_gone_already_does_not_hold_up_the_end(run: Run)
     assert not node.is_alive
 
 
-def test_a_node_that_is_started_by_hand_during_the_end_is_told_to_end(run: Run) -> None:
+def test_a_node_that_is_started_by_hand_during_the_end_is_terminated(run: Run) -> None:
     other = run.supervisor.nodes[1]
     run.supervisor._restart = False
     run.sleepers[1].kill()

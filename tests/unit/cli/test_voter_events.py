@@ -1,4 +1,4 @@
-"""What the voters' records of the metadata log are told as."""
+"""How the voters' records of the metadata log are described."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def voter(node: int, directory: bytes = b"d", port: int = 9093) -> VoterNode:
 
 
 def told(events: VoterEvents, *voters: VoterNode) -> list[str]:
-    return [f"{e.subject} {e.change}" for e in events.tell(VoterSet.of(*voters).to_record())]
+    return [f"{e.subject} {e.change}" for e in events.read_record(VoterSet.of(*voters).to_record())]
 
 
-def test_voters_are_told_as_they_come_and_go() -> None:
+def test_voters_are_listed_as_they_come_and_go() -> None:
     events = VoterEvents()
     assert told(events, voter(1), voter(2)) == ["1, 2 are the first voters"]
     directory = "ZGRkZGRkZGRkZGRkZGRkZA"
@@ -32,5 +32,5 @@ def test_voters_are_told_as_they_come_and_go() -> None:
 
 
 def test_the_level_of_the_quorum_is_a_feature() -> None:
-    (level,) = VoterEvents().tell(KRaftVersionRecord(version=0, k_raft_version=1))
+    (level,) = VoterEvents().read_record(KRaftVersionRecord(version=0, k_raft_version=1))
     assert level == ("feature", "kraft.version", "0 → 1")

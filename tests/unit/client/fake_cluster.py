@@ -75,7 +75,7 @@ class FakePartition:
         return ErrorCode.NONE, base
 
     def cut(self, end: int) -> None:
-        """Somebody leads who has nothing from `end` on, where a batch begins."""
+        """A replica leads that has nothing from `end` on, where a batch begins."""
         self.epoch += 1
         self.batches = [b for b in self.batches if int.from_bytes(b[0:8], "big") < end]
         self.end = end
@@ -387,7 +387,7 @@ def read_all(cluster: FakeCluster, consumer: Consumer, count: int) -> list[Any]:
     got: list[Any] = []
     for _ in range(200):
         cluster.world.run(cluster.world.now + 20)
-        got += consumer.take(7)
+        got += consumer.poll(7)
         if len(got) >= count:
             break
     return got

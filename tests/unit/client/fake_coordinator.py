@@ -35,7 +35,7 @@ class FakeCoordinator:
         self.moved = 0
         """Answer so many heartbeats with NOT_COORDINATOR."""
         self.refusal = ErrorCode.NONE
-        """What everybody who joins is told."""
+        """What every member that joins gets."""
 
     def serve(self, table: ApiTable) -> None:
         for key, request, response, handle in (

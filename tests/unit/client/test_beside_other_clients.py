@@ -49,7 +49,7 @@ def test_partitions_that_are_added_get_the_keys_that_are_theirs_by_then() -> Non
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_who_does_not_wait_for_all_replicas_has_no_sequence_to_keep(acks: int) -> None:
+def test_a_producer_without_acks_all_keeps_no_sequence(acks: int) -> None:
     """What a leader loses was a gap in it, and all that followed was refused."""
     cluster = FakeCluster(nodes=1, partitions=1)
     producer = Producer(cluster.client(), ProducerSettings(acks=acks))
@@ -59,7 +59,7 @@ def test_who_does_not_wait_for_all_replicas_has_no_sequence_to_keep(acks: int) -
     assert cluster.ids == 0
 
 
-def test_a_client_that_is_told_so_begins_again_with_its_bootstrap() -> None:
+def test_a_client_rebootstraps_when_the_broker_requires_it() -> None:
     """KIP-1102. It took the empty answer for the metadata, and asked the same broker again."""
     cluster = FakeCluster(nodes=2, partitions=1)
     client = Client(cluster.world, [cluster.endpoints[1]], "test")
@@ -98,7 +98,7 @@ def test_a_fault_within_a_broker_does_not_end_a_consumer() -> None:
     consumer = Consumer(cluster.client(), None, ConsumerSettings(auto_offset_reset="earliest"))
     consumer.assign([T0])
     run(cluster, 3000)
-    assert [record.value for record in consumer.take()] == [b"v"]
+    assert [record.value for record in consumer.poll()] == [b"v"]
     assert consumer.failure is None and not any(faults.values())
 
 
@@ -109,7 +109,7 @@ def test_a_policy_that_is_not_known_is_refused() -> None:
 
 
 def test_static_members_come_first_and_in_the_order_of_their_names() -> None:
-    """Whoever leads the group: what a static member has does not change when it comes back."""
+    """Whichever member leads the group: what a static member has does not change when it comes back."""
     instances = {"a-1": None, "z-9": "first", "b-2": None, "a-7": "second"}
     order = in_turn(instances)
     assert order == ["z-9", "a-7", "a-1", "b-2"]

@@ -73,7 +73,7 @@ def test_write_read_fetch_commit_over_sockets(bootstrap: str) -> None:
             client.topic("nowhere")
 
 
-def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> None:
+def test_a_reader_that_stops_before_the_end_fetches_no_more(bootstrap: str) -> None:
     with connect(bootstrap) as client:
         with client.producer() as producer:
             for number in range(100):
@@ -87,7 +87,7 @@ def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> Non
     late.close()  # type: ignore[attr-defined]
 
 
-def test_a_group_is_described_though_nobody_leads_a_partition_of_it(bootstrap: str) -> None:
+def test_a_group_is_described_though_a_partition_of_it_has_no_leader(bootstrap: str) -> None:
     held = write_assignment([TopicPartition("gone", 0), TopicPartition("t", 0)])
     member = DescribedMember("m", None, "c", "/host", b"", held)
     described = GroupDescription("g", "Stable", "consumer", "range", [member])

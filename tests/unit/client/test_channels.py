@@ -73,7 +73,7 @@ def test_versions_are_negotiated_once_and_answers_come_in_order() -> None:
     assert server.requests == 5
 
 
-def test_what_no_text_can_say_is_told_and_holds_nobody_up() -> None:
+def test_a_text_that_cannot_be_encoded_fails_and_delays_no_request() -> None:
     world, _, channels = setup()
     got: list[Any] = []
     for key in ("before", "\udc80", "behind"):
@@ -177,14 +177,14 @@ def test_a_peer_that_takes_nothing_is_not_served_on() -> None:
     assert len(got) == 50
 
 
-def test_refused_closed_and_timeout_are_told_apart() -> None:
+def test_refused_closed_and_timeout_are_distinguished() -> None:
     world, server, channels = setup(lambda request, ctx, role: Parked())
     got: list[Any] = []
     news: list[str] = []
-    nobody = Endpoint("nobody", 1)
-    channels.watch(nobody, on_refused=lambda: news.append("refused"))
+    absent = Endpoint("absent", 1)
+    channels.watch(absent, on_refused=lambda: news.append("refused"))
     channels.watch(HERE, on_closed=lambda: news.append("closed"))
-    channels.send(nobody, ask("k"), got.append)
+    channels.send(absent, ask("k"), got.append)
     world.run()
     assert got[-1].kind == "refused" and news == ["refused"]
     channels.send(HERE, ask("k"), got.append, version=3)
@@ -220,7 +220,7 @@ def test_produce_without_acknowledgement_is_done_when_sent() -> None:
     assert channels.versions_of(HERE) == {0: (0, 13), 18: (0, 4)}
     channels.send(HERE, ProduceRequest(acks=0, timeout_ms=2), got.append)
     world.run()
-    assert not server.connections  # all that a client without acknowledgements can be told
+    assert not server.connections  # all that a client without acknowledgements can get
     assert ProduceResponse().responses == ()
 
 
@@ -322,7 +322,7 @@ def test_a_callback_that_raises_at_the_end_of_a_connection_keeps_none_waiting() 
     assert got[0] == "closed" and got[1].kind == "closed"
 
 
-def test_who_raises_at_the_end_of_his_time_leaves_others_their_ends() -> None:
+def test_a_callback_that_raises_at_its_timeout_leaves_others_their_timeouts() -> None:
     world, _, channels = setup(lambda request, ctx, role: Parked())
     got: list[Any] = []
 

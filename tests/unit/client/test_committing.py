@@ -62,7 +62,7 @@ def test_what_is_committed_is_not_committed_again_while_another_is_refused(
     assert found[0].result()[A].offset == 7
 
 
-def test_what_is_refused_for_good_is_told_at_once(one: tuple[Cluster, Client]) -> None:
+def test_a_fatal_refusal_is_reported_at_once(one: tuple[Cluster, Client]) -> None:
     cluster, client = one
     wanted = {B: CommittedOffset(5), A: CommittedOffset(5, metadata=LONG)}
     refused = begun(client, wanted)

@@ -1,4 +1,4 @@
-"""A consumer whose partition lost its end, and went on without it, reads what stands there now (KIP-320)."""
+"""A consumer whose partition lost its end, and went on without it, reads what is there now (KIP-320)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def taken(cluster: FakeCluster, consumer: Consumer) -> list[tuple[int, bytes | N
     records = []
     for _ in range(60):
         run(cluster, 50)
-        records += consumer.take()
+        records += consumer.poll()
     return [(record.offset, record.value) for record in records]
 
 
@@ -73,7 +73,7 @@ def test_a_log_that_is_shorter_is_read_on_at_its_end_whatever_the_policy() -> No
         assert taken(cluster, consumer) == [(1, b"d")]
 
 
-def test_who_has_no_policy_is_told() -> None:
+def test_a_consumer_without_a_reset_policy_gets_an_error() -> None:
     cluster = FakeCluster(nodes=1, partitions=1)
     write(cluster, b"a", b"b")
     consumer = reader(cluster, "none")
@@ -87,7 +87,7 @@ def test_who_has_no_policy_is_told() -> None:
     assert consumer.failure.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_group_goes_on_where_the_log_was_cut_while_nobody_read() -> None:
+def test_a_group_continues_where_the_log_was_truncated_while_it_was_away() -> None:
     cluster = FakeCluster(nodes=1, partitions=1)
     write(cluster, b"a", b"b", b"c")
     consumer = reader(cluster, "earliest", "g")
@@ -128,7 +128,7 @@ def test_a_part_of_what_came_is_committed_with_the_epoch_of_its_last_record() ->
     consumer.assign([T0])
     run(cluster, 1000)
     for epoch in (-1, 1):  # of the first of two batches of one answer it is not known
-        assert len(consumer.take(1)) == 1
+        assert len(consumer.poll(1)) == 1
         consumer._client.tasks.start(consumer.commit())
         run(cluster, 1000)
         assert cluster.committed_epochs[0] == epoch
@@ -137,7 +137,7 @@ def test_a_part_of_what_came_is_committed_with_the_epoch_of_its_last_record() ->
 @pytest.mark.parametrize(
     "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.KAFKA_STORAGE_ERROR]
 )
-def test_who_is_refused_an_answer_ends_where_that_will_stay(code: ErrorCode) -> None:
+def test_a_consumer_ends_at_an_error_that_will_stay(code: ErrorCode) -> None:
     cluster = FakeCluster(nodes=1, partitions=1)
     write(cluster, b"a")
     inner, asked = cluster.epoch_ends, 0

@@ -79,12 +79,12 @@ def test_nothing_is_read_twice_when_positions_are_committed_on_revocation() -> N
     group.run(100)
     first = group.consumer()
     group.run(200)
-    got = [r.value for r in first.take(20)]
+    got = [r.value for r in first.poll(20)]
     first._client.tasks.start(first.commit())
     group.run(50)
     second = group.consumer()
     group.run(5000)
-    got += [r.value for r in first.take(100)] + [r.value for r in second.take(100)]
+    got += [r.value for r in first.poll(100)] + [r.value for r in second.poll(100)]
     assert sorted(int(v or b"") for v in got) == list(range(40))
 
 
@@ -108,17 +108,17 @@ def test_a_member_finds_its_way_back(trouble: str) -> None:
     assert (consumer.identity != before) is (trouble == "forgotten")
 
 
-def test_a_member_that_lost_its_connection_goes_on_where_it_was() -> None:
+def test_a_member_that_lost_its_connection_continues_where_it_was() -> None:
     group = Group(partitions=1)
     producer = Producer(group.cluster.client())
     for i in range(4):
         producer.send(ProducerRecord("t", b"%d" % i, partition=0))
     consumer = group.consumer()
     group.run(1000)
-    assert [r.value for r in consumer.take()] == [b"0", b"1", b"2", b"3"]
+    assert [r.value for r in consumer.poll()] == [b"0", b"1", b"2", b"3"]
     group.coordinator.moved = 1
     group.run(8000)
-    assert not consumer.take()
+    assert not consumer.poll()
 
 
 def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -> None:
@@ -145,7 +145,7 @@ def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -
     assert joining and all(partitions == [[]] for partitions in joining)
 
 
-def test_who_is_a_generation_ahead_of_its_coordinator_joins_again_as_who_it_is() -> None:
+def test_a_member_a_generation_ahead_of_its_coordinator_keeps_its_member_id() -> None:
     """A coordinator that takes over in the middle of a rebalance knows the members of the generation before:
     a member that came as a new one would have all of them wait for the end of its own former session."""
     group = Group()
@@ -191,7 +191,7 @@ def test_a_member_that_is_refused_for_good_says_so(why: str) -> None:
     assert consumer.failure is not None and held(consumer) == [[]]
 
 
-def test_who_is_told_no_partitions_that_can_be_read_gives_none_up() -> None:
+def test_an_assignment_that_cannot_be_read_revokes_no_partition() -> None:
     group = Group()
     told: list[object] = []
     garbage = SyncGroupResponse(assignment=b"?")

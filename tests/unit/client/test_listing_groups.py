@@ -19,7 +19,7 @@ GROUPS = [f"g{number}" for number in range(12)]
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_groups_of_a_broker_that_died_are_listed_by_who_has_them_now(hangs: bool) -> None:
-    """It was asked again for a minute, after which nothing was told of the others' either."""
+    """It was asked again for a minute, after which the others' were not returned either."""
     cluster = Cluster(3, offsets_topic_num_partitions="6")
     cluster.create_topic("t", 1, 3)
     bootstrap = [Endpoint(f"n{node}", CLIENT_PORT) for node in cluster.ids]

@@ -1,4 +1,4 @@
-"""A batch with a right CRC whose records are not what its header says stops nobody."""
+"""A batch with a right CRC whose records are not what its header says stops no reader."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_all_brokers_are_waited_for() -> None:
     assert not asking.knows()
 
 
-def test_who_hears_nothing_is_not_waited_for_long() -> None:
+def test_a_client_that_is_cut_off_waits_briefly_for_metadata() -> None:
     asking = Asking()
     asking.cut_off()
     (made,) = asking.call(asking.admin.create_topics([NewTopic("t", 1, 2)]))

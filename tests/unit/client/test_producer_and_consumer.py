@@ -65,7 +65,7 @@ def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
     assert len(batches()) > 3
 
 
-def test_batches_of_records_with_keys_that_leave_move_nobody_without_one() -> None:
+def test_batches_of_records_with_keys_move_no_record_without_one() -> None:
     cluster = FakeCluster(partitions=12)
     producer = Producer(cluster.client(), ProducerSettings(linger_ms=10))
     write(cluster, producer, 1, 11)
@@ -146,7 +146,7 @@ def test_a_batch_that_a_topic_finds_too_large_goes_in_parts() -> None:
     assert producer.buffered_bytes == 0
 
 
-def test_who_is_cut_off_from_the_others_is_not_asked_for_ever() -> None:
+def test_a_leader_that_is_cut_off_is_not_asked_for_ever() -> None:
     """It continues saying that it leads, and can write nothing."""
     cluster = FakeCluster(partitions=1)
     metadata, produce = cluster.metadata, cluster.produce
@@ -173,7 +173,7 @@ def test_who_is_cut_off_from_the_others_is_not_asked_for_ever() -> None:
     assert all(o.done for o in outcomes)
 
 
-def test_who_names_a_coordinator_that_is_no_more_is_not_asked_for_ever() -> None:
+def test_a_broker_that_names_a_former_coordinator_is_not_asked_for_ever() -> None:
     cluster = FakeCluster(partitions=1)
     find = cluster.find
 
@@ -198,7 +198,7 @@ def test_who_names_a_coordinator_that_is_no_more_is_not_asked_for_ever() -> None
     assert done.done and cluster.committed[0] == 0
 
 
-def test_who_waited_behind_a_refresh_in_vain_asks_for_himself() -> None:
+def test_a_caller_that_waited_behind_a_failed_refresh_asks_itself() -> None:
     cluster = FakeCluster(nodes=1)
     cluster.kill(1)
     client = cluster.client()
@@ -212,7 +212,7 @@ def test_who_waited_behind_a_refresh_in_vain_asks_for_himself() -> None:
     assert still_waits and patient.done and client.cluster.require("t").partitions
 
 
-def test_who_waited_behind_a_refresh_that_was_cancelled_asks_for_himself() -> None:
+def test_a_caller_that_waited_behind_a_cancelled_refresh_asks_itself() -> None:
     cluster = FakeCluster(nodes=1)
     client = cluster.client()
     first = client.tasks.start(client.cluster.refresh(["other"]))
@@ -242,7 +242,7 @@ def test_a_look_at_topics_does_not_end_what_takes_long() -> None:
     assert looked.done and patient.result().producer_id == 7 and len(asked) == 1
 
 
-def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
+def test_a_topic_that_does_not_appear_fails_in_time() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
     outcome = producer.send(ProducerRecord("nowhere", b"x"))
@@ -258,21 +258,21 @@ def stubborn(producer: Producer, topic: str, partitions: list[int | None]) -> li
     """Send a record to each in turn, the next one as soon as one failed; the codes of those that did."""
     left, codes = iter(partitions), list[Any]()
 
-    def go_on(outcome: TaskOutcome[Delivery] | None) -> None:
+    def send_next(outcome: TaskOutcome[Delivery] | None) -> None:
         try:
             if outcome is not None:
                 outcome.result()
         except KafkaError as error:
             codes.append(error.code)
         for partition in left:
-            producer.send(ProducerRecord(topic, b"x", partition=partition)).when_done(go_on)
+            producer.send(ProducerRecord(topic, b"x", partition=partition)).when_done(send_next)
             break
 
-    go_on(None)
+    send_next(None)
     return codes
 
 
-def test_who_sends_again_as_soon_as_his_time_is_up_is_heard() -> None:
+def test_a_caller_that_sends_again_at_its_timeout_is_served() -> None:
     cluster = FakeCluster(partitions=3)
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
     for partition in cluster.partitions.values():
@@ -305,7 +305,7 @@ def test_a_producer_without_an_id_fails_its_records_but_none_sent_in_return() ->
     assert 2 <= len(failed) < 20
 
 
-def test_a_record_that_cannot_be_written_fails_and_holds_nobody_up() -> None:
+def test_a_record_that_cannot_be_written_fails_and_delays_no_other() -> None:
     cluster = FakeCluster(nodes=1)
     producer = Producer(cluster.client())
     bad = producer.send(ProducerRecord("t", "no bytes", partition=0))  # type: ignore[arg-type]
@@ -319,7 +319,7 @@ def test_a_record_that_cannot_be_written_fails_and_holds_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("name", ["\udc80", "a b"])
-def test_a_name_that_no_topic_can_have_keeps_nobody_from_the_others(name: str) -> None:
+def test_an_invalid_topic_name_blocks_no_other_topic(name: str) -> None:
     cluster = FakeCluster()
     client = cluster.client()
     producer = Producer(client, ProducerSettings(delivery_timeout_ms=500))
@@ -361,7 +361,7 @@ def test_flush_does_not_wait_for_the_linger() -> None:
     assert flushed.done and all(o.done for o in outcomes)
 
 
-def test_a_flush_ends_though_others_go_on_sending() -> None:
+def test_a_flush_ends_though_other_tasks_keep_sending() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
 
@@ -396,7 +396,7 @@ def test_a_closing_producer_refuses_new_records_and_writes_what_it_accepted() ->
         late[0].result()
 
 
-def test_whoever_raises_when_he_is_told_costs_nobody_else_anything() -> None:
+def test_a_callback_that_raises_costs_no_other_callback_its_result() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client())
 
@@ -446,7 +446,7 @@ def test_an_offset_out_of_range_is_reset_by_policy() -> None:
     assert strict.failure is not None and strict.failure.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_who_raises_when_there_is_data_reads_on() -> None:
+def test_a_callback_that_raises_on_data_does_not_end_the_reading() -> None:
     cluster = FakeCluster(nodes=1)
     for partition in (0, 1):
         write(cluster, Producer(cluster.client()), 2, partition)
@@ -457,7 +457,7 @@ def test_who_raises_when_there_is_data_reads_on() -> None:
         if not told:
             told.append(0)
             raise ValueError("of the program around it")
-        told.append(len(consumer.take()))
+        told.append(len(consumer.poll()))
 
     consumer = Consumer(cluster.client(), on_data=take)
     consumer.assign({T0: EARLIEST, T1: EARLIEST})
@@ -490,15 +490,15 @@ def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch)
     read = decode._read_record
     monkeypatch.setattr(decode, "_read_record", read_record)
     _, consumer = five_fetched()
-    assert [r.offset for _ in range(3) for r in consumer.take(1)] == [0, 1, 2]
+    assert [r.offset for _ in range(3) for r in consumer.poll(1)] == [0, 1, 2]
     assert len(decoded) == 4  # one ahead, to know whether anything follows
-    assert [r.offset for r in consumer.take()] == [3, 4]
+    assert [r.offset for r in consumer.poll()] == [3, 4]
     assert len(decoded) == 5
 
 
 def test_a_seek_drops_what_is_left_of_a_batch() -> None:
     cluster, consumer = five_fetched()
-    assert [r.offset for r in consumer.take(2)] == [0, 1]
+    assert [r.offset for r in consumer.poll(2)] == [0, 1]
     consumer.seek(T0, 1)
     assert [r.offset for r in read_all(cluster, consumer, 4)] == [1, 2, 3, 4]
 

@@ -17,7 +17,7 @@ TIMEOUT_MS = 5_000.0
 
 
 class Silence:
-    """A host that was stopped: its kernel accepts, nobody answers."""
+    """A host that was stopped: its kernel accepts, no process answers."""
 
     def on_connected(self, connection: Connection) -> None:
         pass
@@ -53,7 +53,7 @@ def test_the_next_one_is_asked_in_time(silent_at: int) -> None:
 
 
 def test_a_coordinator_is_looked_for_at_the_next_one_in_time() -> None:
-    """Where nobody beats for so long, most members' sessions are over."""
+    """Without heartbeats for so long, most members' sessions are over."""
     cluster = FakeCluster(nodes=1)
     cluster.world.listen(SILENT, Silence)
     client = Client(cluster.world, [SILENT, cluster.endpoints[1]])
@@ -63,7 +63,7 @@ def test_a_coordinator_is_looked_for_at_the_next_one_in_time() -> None:
     assert asked.result() == {}
 
 
-def test_nobody_answers_in_time() -> None:
+def test_no_server_answers_in_time() -> None:
     cluster = FakeCluster(nodes=1)
     cluster.world.listen(SILENT, Silence)
     done = refresh(Client(cluster.world, [SILENT]))

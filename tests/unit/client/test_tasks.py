@@ -74,7 +74,7 @@ def test_close_cancels_whatever_waits_and_whatever_comes() -> None:
     assert world.lines == []
 
 
-def test_who_cancels_himself_ends_where_he_waits_next() -> None:
+def test_a_task_that_cancels_itself_ends_at_its_next_wait() -> None:
     world = World()
     tasks = Tasks(world)
     seen: list[str] = []
@@ -91,7 +91,7 @@ def test_who_cancels_himself_ends_where_he_waits_next() -> None:
     assert seen == ["closed"] and task.done
 
 
-def test_a_failure_that_nobody_watches_is_logged() -> None:
+def test_a_failure_that_no_task_awaits_is_logged() -> None:
     world = World()
 
     async def fail() -> None:

@@ -16,7 +16,7 @@ from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.client.test_silent_bootstrap import SILENT, Silence
 
 
-def test_who_is_asked_until_the_time_is_up_is_given_up_then() -> None:
+def test_a_call_that_is_retried_until_its_timeout_ends_then() -> None:
     cluster = FakeCluster(nodes=1)
     cluster.world.listen(SILENT, Silence)
     client = Client(cluster.world, [SILENT])
@@ -41,7 +41,7 @@ def test_who_is_asked_until_the_time_is_up_is_given_up_then() -> None:
         outcomes[0].result()
 
 
-def test_whoever_waits_is_told_once_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_caller_sees_once_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_client, "SLOW_S", 0.01)
     told: list[tuple[str, float]] = []
     with host_client.Connected([Endpoint("127.0.0.1", 1)], "test", "error") as connected:

@@ -117,7 +117,7 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("names", "", "names: '' is not allowed; it must be a list that is not empty"),
         ("mode", "Fast", "mode: 'Fast' is not allowed; it must be one of slow, fast"),
         ("who", "1", "who: '1' is not allowed; it must be * or a list of partition:broker"),
-        ("nobody", "1", "nobody: '1' is not allowed; there is no such key"),
+        ("unknown", "1", "unknown: '1' is not allowed; there is no such key"),
     ],
 )
 def test_an_error_is_one_sentence(name: str, text: str, sentence: str) -> None:
@@ -131,7 +131,7 @@ def test_a_missing_required_key_is_named() -> None:
         TABLE.typed({})
 
 
-def test_given_values_stand_over_defaults_and_unknown_ones_are_told() -> None:
+def test_given_values_override_defaults_and_unknown_ones_are_reported() -> None:
     given = {"names": "x", "count": "3", "other": "1"}
     values = TABLE.typed(given)
     assert (values["names"], values["count"], values["level"]) == (["x"], 3, -1)
@@ -198,5 +198,5 @@ def test_a_double_reads_as_in_java(text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("key", BROKER.keys.values(), ids=lambda key: key.name)
-def test_a_default_is_written_as_it_is_told(key: ConfigKey) -> None:
+def test_a_default_is_written_as_it_is_described(key: ConfigKey) -> None:
     assert key.text(key.parse(key.default)) == key.default

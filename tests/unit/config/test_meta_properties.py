@@ -71,7 +71,7 @@ def test_nothing_is_made_of_a_file_that_says_too_little(tmp_path: Path, text: st
     assert (tmp_path / FILE_NAME).read_text() == text
 
 
-def test_a_metadata_log_is_not_begun_anew_beside_the_one_that_there_is(tmp_path: Path) -> None:
+def test_a_metadata_log_is_not_created_beside_the_existing_one(tmp_path: Path) -> None:
     """Kafka's way with log.dirs whose order changed: a voter without its log could vote twice, and the only
     one would begin an empty cluster."""
     paths = [tmp_path / "a", tmp_path / "b"]

@@ -39,7 +39,7 @@ def test_a_brokers_key_is_the_topics_default(
     assert topic_default(name, broker) == value
 
 
-def test_a_topics_own_value_stands_over_the_brokers() -> None:
+def test_a_topics_own_value_overrides_the_brokers() -> None:
     values = topic_values({"retention.ms": "5", "unknown": "x"}, {"log.retention.ms": "7"})
     assert values["retention.ms"] == 5
     assert "unknown" not in values

@@ -225,7 +225,7 @@ class Script:
         return ", ".join([f"{answer.name} {said(answer) or 'NONE'}" for answer in answers])
 
     def do_kill(self, *brokers: str) -> None:
-        """The processes die, as far as the controller is told in this order, at one moment."""
+        """The processes die at one moment; the controller learns of it in this order."""
         for broker in brokers:
             self.world.ports.network.refusing.add(Endpoint("h", 9000 + int(broker)))
         for broker in brokers:
@@ -270,7 +270,7 @@ class Script:
 
     def do_isr(self, partition: str, members: str, *words: str) -> str:
         """``t-0 1,2 [by LEADER]``: the leader asks for this ISR; with ``old_leader_epoch`` and the like
-        for one that it knows no better than before, ``new_...`` than anybody."""
+        for one that it knows no better than before, ``new_...`` than any replica."""
         topic, index = self._at(partition)
         asking = int(words[words.index("by") + 1]) if "by" in words else topic.leader[index]
 

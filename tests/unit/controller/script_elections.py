@@ -27,7 +27,7 @@ def would(world: World, strategy: str, *words: str) -> str:
     )  # fmt: skip
     found = STRATEGIES[strategy](electorate, words, numbers("leaving"))
     how = " uncleanly" * (found.unclean and not found.lossless) + " yet" * found.recover
-    who = "nobody leads" if found.leader < 0 else f"{found.leader} leads"
+    who = "no leader" if found.leader < 0 else f"{found.leader} leads"
     return f"{who}{how}: {found.reason}"
 
 

@@ -275,11 +275,11 @@ def _heard(answer: Any) -> str:
     return f"{'fenced' if answer.is_fenced else 'unfenced'}, {caught_up}"
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- what is said ---------------------------------------------------------------------------------
 
 
 def cat(world: World, path: str) -> str:
-    """What stands at a path of the metadata tree; of a directory the names below."""
+    """The value at a path of the metadata tree; of a directory the names below."""
     try:
         node = metadata_tree.at(world.image, path)
     except metadata_tree.NoSuchPathError as error:

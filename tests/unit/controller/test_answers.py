@@ -1,4 +1,4 @@
-"""Answers that wait for a commit, and somebody who fails when he gets his."""
+"""Answers that wait for a commit, and a callback that fails when it gets its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateT
 from tests.unit.controller.harness import World
 
 
-def test_who_raises_when_he_is_answered_leaves_the_others_their_answers() -> None:
-    """They waited for the next commit, and so did whoever follows the metadata."""
+def test_a_callback_that_raises_leaves_the_others_their_answers() -> None:
+    """They waited for the next commit, and so did the listeners of the metadata."""
     world = World()
     world.join(1)
     box: list[Any] = []

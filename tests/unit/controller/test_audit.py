@@ -1,4 +1,4 @@
-"""Who asked stands on the records that change configurations and levels, and events show it."""
+"""The records that change configurations and levels name who asked, and events show it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ INSTANTS = st.floats(min_value=0.0, max_value=1e12, allow_nan=False)
 
 
 @given(INSTANTS, st.sampled_from([0.1, 3.3, 9_000.0, 9_000.7]))
-def test_whoever_wakes_at_the_deadline_finds_a_session_that_ended(
+def test_a_wakeup_at_the_deadline_finds_a_session_that_ended(
     now_ms: float, timeout_ms: float
 ) -> None:
     """Otherwise it would wake again at once, and again (seed 8)."""

@@ -201,7 +201,7 @@ def test_the_ids_that_say_something_of_a_directory_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2 * DECIDED_INLINE_MAX])
-def test_who_comes_back_without_a_directory_leads_nothing_that_was_in_it(partitions: int) -> None:
+def test_a_broker_back_without_a_directory_leads_nothing_of_it(partitions: int) -> None:
     """It failed after the registration, and the heartbeat upon which the broker is unfenced says so."""
     world, both = World(), (uuid(2001), uuid(2011))
     world.register(1, directories=both)
@@ -235,7 +235,7 @@ def test_cordoned_brokers_take_no_new_replicas(world: World) -> None:
     assert not world.create("all", factor=3).error_code
 
 
-def test_a_controller_that_stood_still_blames_nobody(world: World) -> None:
+def test_a_controller_that_paused_fences_no_broker(world: World) -> None:
     world.ports.clock.at_ms += 60_000
     world.advance(1)
     assert not any(broker.fenced for broker in world.image.brokers.values())

@@ -92,7 +92,7 @@ def test_directories_are_cordoned_where_the_level_knows_of_it() -> None:
     assert not alter(world, BROKER, "1", ("cordoned.log.dirs", SET, "/data")).error_code
 
 
-def test_a_brokers_key_is_told_again_where_it_stays_as_it_is(world: World) -> None:
+def test_a_brokers_key_is_reported_again_where_it_is_unchanged(world: World) -> None:
     def written(kind: int, name: str, key: str) -> int:
         assert not alter(world, kind, name, (key, SET, "5")).error_code
         before = world.quorum.log_end_offset
@@ -230,7 +230,7 @@ def test_a_topics_configuration_tells_sources_and_synonyms(world: World) -> None
     ]
     assert segment.documentation
     retention = by_name["retention.ms"]
-    # As in Kafka: log.retention.ms, under which a topic's default is told, is set nowhere.
+    # As in Kafka: log.retention.ms, under which a topic's default is reported, is set nowhere.
     assert (retention.value, retention.config_source) == (str(3 * 3600 * 1000), 5)
     assert not retention.synonyms
 
@@ -256,7 +256,7 @@ def test_a_file_s_unknown_key_is_shown_without_its_value() -> None:
     assert (found.value, found.is_sensitive, found.config_source) == (None, True, 4)
 
 
-def test_a_broker_s_key_is_told_in_its_own_unit() -> None:
+def test_a_brokers_key_is_reported_in_its_own_unit() -> None:
     world = World({})
     names = [
         "log.roll.ms", "log.roll.hours", "log.roll.jitter.ms", "log.retention.ms",
@@ -531,7 +531,7 @@ def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:
 
 
 def test_elr_is_switched_off_after_the_last_leader_ceased_to_be_a_replica(world: World) -> None:
-    """It was a new replica of a reassignment, which is cancelled when nobody lives who could lead."""
+    """It was a new replica of a reassignment, which is cancelled when no replica lives that could lead."""
     world.join(4)
     world.create("moved", [[3]], configs={"unclean.leader.election.enable": "true"})
 
@@ -591,7 +591,7 @@ def test_a_min_isr_that_a_topic_and_all_brokers_get_at_once_ends_the_elr(world: 
         )
     )
     assert not any(response.error_code for response in answer.responses)
-    # It commits alone from now on: nobody else may lead after it.
+    # It commits alone from now on: no other replica may lead after it.
     assert world.partition("t").isr == (1,) and world.partition("t").elr == ()
     world.kill(1)
     world.revive(2)

@@ -143,11 +143,11 @@ def test_a_new_leader_is_asked_at_once_what_another_one_refused() -> None:
     assert len(sent.requests) == 1, "and it is asked as often as the first one was"
 
 
-def test_who_does_not_know_where_the_leader_is_asks_when_it_does() -> None:
+def test_a_controller_without_a_known_leader_registers_when_it_has_one() -> None:
     sent, world, _ = another_controller()
     failed = sent.requests.pop()[2]
     world.quorum.leader_endpoint = None
-    failed(ConnectionError("it stands still"))
+    failed(ConnectionError("it is paused"))
     world.advance(2_000)
     assert not sent.requests
     world.quorum.leader_endpoint = Endpoint("c", 1)

@@ -1,4 +1,4 @@
-"""Levels of features are told when they are committed, and not before."""
+"""Levels of features are reported when they are committed, and not before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def image(offset: int, **levels: int) -> MetadataImage:
     return made
 
 
-def test_a_level_is_told_once_it_is_committed() -> None:
+def test_a_level_is_reported_once_it_is_committed() -> None:
     finalized = FinalizedFeatures()
     finalized.on_commit(image(3, group=1), 3)
     assert (finalized.levels, finalized.offset) == ({"group": 1}, 3)
@@ -26,7 +26,7 @@ def test_a_level_is_told_once_it_is_committed() -> None:
     assert finalized.levels == {"group": 3}
 
 
-def test_what_was_undone_is_never_told() -> None:
+def test_a_level_that_was_undone_is_never_reported() -> None:
     finalized = FinalizedFeatures()
     finalized.on_commit(image(3, group=1), 3)
     finalized.on_commit(image(7, group=2), 5)
@@ -42,7 +42,7 @@ def test_a_snapshot_is_committed() -> None:
     assert (finalized.levels, finalized.offset) == ({"group": 4}, 20)
 
 
-def test_the_first_records_of_a_cluster_are_told_by_its_controller() -> None:
+def test_the_first_records_of_a_cluster_are_logged_by_its_controller() -> None:
     world = World()
     finalized = world.controller.finalized
     assert finalized.levels == world.image.features

@@ -34,7 +34,7 @@ def passes(world: World, count: int = 1) -> None:
         world.heartbeat(2)
 
 
-def test_a_brokers_own_reason_is_told_once_for_all_its_partitions(world: World) -> None:
+def test_a_brokers_own_reason_is_logged_once_for_all_its_partitions(world: World) -> None:
     passes(world, 3)
     said = notes(world)
     assert [subject for subject, _ in said] == ["broker 1"]
@@ -61,7 +61,7 @@ def test_many_partitions_with_reasons_of_their_own_do_not_drown_the_others(world
     assert len(notes(world)) == seen, "nothing has changed"
 
 
-def test_a_reason_that_ceased_and_came_back_is_told_again(world: World) -> None:
+def test_a_reason_that_ceased_and_came_back_is_logged_again(world: World) -> None:
     passes(world)
     world.revive(1, clean=True)
     passes(world)

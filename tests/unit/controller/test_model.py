@@ -72,7 +72,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(broker=brokers)
     def restart_at_once(self, broker: int) -> None:
-        """The new process registers before anybody noticed the end of the old one."""
+        """The new process registers before the controller noticed the end of the old one."""
         if not self.world.image.brokers[broker].fenced:
             self.world.controller.sessions.connection_closed(500 + broker)
             self.incarnation += 100

@@ -1,4 +1,4 @@
-"""The controller on real replicas of the quorum: what happens between deciding and being told."""
+"""The controller on real replicas of the quorum: what happens between the decision and the commit."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def name(number: int) -> str:
 
 
 def test_a_controller_that_loses_leadership_in_an_append_keeps_nothing_of_it() -> None:
-    """After a pause: the step that appends a full batch finds that nobody follows any more."""
+    """After a pause: the step that appends a full batch finds that no follower is left."""
     quorum = Controllers(3, batch_bytes_max=1_000)
     quorum.start()
     old = quorum.ready()

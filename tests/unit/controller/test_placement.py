@@ -117,6 +117,6 @@ def test_too_high_a_factor_names_both_numbers() -> None:
     assert caught.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_nobody_unfenced_is_refused() -> None:
+def test_a_placement_without_an_unfenced_broker_is_refused() -> None:
     with pytest.raises(KafkaError, match="fenced"):
         place([UsableBroker(1, None, True)], 1, 1, random.Random(1))

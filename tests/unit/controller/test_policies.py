@@ -27,7 +27,7 @@ HERE = __name__
 
 
 class Recorder:
-    """Remembers what it is asked; refuses what its class is told to."""
+    """Remembers what it is asked; refuses what its class names."""
 
     asked: list[Any] = []
     configured: Mapping[str, str] = {}
@@ -73,7 +73,7 @@ def world() -> Iterator[World]:
     Topics.fault = Configs.fault = None
 
 
-def test_policies_are_told_the_file(world: World) -> None:
+def test_policies_are_configured_with_the_file(world: World) -> None:
     assert Topics.configured["node.id"] == Configs.configured["node.id"] == "100"
 
 
@@ -90,7 +90,7 @@ def test_a_new_topic_is_shown_with_its_size_or_its_replicas(world: World) -> Non
     assert Configs.asked == [ChangedConfigs(ResourceType.TOPIC, "c", {"retention.ms": "5"})]
 
 
-def test_who_refuses_a_topic_says_why_and_the_others_come(world: World) -> None:
+def test_a_policy_that_refuses_a_topic_says_why_and_the_others_come(world: World) -> None:
     Topics.fault = PolicyViolation("two replicas at least")
     answer = world.create("a", partitions=1, factor=1)
     assert (answer.error_code, answer.error_message) == (
@@ -119,7 +119,7 @@ def test_what_is_only_validated_is_asked_about_too(world: World) -> None:
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
 
 
-def test_nobody_asks_about_what_is_wrong_anyway(world: World) -> None:
+def test_no_policy_is_asked_about_an_invalid_request(world: World) -> None:
     assert world.create("a", partitions=1, factor=9).error_code
     assert world.create("a", partitions=1, factor=1, configs={"nope": "1"}).error_code
     assert world.create("a b", partitions=1, factor=1).error_code
@@ -157,7 +157,7 @@ def test_what_the_older_request_does_not_name_is_not_shown(world: World) -> None
     assert world.image.config(TOPIC, "t") == {"flush.ms": "9"}
 
 
-def test_the_end_is_told() -> None:
+def test_policies_are_closed_at_the_end() -> None:
     before = Topics.closed
     load_policies({CREATE_TOPIC: f"{HERE}:Topics"}).close()
     load_policies({}).close()
@@ -179,7 +179,9 @@ def test_the_end_is_told() -> None:
     ],
 )
 @pytest.mark.parametrize("key", [CREATE_TOPIC, ALTER_CONFIG])
-def test_a_policy_that_cannot_be_had_is_told_in_a_sentence(key: str, named: str, why: str) -> None:
+def test_a_policy_that_cannot_be_loaded_is_reported_in_a_sentence(
+    key: str, named: str, why: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         load_policies({key: named})
     assert str(caught.value).startswith(f"{key}: '{named}' is not allowed; {why}")

@@ -37,7 +37,7 @@ from tests.unit.metadata.strategies import holds
 
 USUAL = DecisionBounds()
 SLICE = USUAL.slice_max * USUAL.slices_per_turn
-"""Partitions of one turn in which time stands still."""
+"""Partitions of one turn in which time does not move."""
 CREATE = CreateTopicsRequest(
     topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
 )
@@ -59,7 +59,7 @@ def test_a_standby_refuses_and_names_the_active_controller() -> None:
     assert "node 2" in answer.topics[0].error_message
 
 
-def test_who_is_told_that_it_leads_when_it_does_not_any_more_decides_nothing() -> None:
+def test_a_controller_whose_leadership_has_ended_decides_nothing() -> None:
     """A vote that is on its way to the disk ended it, while what it leads on was still being applied."""
     world = World()
     late = world.new_controller()
@@ -227,7 +227,9 @@ def test_a_fault_while_a_broker_is_fenced_is_not_the_end_of_fencing(
     assert all(topic.leader.count(2) == len(topic) for topic in world.image.topics_by_id.values())
 
 
-def test_who_waits_for_work_that_meets_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waits_for_work_that_fails_gets_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = big_world(3 * SLICE)
     box: list[Any] = []
     world.start(beat(world, want_fence=True), connection=501).attach(box.append)
@@ -282,7 +284,7 @@ def longest_turn(world: World) -> int:
     return longest
 
 
-def test_who_waits_for_slices_whose_records_cannot_be_written_is_told(
+def test_a_request_whose_sliced_records_cannot_be_written_gets_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -346,7 +348,7 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
     )
 
 
-def test_who_comes_back_while_a_new_controller_looks_at_it_keeps_what_it_got() -> None:
+def test_a_broker_back_during_a_new_controllers_sweep_keeps_what_it_got() -> None:
     world = World()
     world.join(1, 3)
     world.create("t", [[3]] * (3 * USUAL.slice_max))
@@ -411,7 +413,7 @@ def test_what_happens_to_a_broker_while_it_loses_a_directory_happens(then: str) 
     assert not any(1 in isr for isr in world.image.topics_by_name["t"].isr)
 
 
-def test_who_loses_a_directory_in_slices_is_active_afterwards() -> None:
+def test_a_broker_that_loses_a_directory_in_slices_is_active_afterwards() -> None:
     world = losing_a_directory("nothing")
     assert world.controller.cluster.is_active(1) and not world.controller.cluster.departing
     assert list(world.image.brokers[1].directories) == [uuid(2011)]
@@ -446,7 +448,7 @@ def test_a_shutdown_in_slices_waits_until_others_have_replayed_the_last_one(dies
     assert world.heartbeat(1, want_shut_down=True).should_shut_down
 
 
-def test_who_is_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
+def test_a_broker_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
     world = World()
     world.join(1, 2, 3)
     world.create("many", [[1, 2]] * (4 * SLICE))
@@ -499,7 +501,7 @@ def test_a_broker_that_registers_while_it_is_unregistered_stays() -> None:
 
 
 @pytest.mark.parametrize("incarnation", [7001, 7002])
-def test_who_registers_twice_in_slices_is_registered_once(incarnation: int) -> None:
+def test_a_broker_that_registers_twice_in_slices_is_registered_once(incarnation: int) -> None:
     world = World()
     [first], [second] = registering(world, world.registration(1, incarnation))
     assert world.image.brokers[1].epoch == first.broker_epoch
@@ -510,7 +512,7 @@ def test_who_registers_twice_in_slices_is_registered_once(incarnation: int) -> N
         assert second.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_who_registers_in_slices_has_to_support_what_is_in_force_then() -> None:
+def test_a_registration_in_slices_must_support_the_levels_in_force_then() -> None:
     world = big_world(2 * SLICE)
     world.controller.on_connection_closed(501)
     request = world.registration(1, 5)
@@ -680,7 +682,7 @@ def test_a_fault_at_one_deadline_leaves_the_others_theirs(monkeypatch: pytest.Mo
     assert len(kept) == 2
 
 
-def test_who_raises_when_the_controller_resigns_leaves_nobody_waiting() -> None:
+def test_a_callback_that_raises_at_a_resignation_leaves_no_request_waiting() -> None:
     world = World()
     first, second = Parked(), Parked()
     told = list[Message | None]()
@@ -694,5 +696,5 @@ def test_who_raises_when_the_controller_resigns_leaves_nobody_waiting() -> None:
         waiting = _Waiting(99, parked, CreateTopicsResponse(), CREATE_TOPICS, CREATE)
         world.controller._waiting.append(waiting)
     with pytest.raises(RuntimeError):
-        world.controller._resign("it is told to")
+        world.controller._resign("the test wants it")
     assert len(told) == 1 and not world.controller._waiting

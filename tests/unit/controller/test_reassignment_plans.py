@@ -81,7 +81,7 @@ def three_each(brokers: list[int], partitions: int) -> Assignment:
     }
 
 
-def test_a_drain_shares_the_leaders_out_and_changes_nobody_elses() -> None:
+def test_a_drain_shares_the_leaders_out_and_changes_no_other_partition() -> None:
     assignment = three_each([1, 2, 3, 4, 5], 300)
     plan = drain(assignment, dict.fromkeys(range(1, 6)), [5])
     leads = Counter(r[0] for r in after(assignment, plan).values())
@@ -108,7 +108,7 @@ def test_a_broker_that_is_closed_takes_nothing_and_keeps_what_it_has() -> None:
         drain({TopicPartition("t", 0): (1, 2, 3)}, dict.fromkeys(range(1, 5)), [3], closed={4})
 
 
-def test_a_broker_that_is_not_there_any_more_is_preferred_by_nobody_new() -> None:
+def test_a_removed_broker_is_preferred_by_no_new_partition() -> None:
     before = {TopicPartition("t", i): (1 + i % 2, 3) for i in range(8)}
     assert balance(before, {1: None, 2: None}) == {}
 

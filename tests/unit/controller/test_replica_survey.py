@@ -65,7 +65,7 @@ def test_an_unclean_election_on_request_is_counted_once() -> None:
     assert topic.leader[0] == 2 and world.controller.cluster.unclean_elections == 1
 
 
-def test_who_tells_an_epoch_in_which_nobody_led_is_believed_his_offset_alone() -> None:
+def test_an_answer_with_an_epoch_without_leader_counts_by_its_offset_alone() -> None:
     """Apache Kafka's brokers tell the partition's epoch, whatever their log has."""
     sender = ScriptSender()
     world = leaderless(sender, UNCLEAN)
@@ -77,7 +77,7 @@ def test_who_tells_an_epoch_in_which_nobody_led_is_believed_his_offset_alone() -
     assert topic.leader[0] == 2
 
 
-def test_who_does_not_know_the_leader_epoch_yet_is_asked_again() -> None:
+def test_a_replica_behind_the_leader_epoch_is_asked_again() -> None:
     """Its replica may have been taken away and given back since: it would be an empty one."""
     sender = ScriptSender()
     sender.positions, sender.epochs = {1: (0, 3), 2: (0, 100)}, {2: 0}
@@ -89,7 +89,7 @@ def test_who_does_not_know_the_leader_epoch_yet_is_asked_again() -> None:
     assert world.partition("t").leader == 1
 
 
-def test_who_is_behind_to_the_deadline_does_not_count() -> None:
+def test_a_replica_that_is_behind_to_the_deadline_does_not_count() -> None:
     sender = ScriptSender()
     sender.positions, sender.epochs = {1: (0, 3), 2: (0, 100)}, {2: 0}
     world = leaderless(sender, UNCLEAN)
@@ -127,7 +127,7 @@ def test_an_election_on_request_takes_the_answers_that_are_awaited_already() -> 
     assert box and world.partition("t").leader == 2
 
 
-def test_who_joins_a_recovery_and_elects_nobody_leaves_it_to_be_begun_again() -> None:
+def test_a_caller_that_joins_a_recovery_without_result_lets_it_start_again() -> None:
     sender = ScriptSender()
     sender.positions = {2: (5, 500)}
     world = leaderless(sender, UNCLEAN)
@@ -162,7 +162,7 @@ def test_a_survey_ends_where_no_replica_of_a_partition_can_be_asked() -> None:
     assert [set(found) for found in told] == [{keys[0]}]
 
 
-def test_who_waits_for_a_survey_hears_that_the_controller_resigned() -> None:
+def test_a_caller_that_waits_for_a_survey_learns_of_the_resignation() -> None:
     world = World(sender=ScriptSender())
     world.join(1, 2)
     world.create("t", [[1, 2]], configs={"min.insync.replicas": "1"})
@@ -201,7 +201,7 @@ def test_a_balanced_recovery_waits_for_the_longest_log_that_died_since() -> None
     world = leaderless(
         sender, {"min.insync.replicas": "1", "unclean.recovery.strategy": "balanced"}
     )
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 40)}
     sender.late.clear()
     while not sender.late:  # until all three are asked again, and 2 is awaited
@@ -220,11 +220,11 @@ def test_a_balanced_recovery_waits_for_the_longest_log_that_died_since() -> None
 BALANCED = {"min.insync.replicas": "1", "unclean.recovery.strategy": "balanced"}
 
 
-def test_each_balanced_recovery_waits_anew() -> None:
+def test_each_balanced_recovery_waits_its_own_time() -> None:
     """One that ended by an election on request says nothing of how long the next one has waited."""
     sender = ScriptSender()
     world = leaderless(sender, BALANCED)
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 20)}
     world.advance(4000)
     assert world.partition("t").leader == -1, "2 does not answer"
@@ -261,7 +261,7 @@ def test_a_recovery_asks_replicas_again_that_a_survey_has_asked_meanwhile() -> N
 def test_an_answer_of_a_process_that_died_does_not_count_for_the_next_one() -> None:
     sender = LateSender()
     world = leaderless(sender, BALANCED)
-    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    world.revive(3)  # after an unclean shutdown: no replica is eligible
     sender.positions = {1: (0, 31), 3: (0, 40)}
     sender.late.clear()
     while not sender.late:  # until all three are asked again, and 2 is awaited

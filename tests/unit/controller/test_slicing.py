@@ -174,7 +174,7 @@ def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> Non
     before = holds(world.image)
     turns = 0
     while len(world.quorum.batches) == since:
-        assert holds(world.image) == before or turns == 0, "nobody sees half a topic"
+        assert holds(world.image) == before or turns == 0, "no reader sees half a topic"
         world.ports.wakeups.soon.pop(0)()
         turns += 1
     assert turns >= 14
@@ -191,7 +191,7 @@ def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> Non
     assert {len(topic) for topic in world.image.topics_by_id.values()} == {7000, 4000}
 
 
-def test_who_moves_a_partition_twice_in_one_request_moves_it_to_the_last_target() -> None:
+def test_a_partition_moved_twice_in_one_request_goes_to_the_last_target() -> None:
     """Both were decided on one state: it had the replicas of the second, and 4, which is none of them, was
     on its way to it for ever."""
     world = world_of(1)
@@ -243,7 +243,7 @@ def test_a_sliced_registration_takes_no_directory_another_broker_has_by_then() -
     assert [b.id for b in world.image.brokers.values() if uuid(777) in b.directories] == [9]
 
 
-def test_who_is_unregistered_twice_in_pieces_leaves_once() -> None:
+def test_a_broker_that_is_unregistered_twice_in_slices_leaves_once() -> None:
     world = world_of(300, 300)
     since = world.image.ignored
     first, second = (begun(world, UnregisterBrokerRequest(broker_id=1)) for _ in range(2))

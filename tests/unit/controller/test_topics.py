@@ -312,7 +312,7 @@ def test_a_large_creation_is_decided_in_slices_and_written_as_one_batch() -> Non
     assert len(world.quorum.batches) == before, "nothing is written before all is decided"
     for _ in range(2):
         world.ports.wakeups.soon.pop(0)()
-    # Somebody else takes one of the names between two slices: all is decided afresh.
+    # Another request takes one of the names between two slices: all is decided again.
     sooner = CreatableTopic(name="t3", num_partitions=1, replication_factor=1)
     world.start(CreateTopicsRequest(topics=[sooner]))
     box: list[Any] = []

@@ -206,7 +206,7 @@ class Requests:
 
     def _alias(self, member_id: str) -> str:
         if not member_id:
-            return "nobody"
+            return "none"
         if member_id in self.clients:
             return member_id
         if member_id not in self.aliases:
@@ -258,12 +258,13 @@ class Script(ConsumerRequests, Requests):
         self.world.tell()
 
     def do_delete_topic(self, name: str, **given: str) -> None:
-        """``anew=yes``: another one has its name before anybody hears of it; ``unheard=yes``: nobody does."""
+        """``recreated=yes``: a new topic has its name before the coordinator learns of it;
+        ``unpublished=yes``: it never does."""
         topic = self.world.image.topics_by_name[name]
         self.world.image.replay(RemoveTopicRecord(topic_id=topic.id))
-        if "anew" in given:
+        if "recreated" in given:
             self.world.topic(name)
-        if "unheard" not in given:
+        if "unpublished" not in given:
             self.world.groups.on_topics_deleted({topic.id: name})
             self.world.settle()
 
@@ -356,6 +357,6 @@ def subscription(topics: list[str], owned: dict[str, list[int]] | None = None) -
 
 
 def run_file(path: Path) -> tuple[str, str]:
-    """What stands in the file, and what should."""
+    """What the script file contains, and what it should."""
     present = path.read_text()
     return present, Script().run(present)

@@ -125,16 +125,14 @@ def test_one_refused_append_undoes_the_whole_turn_and_nothing_before() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_faults_of_the_log_are_told_in_a_coordinators_words(
-    fault: ErrorCode, answer: ErrorCode
-) -> None:
+def test_faults_of_the_log_become_coordinator_errors(fault: ErrorCode, answer: ErrorCode) -> None:
     world = World()
     world.topic("t")
     world.logs[0].refusal = fault
     assert code(world.send(commit("g", {0: 1}), 9)) is answer
 
 
-def test_a_turn_into_which_somebody_else_wrote_is_undone() -> None:
+def test_a_turn_with_a_foreign_append_is_undone() -> None:
     world = World()
     world.topic("t")
     world.ask(commit("g", {0: 1}), 9)
@@ -219,7 +217,7 @@ def test_a_group_that_no_record_can_name_leaves_nothing() -> None:
     assert fetched(world, "g") == {} and not machine.table.groups.items()
 
 
-def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
+def test_a_client_that_is_answered_within_an_append_may_ask_at_once() -> None:
     """A leader alone for whom a follower held up what is committed: once that is gone the next append commits
     what waited, and a connection that is answered then is served on."""
     world, answers = World(), list[Any]()
@@ -511,7 +509,7 @@ def test_a_broker_that_is_not_the_coordinator_says_so_in_every_version(version: 
     assert told == ErrorCode.NOT_COORDINATOR
 
 
-def test_offsets_of_a_topic_that_was_made_anew_are_not_told_by_id() -> None:
+def test_offsets_of_a_recreated_topic_are_not_returned_by_id() -> None:
     world = World()
     old_id = world.topic("t")
     world.ask(commit("g", {0: 5}), 9)
@@ -568,7 +566,7 @@ def _expire(machine: GroupMachine, at: Instant) -> Outcome:
 
 
 @pytest.mark.parametrize("resigns", [False, True])
-def test_who_raises_when_he_is_refused_leaves_nobody_waiting(resigns: bool) -> None:
+def test_a_callback_that_raises_at_a_refusal_leaves_no_request_waiting(resigns: bool) -> None:
     world, answers = World(), list[Any]()
     request = commit("g", {0: 1})
 
@@ -602,7 +600,7 @@ def fail(*arguments: Any) -> Any:
     raise RuntimeError("a fault of the program")
 
 
-def test_who_raises_when_he_is_answered_leaves_nobody_waiting() -> None:
+def test_a_callback_that_raises_at_an_answer_leaves_no_request_waiting() -> None:
     world, answers = World(), list[Any]()
     world.held = True
     for done in (fail, answers.append):

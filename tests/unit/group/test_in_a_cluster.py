@@ -79,7 +79,7 @@ def fetch(cluster: Cluster, node: int, group: str) -> tuple[ErrorCode, int]:
 
 
 def cut_off(cluster: Cluster, node: int) -> Callable[[], None]:
-    """Nobody but the client reaches `node`; returns what ends that."""
+    """Only the client reaches `node`; returns what ends that."""
     others = [f"n{other}" for other in cluster.ids if other != node]
     for other in others:
         cluster.sim.network.cut(f"n{node}", other)

@@ -190,7 +190,7 @@ def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) 
     background.run_brief("disk", job, told.append)
     assert told[-1] == threading.get_ident()
     background.run_brief("another disk", job, told.append)
-    assert len(told) == watched + 1, "nobody knows it yet"
+    assert len(told) == watched + 1, "it is not known yet"
     run_until(loop, lambda: len(told) == watched + 2)
     background.stop()
 
@@ -270,7 +270,7 @@ def test_a_job_that_is_stuck_does_not_keep_the_process_from_its_end(
     thread.join()
 
 
-def test_the_next_job_of_a_queue_begins_when_the_one_before_was_told_of(loop: Loop) -> None:
+def test_the_next_job_of_a_queue_begins_after_the_callback_of_the_last(loop: Loop) -> None:
     """It may write the very file that `done` renames."""
     background = HostBackground(loop)
     gate, begun, told = threading.Event(), threading.Event(), list[bool]()

@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.config.node import NodeConfig
 from barnabas.host import garbage_collector as module
-from barnabas.host.garbage_collector import YOUNG, GarbageCollector
+from barnabas.host.garbage_collector import YOUNG_OBJECTS, GarbageCollector
 from barnabas.host.loop import Callback, Loop, TurnTimes, name_of, new_loop
 from barnabas.host.main import NodeProcess, format_missing
 from barnabas.host.structured_log import StructuredLog
@@ -30,7 +30,7 @@ class Ring:
 
 @pytest.fixture
 def collector() -> Iterator[GarbageCollector]:
-    collector = GarbageCollector(grown_min=20_000)
+    collector = GarbageCollector(growth_blocks_min=20_000)
     collector.begin()
     yield collector
     collector.end()
@@ -51,7 +51,7 @@ class NamedTimes(TurnTimes):
 
 
 def look(collector: GarbageCollector, *, idle: bool = False) -> int:
-    """Turns that do nothing, until nothing is due; how many looks were taken."""
+    """Turns that do nothing, until nothing is due; how many collections ran."""
     count = 0
     while collector.between_turns(idle=idle):
         count += 1
@@ -66,51 +66,51 @@ def keep_looking_long(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_collected_within_a_turn_and_all_of_it_after(
     collector: GarbageCollector,
 ) -> None:
-    rings = [weakref.ref(Ring()) for _ in range(2 * YOUNG)]
+    rings = [weakref.ref(Ring()) for _ in range(2 * YOUNG_OBJECTS)]
     assert all(ring() is not None for ring in rings)
     assert look(collector) == 1
     assert not any(ring() is not None for ring in rings)
     assert look(collector) == 0
 
 
-def test_few_objects_are_not_worth_a_look(collector: GarbageCollector) -> None:
+def test_few_objects_make_no_collection_due(collector: GarbageCollector) -> None:
     look(collector)
     ring = weakref.ref(Ring())
     assert look(collector) == 0
     assert ring() is not None
 
 
-def test_survivors_are_looked_at_now_and_then(collector: GarbageCollector) -> None:
+def test_survivors_are_collected_with_older_generations(collector: GarbageCollector) -> None:
     """What died after a first look at it is found after some more."""
-    kept: list[object] = [Ring() for _ in range(YOUNG)]
+    kept: list[object] = [Ring() for _ in range(YOUNG_OBJECTS)]
     assert look(collector) == 1
     ring = weakref.ref(kept[0])
     kept.clear()
     for _ in range(module.COLLECTIONS_MAX + 1):
-        kept.append([[] for _ in range(YOUNG + 200)])
+        kept.append([[] for _ in range(YOUNG_OBJECTS + 200)])
         assert look(collector) == 1
     assert ring() is None
 
 
-def test_what_took_long_is_set_apart_and_found_dead_in_an_idle_moment(
+def test_frozen_garbage_is_collected_in_an_idle_moment(
     collector: GarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_looking_long(monkeypatch)
-    collector._due_at = sys.getallocatedblocks() + 20 * YOUNG
-    kept = [Ring() for _ in range(YOUNG)]
+    collector._due_at_blocks = sys.getallocatedblocks() + 20 * YOUNG_OBJECTS
+    kept = [Ring() for _ in range(YOUNG_OBJECTS)]
     look(collector)
-    kept += [Ring() for _ in range(YOUNG)]
+    kept += [Ring() for _ in range(YOUNG_OBJECTS)]
     look(collector)
     ring = weakref.ref(kept[0])
     kept.clear()
     many: list[object] = []
-    while sys.getallocatedblocks() < collector._due_at + YOUNG:
-        many.append([[object()] for _ in range(2 * YOUNG)])
+    while sys.getallocatedblocks() < collector._due_at_blocks + YOUNG_OBJECTS:
+        many.append([[object()] for _ in range(2 * YOUNG_OBJECTS)])
         look(collector)
     assert ring() is not None
-    assert collector.looks.thorough == 0  # somebody is served
+    assert collector.collections.full == 0  # a request is served
     assert look(collector, idle=True) == 1
-    assert collector.looks.thorough == 1
+    assert collector.collections.full == 1
     assert ring() is None
 
 
@@ -122,22 +122,22 @@ class Ring:
     def __init__(self):
         self.me = self
 
-module.LONG_S, module.FORCED = 0.0, 1
+module.LONG_S, module.OVERDUE_FACTOR = 0.0, 1
 blocks = sys.getallocatedblocks
 lived = blocks()
 sys.getallocatedblocks = lambda: blocks() - lived  # as if little had lived at the start
-collector = module.GarbageCollector(grown_min=20_000)
+collector = module.GarbageCollector(growth_blocks_min=20_000)
 collector.begin()
 alive, most = weakref.WeakSet(), 0
 for _ in range(100):
-    connections = [Ring() for _ in range(module.YOUNG // 2)]
+    connections = [Ring() for _ in range(module.YOUNG_OBJECTS // 2)]
     alive.update(connections)
-    others = [Ring() for _ in range(module.YOUNG // 2 + 200)]
+    others = [Ring() for _ in range(module.YOUNG_OBJECTS // 2 + 200)]
     while collector.between_turns(idle=False):
         pass
     del connections, others
     most = max(most, len(alive))
-print(most, collector.looks.thorough)
+print(most, collector.collections.full)
 """
 
 
@@ -149,7 +149,7 @@ def test_frozen_garbage_is_bounded_on_a_node_that_is_never_idle() -> None:
     )
     most, thorough = map(int, done.stdout.split())
     assert thorough >= 2
-    assert most < 20 * YOUNG < 100 * YOUNG // 2
+    assert most < 20 * YOUNG_OBJECTS < 100 * YOUNG_OBJECTS // 2
 
 
 def test_a_look_is_a_turn_of_its_own_with_its_name() -> None:
@@ -159,7 +159,7 @@ def test_a_look_is_a_turn_of_its_own_with_its_name() -> None:
     rings: list[weakref.ref[Ring]] = []
 
     def allocate() -> None:
-        rings.extend(weakref.ref(Ring()) for _ in range(2 * YOUNG))
+        rings.extend(weakref.ref(Ring()) for _ in range(2 * YOUNG_OBJECTS))
         loop.call_soon(end)
 
     def end() -> None:
@@ -215,7 +215,7 @@ def test_every_kind_of_node_collects_between_its_turns(roles: str, tmp_path: Pat
 
         def fill() -> None:
             seen.append(gc.isenabled())
-            ring.extend(weakref.ref(Ring()) for _ in range(2 * YOUNG))
+            ring.extend(weakref.ref(Ring()) for _ in range(2 * YOUNG_OBJECTS))
             process._loop.call_later(0, look)
 
         def look() -> None:

@@ -91,7 +91,7 @@ def test_it_leaves_the_same_files(tmp_path: Path) -> None:
     assert helper.starts == 1 and helper.pid is None
 
 
-def test_what_it_cannot_read_is_told_as_here(tmp_path: Path) -> None:
+def test_an_unreadable_batch_is_reported_as_in_process(tmp_path: Path) -> None:
     log = written(tmp_path / "t")
     plan = cleaning_pass.make_plan(log, 0, NOW)
     path = Path(log.segments[0].path)
@@ -111,7 +111,7 @@ def test_what_it_cannot_read_is_told_as_here(tmp_path: Path) -> None:
     helper.close()
 
 
-def test_one_that_was_killed_is_started_anew(
+def test_a_helper_that_was_killed_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / f"{SERVICE}.py").write_text(SERVICE_TEXT)
@@ -138,7 +138,7 @@ def test_one_that_was_killed_is_started_anew(
     compact(open_at(tmp_path / "t"), LocalCompactor())
 
 
-def test_one_that_is_ended_while_it_starts_answers_nobody(
+def test_a_helper_that_is_ended_while_it_starts_answers_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node's end would wait for it."""

@@ -60,7 +60,7 @@ def test_a_callback_that_schedules_itself_does_not_lock_out_a_timer(loop: Loop) 
     loop.run_forever()
 
 
-def test_a_fault_is_told_and_stops_nothing_else(loop: Loop) -> None:
+def test_a_fault_is_reported_and_stops_nothing_else(loop: Loop) -> None:
     faults: list[Exception] = []
     loop.set_exception_handler(lambda message, error: faults.append(error))
 
@@ -226,7 +226,7 @@ def test_turns_are_measured_and_a_long_one_says_what_ran(loop: Loop) -> None:
     assert times.describe()["slow_turns"] == len(slow)
 
 
-def test_a_long_turn_gives_way_and_goes_on_in_order(loop: Loop) -> None:
+def test_a_long_turn_yields_and_continues_in_order(loop: Loop) -> None:
     seen: list[str] = []
 
     def slowly(name: str) -> None:

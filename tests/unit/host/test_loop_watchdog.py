@@ -1,4 +1,4 @@
-"""A loop that stands in a write is told of, with the file; one that works is not."""
+"""A loop that is blocked in a write is reported, with the file; one that works is not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Told:
         self._said[event].set()
 
     def wait_for(self, event: str) -> None:
-        assert self._said[event].wait(PATIENCE_S), f"{event} is not told: {self.lines}"
+        assert self._said[event].wait(PATIENCE_S), f"{event} is not logged: {self.lines}"
 
 
 def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -> None:
@@ -54,7 +54,7 @@ def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -
 
 
 @pytest.mark.slow
-def test_a_write_that_hangs_is_told_with_its_file(
+def test_a_write_that_hangs_is_reported_with_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "00000000000000000000.log")
@@ -79,7 +79,7 @@ def test_a_write_that_hangs_is_told_with_its_file(
 
 @pytest.mark.slow
 def test_a_loop_that_works_is_left_alone() -> None:
-    """As long as a loop that does not would be told of; its ticks leave a busy machine time to answer."""
+    """As long as a blocked loop takes to be reported; its ticks leave a busy machine time to answer."""
     tick_s, told = 0.2, Told()
 
     def work(end: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Sockets behind the network port: bytes arrive in order and once, ends are told once."""
+"""Sockets behind the network port: bytes arrive in order and once, ends are reported once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def world() -> Iterator[World]:
 
 
 class Recorder:
-    """A receiver that keeps what it is told."""
+    """A receiver that keeps what it receives."""
 
     def __init__(
         self, *, room: int = 64, on_bytes: Callable[[Recorder], None] | None = None
@@ -161,7 +161,7 @@ def test_close_sends_what_is_queued_first(world: World) -> None:
     assert (client.ends, server.ends) == ([None], [None])
 
 
-def test_an_end_is_told_once_and_not_from_inside_a_call(world: World) -> None:
+def test_an_end_is_reported_once_and_not_from_inside_a_call(world: World) -> None:
     client, server = pair(world)
     assert client.connection is not None
     client.connection.abort()
@@ -188,7 +188,7 @@ def test_nothing_is_delivered_after_abort(world: World) -> None:
     assert server.received == b"m"
 
 
-def test_a_refused_connection_is_told_as_such(world: World) -> None:
+def test_a_refused_connection_is_reported_as_refused(world: World) -> None:
     listener = world.network.listen(LOOPBACK, Recorder)
     listener.close()
     client = Recorder()
@@ -198,10 +198,10 @@ def test_a_refused_connection_is_told_as_such(world: World) -> None:
     assert isinstance(client.ends[0], ConnectionRefusedError)
 
 
-def test_a_reset_between_two_looks_at_a_new_connection_is_told(
+def test_a_reset_between_two_calls_on_a_new_connection_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection stands where `SO_ERROR` is read and is gone where its peer's name is."""
+    """The connection is open where `SO_ERROR` is read and is gone where its peer's name is."""
     look = socket.socket.getsockopt
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -225,7 +225,7 @@ def test_a_reset_between_two_looks_at_a_new_connection_is_told(
 
 
 def test_the_end_closes_what_is_being_opened_too(world: World) -> None:
-    """A listener with a full queue answers nobody."""
+    """A listener with a full queue answers no connection."""
     with socket.socket() as silent, socket.socket() as first, socket.socket() as second:
         silent.bind(("127.0.0.1", 0))
         silent.listen(0)
@@ -276,14 +276,14 @@ def test_an_unknown_name_ends_in_an_error(world: World, monkeypatch: pytest.Monk
     ],
 )
 def test_what_is_no_address_ends_in_an_error(world: World, endpoint: Endpoint) -> None:
-    """Whoever registers says where it is."""
+    """A node that registers says where it is."""
     client = Recorder()
     world.network.connect(endpoint, client)
     world.until(lambda: bool(client.ends))
     assert isinstance(client.ends[0], OSError) and not world.faults
 
 
-def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
+def test_names_that_do_not_resolve_keep_no_job_from_a_thread(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silence, done = threading.Event(), list[object]()

@@ -1,4 +1,4 @@
-"""kazoo is an extra: a node without ZooKeeper does not load it, and one with it is told what to install."""
+"""kazoo is an extra: a node without ZooKeeper does not load it, and one with it says what to install."""
 
 from __future__ import annotations
 

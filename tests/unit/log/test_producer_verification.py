@@ -2,7 +2,7 @@
 
 The model knows the truth: what each producer has open, and for each question whether anything of its
 producer was written since it was asked. A batch enters where its transaction is open, or on the answer to
-such a question; so no record ever stands behind its transaction's marker.
+such a question; so no record ever comes after its transaction's marker.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Model:
         self.log.close(clean=clean)
         self.log = self._open(clean=clean)
         self.log.move_high_watermark(mark)
-        self.questions.clear()  # whoever asked is gone with the process
+        self.questions.clear()  # the requests are gone with the process
         # A producer snapshot says nothing of markers that are not replicated; their coordinator's decision
         # stays, and the ranges that were aborted are in the index.
         self.known_since = len(self.decided)
@@ -162,7 +162,7 @@ class Model:
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_no_record_stands_behind_its_transaction_s_marker(steps: list[tuple[Any, ...]]) -> None:
+def test_no_record_comes_after_its_transactions_marker(steps: list[tuple[Any, ...]]) -> None:
     model = Model()
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
@@ -199,7 +199,7 @@ def test_a_higher_sequence_waits_for_the_lowest_that_asked(model: Model) -> None
     model.log.append_as_leader(batch(3), leader_epoch=0, wall_ms=NOW_MS, verification=known)
 
 
-def test_a_question_that_nobody_answers_is_forgotten(model: Model) -> None:
+def test_a_question_without_an_answer_is_forgotten(model: Model) -> None:
     states = model.log.producers
     states.begin_verification(1, 0, 0, bumps_epochs=True, wall_ms=NOW_MS)
     states.expire(NOW_MS + 999, 1_000)

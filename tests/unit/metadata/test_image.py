@@ -206,7 +206,7 @@ def test_a_snapshot_shows_the_committed_moment_while_the_image_moves_on(
     image.undo_uncommitted()
     for values in chunks:
         got += values
-    assert sorted(got) == sorted(expected)  # what was removed and taken back stands at the end
+    assert sorted(got) == sorted(expected)  # what was removed and taken back is at the end
     shown, meant = MetadataImage(), MetadataImage()
     for other, values in ((shown, got), (meant, expected)):
         load_records(other, [decode_record(value) for value in values], len(committed), 1)
@@ -333,7 +333,7 @@ def test_an_assignment_without_directories_has_one_unknown_for_each_replica(
     assert holds(image) == before
 
 
-def test_a_snapshot_that_nobody_begins_to_read_ends_its_moment() -> None:
+def test_a_snapshot_that_is_never_read_releases_its_moment() -> None:
     """The disk was full when its file was to be made: the image must not keep that moment for ever."""
     image = make()
     chunks = snapshot_values(image)

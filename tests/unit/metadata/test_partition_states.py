@@ -35,7 +35,7 @@ def led_by(leader: int, reason: str) -> PartitionChangeRecord:
     return PartitionChangeRecord(partition_id=0, topic_id=MINE, leader=leader, reason=reason)
 
 
-def test_who_was_never_led_is_new_and_who_lost_its_leader_is_offline() -> None:
+def test_a_partition_never_led_is_new_and_one_that_lost_its_leader_offline() -> None:
     assert state_of(-1, 0) == NEW
     assert state_of(3, 0) == ONLINE
     assert state_of(-1, 1) == OFFLINE
@@ -73,7 +73,7 @@ def test_a_snapshot_swallows_reasons_and_keeps_states() -> None:
     assert str(reader.moves["mine", 0]) == "Online → Online: preferred"
 
 
-def test_changes_are_told_in_words() -> None:
+def test_changes_are_described_in_words() -> None:
     reader = StateReader({MINE: "mine"})
 
     def after(record: Message) -> str:

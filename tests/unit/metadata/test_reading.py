@@ -81,7 +81,7 @@ def test_the_tree_can_be_browsed_and_carried_by_json() -> None:
 
 
 @pytest.mark.parametrize("path", ["/nope", "/topics/byName/x", "/features/metadata.version/x"])
-def test_a_path_where_nothing_stands_is_refused(path: str) -> None:
+def test_a_path_without_a_value_is_refused(path: str) -> None:
     image = MetadataImage()
     image.replay_batch(LOG, 10, 2)
     with pytest.raises(NoSuchPathError):

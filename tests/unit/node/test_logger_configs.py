@@ -115,7 +115,7 @@ class Listener:
         return responses
 
 
-def test_each_area_is_told_with_the_level_that_holds() -> None:
+def test_each_area_is_described_with_its_effective_level() -> None:
     listener = Listener()
     (result,) = listener.describe("1")
     assert [c.name for c in result.configs] == sorted(("root", *AREAS))
@@ -139,7 +139,7 @@ def test_a_level_holds_from_then_on() -> None:
     assert listener.loggers.levels()["root"] == "FATAL"
 
 
-def test_other_resources_go_on_and_answers_keep_their_order() -> None:
+def test_other_resources_are_served_and_answers_keep_their_order() -> None:
     listener = Listener()
     told = listener.describe("t1", "1", "t2")
     assert [r.resource_name for r in told] == ["t1", "1", "t2"] and told[1].configs
@@ -184,7 +184,7 @@ def test_a_resource_or_logger_named_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "one", "2"])
-def test_only_its_own_loggers_are_told(name: str) -> None:
+def test_only_its_own_loggers_are_described(name: str) -> None:
     (result,) = Listener().describe(name)
     assert result.error_code == ErrorCode.INVALID_REQUEST and not result.configs
 

@@ -57,7 +57,7 @@ def recovered(node: QuorumNode) -> MetadataImage:
         opened.log.close(clean=True)
 
 
-def test_epochs_and_producer_ids_go_on_further_up() -> None:
+def test_epochs_and_producer_ids_continue_further_up() -> None:
     image = recovered(stopped(LOG))
     state = image.topics_by_name["t"].partition(0)
     assert (state.leader, state.isr, state.replicas) == (2, (2,), (1, 2, 3))

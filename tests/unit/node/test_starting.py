@@ -69,7 +69,7 @@ def test_a_broker_that_cannot_be_made_or_started_leaves_nothing_open(
         listen(process, port)
 
 
-def test_a_node_whose_log_dirs_change_places_does_not_begin_anew() -> None:
+def test_a_node_whose_log_dirs_change_order_keeps_its_logs() -> None:
     cluster = Cluster(1, log_dirs="/data,/second")
     cluster.create_topic("t")
     node = cluster.sim.nodes[1]

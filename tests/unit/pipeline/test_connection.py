@@ -62,7 +62,7 @@ def test_a_request_has_its_own_time_to_be_sent(fake: FakeSocket) -> None:
     assert fake.sent == [5.0]
 
 
-def test_a_writer_counts_partitions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_counts_partitions_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker lives for many tasks: what it remembers may have grown, or been created again."""
     cluster = ClusterClient([HERE])
     counts = iter((2, 3))

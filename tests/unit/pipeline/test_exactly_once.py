@@ -176,7 +176,7 @@ def test_a_gap_in_sequences_is_healed_under_a_new_identity(
     assert values(cluster) == expected(0, 300)
 
 
-def test_of_two_drivers_with_the_same_batch_one_manifest_stands(
+def test_two_drivers_with_the_same_batch_leave_one_manifest(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     settings = options(tmp_path)

@@ -39,7 +39,7 @@ waiting = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
 
 
 @given(waiting, st.integers(1, 20_000))
-def test_a_limit_is_shared_and_starves_nobody(sizes: list[int], rows_max: int) -> None:
+def test_a_limit_is_shared_and_starves_no_partition(sizes: list[int], rows_max: int) -> None:
     start = {TopicPartition("t", n): 100 * n for n in range(len(sizes))}
     latest = {each: start[each] + size for each, size in zip(start, sizes, strict=True)}
     ends = limit_rows(start, latest, rows_max)

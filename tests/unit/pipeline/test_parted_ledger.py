@@ -146,7 +146,7 @@ def test_a_batch_of_a_rolled_back_checkpoint_is_not_taken_for_the_new_one(
     assert all(found[each] == 1 for each in words("new", 30, 60))
 
 
-def test_a_query_that_died_before_spark_committed_its_batch_goes_on(
+def test_a_query_that_died_before_spark_committed_its_batch_continues(
     cluster: FakeCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(tmp_path / "checkpoint")

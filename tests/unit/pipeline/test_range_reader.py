@@ -1,4 +1,4 @@
-"""A task reads its range whole, whoever answers first; what is gone fails it, or is passed over."""
+"""A task reads its range whole, whichever broker answers first; missing records fail it, or are skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHERE = TopicPartition("t", 0)
 
 class Moving(FakeCluster):
     """While `stale` it is a leader that leads no more: its log ends at `stale_end`, and who asks for
-    more hears `stale_code`. Whoever forgets what it knew of the topic is told the new leader."""
+    more hears `stale_code`. A client that forgets what it knew of the topic learns the new leader."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
         super().__init__(1)

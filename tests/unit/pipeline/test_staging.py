@@ -1,4 +1,4 @@
-"""What a writer keeps stands whole, or leaves nothing behind."""
+"""What a writer stages is whole, or leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_disk_that_is_full_leaves_no_file(
     assert [each for each in files(tmp_path) if each.endswith(".tmp")] == []
 
 
-def test_who_is_second_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+def test_the_second_writer_says_so_and_leaves_no_file(tmp_path: Path) -> None:
     store = DirectoryStore(str(tmp_path))
     assert store.write_new("app/0.manifest", [b"first"])
     assert not store.write_new("app/0.manifest", [b"second"])
@@ -108,7 +108,7 @@ class CutOff(ArrowStore):
 
 @pytest.mark.parametrize("kept", [0, 5, 60, -1])
 @pytest.mark.parametrize("inline", [0, 1 << 20])
-def test_a_file_that_was_cut_off_by_a_kill_is_told_from_a_whole_one(
+def test_a_file_that_was_cut_off_by_a_kill_is_distinguished_from_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, inline: int
 ) -> None:
     cluster, countdown = FakeCluster(), Countdown()
@@ -128,7 +128,7 @@ def test_a_file_that_was_cut_off_by_a_kill_is_told_from_a_whole_one(
         assert values(cluster) == expected(0, 30 * (batch + 1))
 
 
-def test_a_ledger_that_nobody_can_read_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+def test_an_unreadable_ledger_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     store = DirectoryStore(str(tmp_path))
     store.write("app/committed.json", [b""])
     with pytest.raises(StagingError, match=r"app/committed.json cannot be read"):

@@ -28,7 +28,7 @@ ALL = ReadAllAvailable()
 
 
 class Clock:
-    """Stands in for the reader's clock."""
+    """In place of the reader's clock."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000.0
@@ -185,7 +185,7 @@ def test_a_log_that_ends_earlier_is_data_loss(cluster: FakeCluster) -> None:
         assert ranges(lenient, at(9, 8), end) == ["t-0 [9, 10)"]
 
 
-def test_a_topic_made_anew_is_read_on_where_loss_is_allowed(cluster: FakeCluster) -> None:
+def test_a_recreated_topic_is_read_on_where_loss_is_allowed(cluster: FakeCluster) -> None:
     has(cluster, 10, 3)
     lenient = stream(fail_on_data_loss=False, rows_per_trigger_max=1_000)
     end = lenient.latestOffset(at(10, 800), ReadMaxRows(1_000))

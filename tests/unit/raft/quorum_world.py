@@ -37,7 +37,7 @@ CLUSTER = "cXVvcnVtLXdvcmxkLXRlc3"
 
 
 class Journal:
-    """A state machine that remembers what it was told."""
+    """A state machine that remembers what it received."""
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
@@ -206,7 +206,7 @@ class Quorum:
         return [node for node in self.nodes.values() if node.is_up]
 
     def active(self) -> QuorumNode | None:
-        """The newest leader that was told so."""
+        """The newest leader that learned so."""
         leaders = [n for n in self.up() if n.replica is not None and n.replica.is_active]
         return max(leaders, key=lambda n: n.replica.epoch if n.replica else -1, default=None)
 

@@ -107,7 +107,7 @@ class Machines:
             if not self._work:
                 return
             self._work.popleft()()
-        raise AssertionError("the replicas go on talking for ever")
+        raise AssertionError("the replicas exchange messages for ever")
 
     def _perform(self, node: Node, effect: do.Effect) -> None:
         me = node.settings.node_id
@@ -212,7 +212,7 @@ class Machines:
 
 
 def who(node: int) -> str:
-    return str(node) if node >= 0 else "nobody"
+    return str(node) if node >= 0 else "none"
 
 
 def _show(request: Request) -> str:

@@ -44,9 +44,9 @@ def test_a_replica_that_is_not_there_is_not_added() -> None:
     began = quorum.world.now_ms
     answer = quorum.add_voter(3, timeout_ms=20_000)
     assert answer.error is ErrorCode.REQUEST_TIMED_OUT
-    assert quorum.world.now_ms - began < 19_500  # whoever asked is still there
+    assert quorum.world.now_ms - began < 19_500  # the caller still waits
     assert "could not be asked" in answer.message
-    quorum.commit(b"goes on")
+    quorum.commit(b"continues")
 
 
 def test_a_voter_that_is_there_is_not_added_twice() -> None:
@@ -80,22 +80,22 @@ def test_only_the_voter_with_that_directory_is_removed() -> None:
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_who_does_not_say_which_voter_is_refused_at_once(static: bool) -> None:
+def test_a_change_that_names_no_voter_is_refused_at_once(static: bool) -> None:
     quorum = Quorum(voters=3, first_voters=None if static else 2)
     quorum.start()
     quorum.commit(b"1")
     at = {LISTENER: Endpoint("n3", 9093)}
-    nobody, no_directory = ReplicaKey(-1, Uuid(b"d" * 16)), ReplicaKey(3)
-    somebody = ReplicaKey(3, Uuid(b"d" * 16))
+    no_id, no_directory = ReplicaKey(-1, Uuid(b"d" * 16)), ReplicaKey(3)
+    valid = ReplicaKey(3, Uuid(b"d" * 16))
     leader = quorum.elect().replica
     assert leader is not None
     senseless: list[messages.Request] = [
-        messages.AddVoterRequest(somebody, {"OTHER": at[LISTENER]}, 30_000),
-        messages.UpdateVoterRequest(leader.epoch, somebody, {}, (0, 1)),
-        messages.UpdateVoterRequest(leader.epoch, somebody, at, (-1, 1)),
-        messages.UpdateVoterRequest(leader.epoch, somebody, at, (1, 0)),
+        messages.AddVoterRequest(valid, {"OTHER": at[LISTENER]}, 30_000),
+        messages.UpdateVoterRequest(leader.epoch, valid, {}, (0, 1)),
+        messages.UpdateVoterRequest(leader.epoch, valid, at, (-1, 1)),
+        messages.UpdateVoterRequest(leader.epoch, valid, at, (1, 0)),
     ]
-    for key in (nobody, no_directory):
+    for key in (no_id, no_directory):
         senseless += [
             messages.AddVoterRequest(key, at, 30_000),
             messages.RemoveVoterRequest(key),
@@ -130,7 +130,7 @@ def test_static_voters_cannot_be_changed() -> None:
         (ErrorCode.REQUEST_TIMED_OUT, True),
     ],
 )
-def test_a_leader_that_remembers_nothing_of_static_voters_is_told_once(
+def test_a_leader_without_memory_of_static_voters_learns_them_once(
     error: ErrorCode, again: bool
 ) -> None:
     quorum = Quorum()
@@ -178,7 +178,7 @@ def test_a_static_quorum_becomes_dynamic() -> None:
 
 
 def test_an_upgrade_that_is_not_committed_yet_is_not_there() -> None:
-    """Whoever asks again was told that it is, and it was cut off later."""
+    """A caller that asks again had learned that it is, and it was truncated later."""
     quorum = Quorum()
     quorum.start()
     quorum.commit(b"1")
@@ -259,7 +259,7 @@ def test_new_controllers_join_by_themselves_where_they_may() -> None:
     quorum.commit(b"2")
 
 
-def test_who_joins_by_itself_far_behind_gets_the_snapshot_first() -> None:
+def test_an_auto_joining_replica_far_behind_gets_the_snapshot_first() -> None:
     """What waits for it to catch up must not hold up that by which it does."""
     quorum = Quorum(
         voters=4,
@@ -283,7 +283,7 @@ def test_who_joins_by_itself_far_behind_gets_the_snapshot_first() -> None:
     assert late.installed
 
 
-def test_who_joins_by_itself_and_cannot_be_reached_leaves_others_their_turn() -> None:
+def test_an_auto_joining_replica_out_of_reach_leaves_others_their_turn() -> None:
     quorum = Quorum(voters=4, first_voters=3)
     stray = quorum.nodes[4]
     nowhere = {LISTENER: Endpoint("n4", 1)}
@@ -300,7 +300,7 @@ def test_who_joins_by_itself_and_cannot_be_reached_leaves_others_their_turn() ->
 
 
 @pytest.mark.parametrize("by_itself", [False, True])
-def test_who_joins_by_itself_and_has_not_caught_up_is_told_at_once(by_itself: bool) -> None:
+def test_an_auto_joining_replica_that_is_behind_is_refused_at_once(by_itself: bool) -> None:
     """A replica of Apache Kafka fetches nothing before it has its answer, and asks again when that is late:
     it would never catch up."""
     quorum = Quorum(voters=4, first_voters=3)
@@ -318,7 +318,7 @@ def test_who_joins_by_itself_and_has_not_caught_up_is_told_at_once(by_itself: bo
     assert leader is not None and leader.machine.change is None
 
 
-def test_nobody_joins_by_itself_by_default() -> None:
+def test_no_replica_joins_by_itself_by_default() -> None:
     quorum = Quorum(first_voters=1)
     quorum.start()
     quorum.commit(b"1")

@@ -1,6 +1,7 @@
 """The N-th disk call fails, N = 1, 2, 3, ... until all succeed: nothing acknowledged is ever lost.
 
-One voter, so that nobody else can make up for it: it opens, elects itself, commits, takes snapshots, deletes
+One voter, so that no other replica can make up for it: it opens, elects itself, commits, takes snapshots,
+deletes
 old log and shuts down. A replica whose disk fails ends its node; after a restart it has what it said it had.
 """
 

@@ -1,4 +1,4 @@
-"""Whoever cannot be opened leaves nothing open: the same process may try again."""
+"""A quorum that cannot be opened leaves nothing open: the same process may try again."""
 
 from __future__ import annotations
 

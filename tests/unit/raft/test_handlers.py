@@ -215,7 +215,7 @@ def test_a_follower_says_from_version_17_on_where_the_leader_is(
     assert len(answer.node_endpoints) == (1 if version >= 17 else 0)
 
 
-def test_who_never_fetched_what_is_in_the_log_is_no_observer() -> None:
+def test_a_replica_that_fetched_nothing_of_the_log_is_no_observer() -> None:
     quorum = Quorum()
     quorum.start()
     quorum.commit(b"1")
@@ -232,7 +232,7 @@ def test_who_never_fetched_what_is_in_the_log_is_no_observer() -> None:
     assert observers(1_000, replica.epoch) == [77]
 
 
-def test_a_log_that_parts_is_told_where(quorum: Quorum) -> None:
+def test_a_diverging_log_learns_where(quorum: Quorum) -> None:
     replica = leader(quorum)
     fields = {"fetch_offset": 1_000, "last_fetched_epoch": replica.epoch}
     [part] = ask(replica, fetch_request(replica, 18, **fields), 18).responses[0].partitions

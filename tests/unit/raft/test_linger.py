@@ -72,7 +72,7 @@ def test_a_change_of_voters_goes_behind_what_waits() -> None:
     assert replica.applied_offset > offset
 
 
-def test_who_leads_no_more_forgets_what_waited() -> None:
+def test_a_former_leader_forgets_the_batches_that_waited() -> None:
     quorum, replica = quorum_of(append_linger_ms=60_000)
     leader = quorum.elect()
     replica.append([b"never"])

@@ -76,7 +76,7 @@ def test_leader_and_follower_tell_what_they_do() -> None:
     assert told["fetch-records-rate"] > 0 and told["commit-latency-max"] == 0
 
 
-def test_who_asks_for_votes_and_has_given_its_own_says_so() -> None:
+def test_a_candidate_reports_its_own_vote() -> None:
     tally = Tally(frozenset({1, 2, 3}))
     assert _state_of(Prospective(5, 0.0, tally, 0)) == "prospective"
     voted = Prospective(5, 0.0, tally, 0, voted=ReplicaKey(2, ZERO_UUID))

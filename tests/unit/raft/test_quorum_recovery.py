@@ -204,7 +204,7 @@ def test_a_directory_without_a_log_is_refused() -> None:
         assess(disk, node.settings, "/data")
 
 
-def test_a_survivor_that_nobody_names_as_a_voter_is_refused() -> None:
+def test_a_survivor_that_is_no_voter_is_refused() -> None:
     quorum = Quorum()
     survivor = _lose_majority(quorum)
     disk = survivor.machine.disk.open_for_process()
@@ -214,7 +214,7 @@ def test_a_survivor_that_nobody_names_as_a_voter_is_refused() -> None:
 
 
 def test_an_epoch_that_leaves_no_room_is_refused_before_anything_is_written() -> None:
-    """Somebody wrote it who is no quorum: recovering ended in the middle."""
+    """It was not written by a quorum: the recovery ended in the middle."""
     quorum = Quorum()
     survivor = _lose_majority(quorum)
     disk = survivor.machine.disk.open_for_process()
@@ -233,7 +233,7 @@ def test_what_the_state_machine_refuses_is_said_at_the_look() -> None:
     disk = survivor.machine.disk.open_for_process()
 
     def refuses(opened: BootstrappedReplica) -> list[list[bytes]]:
-        raise RecoveryRefusedError(f"nobody reads {opened.directory}")
+        raise RecoveryRefusedError(f"cannot read {opened.directory}")
 
-    with pytest.raises(RecoveryRefusedError, match="nobody reads"):
+    with pytest.raises(RecoveryRefusedError, match="cannot read"):
         assess(disk, survivor.settings, "/data", refuses)

@@ -85,7 +85,7 @@ def test_a_cut_off_owner_knows_that_its_session_is_over_before_others_do() -> No
     assert ended_at and ended_at[0] <= quorum.world.now_ms
 
 
-def test_a_watch_is_told_of_every_change_in_order() -> None:
+def test_a_watch_receives_every_change_in_order() -> None:
     quorum = StoreQuorum()
     watcher, writer = quorum.follower(), quorum.leader()
     told: list[Change] = []
@@ -99,7 +99,7 @@ def test_a_watch_is_told_of_every_change_in_order() -> None:
     assert shown == [b"0", b"1", b"2", b"3", b"4", None]
 
 
-def test_a_watch_that_fails_costs_nobody_else_anything() -> None:
+def test_a_watch_that_fails_costs_no_other_watch_a_change() -> None:
     quorum = StoreQuorum()
     store = quorum.stores[quorum.leader()]
     told: list[Change] = []
@@ -176,7 +176,7 @@ def test_two_locks_of_one_session_contend() -> None:
     assert one.fence == -1 and two.fence > fence
 
 
-def test_who_releases_and_acquires_at_once_stands_behind_those_who_wait() -> None:
+def test_a_lock_released_and_acquired_at_once_queues_behind_the_waiting() -> None:
     quorum = StoreQuorum()
     node, other = quorum.follower(), quorum.leader()
     lock = Lock(quorum.stores[node], quorum.session(node, 10_000), "l")
@@ -269,7 +269,7 @@ def test_a_lock_without_an_answer_is_asked_for_again_and_held_once() -> None:
     assert len(acquired) == len(store.tree.entries) == 1 and lock.held
 
 
-def test_after_a_loss_it_may_be_acquired_anew_or_says_why_not() -> None:
+def test_a_lost_lock_may_be_acquired_again_or_says_why_not() -> None:
     quorum = StoreQuorum()
     node = quorum.follower()
     store, session = quorum.stores[node], quorum.session(node, 10_000)
@@ -440,7 +440,7 @@ def test_a_change_that_is_too_large_is_refused() -> None:
         assert isinstance(answer, RefusedError) and answer.reason == "too large"
 
 
-def test_nobody_leads_and_a_proposal_says_so() -> None:
+def test_a_proposal_without_a_leader_says_so() -> None:
     quorum = StoreQuorum()
     survivor = quorum.follower()
     for node in quorum.nodes.values():
@@ -539,7 +539,7 @@ class Stranger:
         self.ended = True
 
 
-def test_whose_callback_raises_costs_nobody_else_the_news_of_a_sessions_end() -> None:
+def test_a_callback_that_raises_hides_no_session_end_from_the_others() -> None:
     quorum = StoreQuorum(3)
     node = quorum.follower()
     session = quorum.session(node)
@@ -558,7 +558,7 @@ def test_whose_callback_raises_costs_nobody_else_the_news_of_a_sessions_end() ->
     assert not quorum.stores[quorum.leader()].tree.entries
 
 
-def test_whose_callback_raises_costs_nobody_else_an_answer() -> None:
+def test_a_callback_that_raises_costs_no_other_caller_its_answer() -> None:
     quorum = StoreQuorum(4)
     leader, node = quorum.leader(), quorum.follower()
     told: list[object] = []
@@ -625,7 +625,7 @@ def fail(answer: Any) -> None:
     raise ZeroDivisionError
 
 
-def test_who_raises_when_a_session_is_confirmed_leaves_the_others_their_answers() -> None:
+def test_a_callback_that_raises_on_a_session_leaves_the_others_their_answers() -> None:
     quorum = StoreQuorum()
     store, told = quorum.stores[quorum.leader()], list[Any]()
     session = quorum.session(quorum.leader(), 5_000)
@@ -636,7 +636,7 @@ def test_who_raises_when_a_session_is_confirmed_leaves_the_others_their_answers(
     assert told == [True]
 
 
-def test_who_raises_when_a_connection_ends_leaves_the_others_their_answers() -> None:
+def test_a_callback_that_raises_at_an_end_leaves_the_others_their_answers() -> None:
     quorum = StoreQuorum()
     store, told = quorum.stores[quorum.follower()], list[Any]()
     voter = quorum.leader()

@@ -169,7 +169,7 @@ class RecipeChaos(Chaos):
             self.got_after_healing.add(id(contender))
 
     def maybe_kill_leader(self) -> None:
-        """Just before, while or after somebody asks it for something."""
+        """Just before, during or after a request."""
         if self._healing or self.rng.random() > 0.12:
             return
         ms = self.rng.choice([0.0, self.rng.uniform(0, 2), self.rng.uniform(0, 10)])
@@ -190,7 +190,7 @@ class RecipeChaos(Chaos):
         self.quorum.elect()
         self.world.run(self.world.now_ms + 10_000)
         living = {id(c) for p, c in self.contenders if p.alive and not c.session.is_over}
-        assert living and living <= self.got_after_healing, "somebody waits for ever"
+        assert living and living <= self.got_after_healing, "a caller waits for ever"
         self.over = True
         for process, contender in self.contenders:
             if process.alive:

@@ -37,7 +37,7 @@ def content(node: QuorumNode, path: str = LOG) -> bytes:
 
 
 def batches(node: QuorumNode) -> dict[int, int]:
-    """Where each batch stands, by base offset."""
+    """The position of each batch, by base offset."""
     data, at, found = content(node), 0, {}
     while at + HEADER_SIZE <= len(data):
         base, length = HEADER.unpack_from(data, at)[:2]
@@ -164,7 +164,7 @@ def test_one_of_three_fetches_again_what_was_damaged() -> None:
     assert follower.journal.values == [*(b"%d" % number for number in range(20)), b"after"]
 
 
-def test_who_was_alone_once_opens_by_the_voters_of_its_log() -> None:
+def test_a_replica_that_was_alone_opens_by_the_voters_of_its_log() -> None:
     quorum = Quorum(voters=2, first_voters=1)
     quorum.start()
     quorum.commit(b"alone")
@@ -283,7 +283,7 @@ def test_a_log_that_cannot_be_cut_where_it_should_be_ends_the_node() -> None:
 
 @pytest.mark.parametrize("left", ["nothing", "an older one"])
 def test_a_log_is_opened_whatever_became_of_the_election_file(left: str) -> None:
-    """Apache Kafka starts with the epoch of its log where the file is gone or older: somebody wiped it, or
+    """Apache Kafka starts with the epoch of its log where the file is gone or older: it was wiped, or
     put a copy in its place."""
     quorum = Quorum()
     quorum.start()
@@ -349,5 +349,5 @@ def test_a_founder_whose_log_ends_before_others_came_does_not_lead_alone(harm: s
     assert synced > second
     with pytest.raises(DamagedLogError, match=r"what is left.*only voter.*other voters"):
         founder.start()
-    quorum.commit(b"goes on")
+    quorum.commit(b"continues")
     assert not quorum.halts

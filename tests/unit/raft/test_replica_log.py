@@ -81,7 +81,7 @@ def test_the_short_way_into_the_log_leaves_the_same_files(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
+def test_a_read_from_memory_equals_the_disk(seed: int) -> None:
     rng = random.Random(seed)
     log = opened(a_device(seed))
     starts = []
@@ -106,7 +106,7 @@ def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
 
 
 def test_what_memory_has_only_in_part_is_left_to_the_disk() -> None:
-    """Where it may have rotted: whoever reads it there has to check it (seed 401181)."""
+    """Where it may have rotted: each reader has to check it there (seed 401181)."""
     log = opened(a_device(1))
     log.append(data_batch([b"a"], 0, 1, WALL_MS) + data_batch([b"b"], 1, 1, WALL_MS))
     log.append(data_batch([b"c"], 2, 1, WALL_MS))

@@ -92,7 +92,7 @@ def test_what_is_beyond_the_size_goes() -> None:
     assert node.journal.values[-1] == b"more" and len(node.journal.values) == 201
 
 
-def test_what_is_too_old_goes_once_a_newer_snapshot_is_there() -> None:
+def test_a_snapshot_past_its_age_is_deleted_once_a_newer_one_exists() -> None:
     quorum, node = alone(
         bytes_between_snapshots=1_500,
         segment_bytes=1_024,
@@ -183,7 +183,7 @@ def test_what_is_fetched_and_not_installed_yet_makes_nothing_superfluous() -> No
 
 
 def test_a_snapshot_below_the_logs_start_is_no_earliest_one() -> None:
-    """It is this replica's own, and the one fetched since replaced the log: whoever stood at the log's start
+    """It is this replica's own, and the one fetched since replaced the log: a reader at the log's start
     was sent the same snapshot again and again."""
     quorum, node = alone(
         bytes_between_snapshots=4_000, snapshot_interval_ms_max=0, retention_bytes=MUCH

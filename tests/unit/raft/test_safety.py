@@ -109,7 +109,7 @@ def test_nothing_is_said_of_a_vote_before_it_is_on_disk() -> None:
 
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) -> None:
-    """It may know less than its followers were told by the last leader, and those of Apache Kafka end where
+    """It may know less than its followers learned from the last leader, and those of Apache Kafka end where
     a leader's high watermark goes back."""
     script = Script()
     before = "> voters 1 2 3\n> start 1 2 3\n> run 3000\n> propose 1 2\n> run 100\n"
@@ -145,7 +145,7 @@ def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) 
     )
 
 
-def test_a_leader_that_lost_its_disk_is_not_told_that_it_leads() -> None:
+def test_a_leader_that_lost_its_disk_does_not_learn_that_it_leads() -> None:
     """Apache Kafka's ends at such an answer, each time it is started, though its vote may be needed."""
     script = Script()
     script.run("> voters 1 2\n> saved 2 5 leader 1\n> start 2\n")
@@ -268,7 +268,7 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
     assert late.installed == 1 and not quorum.halts
 
 
-def test_who_does_not_say_its_directory_is_no_voter_whose_directory_is_known() -> None:
+def test_a_replica_without_directory_id_is_no_voter_with_one() -> None:
     quorum = Quorum(first_voters=3)
     quorum.start()
     quorum.commit(b"1")
@@ -288,7 +288,7 @@ def test_who_does_not_say_its_directory_is_no_voter_whose_directory_is_known() -
     assert replica.high_watermark == before
 
 
-def test_a_second_vote_goes_to_nobody_who_does_not_say_its_directory() -> None:
+def test_a_second_vote_goes_to_no_replica_without_directory_id() -> None:
     quorum = Quorum(first_voters=3)
     quorum.nodes[1].start()
     answers = [ask_vote(quorum.nodes[1], 5, who) for who in (key(2), ReplicaKey(2), key(2))]

@@ -64,12 +64,12 @@ def test_a_replica_votes_once_in_an_epoch() -> None:
         standing.to_voted(ReplicaKey(3), 0.0)
 
 
-def test_who_led_voted_for_itself_whatever_becomes_of_it() -> None:
+def test_a_leader_has_voted_for_itself_whatever_it_becomes() -> None:
     resigned = Resigned(5, 0.0, ReplicaKey(2))
     assert resigned.to_observer(0.0).voted == ReplicaKey(2)
 
 
-def test_nobody_is_a_candidate_without_the_pre_vote_or_leads_without_votes() -> None:
+def test_no_replica_is_candidate_without_pre_vote_or_leader_without_votes() -> None:
     tally = Tally(frozenset({1, 2, 3})).with_vote(1, True)
     standing = Prospective(5, 0.0, tally, 0)
     with pytest.raises(IllegalMoveError):

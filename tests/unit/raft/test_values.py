@@ -67,7 +67,7 @@ def records(shape: LogMetadata) -> list[int]:
 
 
 @given(Runs, Runs, Runs)
-def test_a_follower_that_cuts_where_it_is_told_comes_to_match(
+def test_a_follower_that_truncates_at_the_diverging_epoch_matches(
     shared: list[tuple[int, int]], own: list[tuple[int, int]], other: list[tuple[int, int]]
 ) -> None:
     leader, follower = build(shared + own), build(shared + other)
@@ -80,7 +80,7 @@ def test_a_follower_that_cuts_where_it_is_told_comes_to_match(
         follower.truncate_to(follower.truncation_point(verdict.at))
         assert follower.end_offset < before
     else:
-        raise AssertionError("it goes on cutting")
+        raise AssertionError("it never stops truncating")
     end = follower.end_offset
     common = len(records(build(shared)))
     # Two logs that agree on (epoch, end) agree on all before only where one leader wrote each epoch;
@@ -89,7 +89,7 @@ def test_a_follower_that_cuts_where_it_is_told_comes_to_match(
 
 
 @given(Runs, st.integers(0, 20))
-def test_truncating_keeps_what_stands_before(runs: list[tuple[int, int]], offset: int) -> None:
+def test_truncating_keeps_the_records_before_it(runs: list[tuple[int, int]], offset: int) -> None:
     shape = build(runs)
     before = records(shape)
     offset = min(offset, shape.end_offset)
@@ -157,7 +157,7 @@ def test_truncation_takes_a_voter_set_back() -> None:
     assert list(history.voters) == []
 
 
-def test_whoever_removed_itself_may_stand_until_that_is_committed() -> None:
+def test_a_voter_that_removed_itself_may_stand_until_that_is_committed() -> None:
     history = VoterHistory(VoterSet.of(node(1), node(2)))
     history.add_voters(7, VoterSet.of(node(2)))
     removed = ReplicaKey(1, DIRECTORY)

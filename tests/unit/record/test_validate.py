@@ -188,7 +188,7 @@ def test_a_header_that_lies_about_its_largest_timestamp_is_put_right(
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_a_count_that_no_bytes_could_hold_is_refused(codec: Codec) -> None:
-    """It would use up as many offsets, for records that nobody can read."""
+    """It would use up as many offsets, for records that no client can read."""
     data = batch(codec=codec)
     data[57:61] = (2**31 - 1).to_bytes(4, "big")
     data[23:27] = (2**31 - 2).to_bytes(4, "big")

@@ -22,7 +22,7 @@ def test_a_crc_is_that_of_the_library(data: bytes, draw: st.DataObject) -> None:
 
 
 @given(st.binary(min_size=8, max_size=30), st.data())
-def test_words_are_what_stands_there(data: bytes, draw: st.DataObject) -> None:
+def test_words_equal_the_bytes_in_the_array(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data) - 8))
     array = frozen(np.frombuffer(data, np.uint8))
     little = int.from_bytes(data[at : at + 8], "little")

@@ -8,12 +8,12 @@ Commands::
     replicas 1 2 3 [min 2] [lag 1000]         the partition's replicas
     lead 1 epoch 0 isr 1 2 3                   the metadata: who leads, and the ISR
     isr 1 2                                    the metadata: another ISR, same leader
-    nobody epoch 3                             the metadata: no leader
+    no_leader epoch 3                          the metadata: no leader
     write 1 a b c                              the leader appends
     fetch 2 [from 1]                           one fetch round of follower 2
     catch up 2 [rounds 9]                      rounds until nothing more comes
     advance 500                                milliseconds pass
-    shrink 1 -> 3                              leader 1 looks for laggards and asks to drop 3 (or: nobody)
+    shrink 1 -> 3                              leader 1 looks for laggards and asks to drop 3 (or: none)
     commit | refuse | lose                     what becomes of the pending proposal
     fence 3 | unfence 3                        eligibility for the ISR
     replace 3                                  another incarnation of broker 3 is registered
@@ -137,7 +137,7 @@ class ScriptWorld:
         self.partition_epoch += 1
         self._apply()
 
-    def _nobody(self, *words: str) -> None:
+    def _no_leader(self, *words: str) -> None:
         _, options = _split(words, ("epoch",))
         self.leader, self.epoch = -1, int(options["epoch"][0])
         self.partition_epoch += 1
@@ -285,7 +285,7 @@ class ScriptWorld:
         before = state.isr
         proposal = state.propose_shrink(log.end, self.now_ms, self.lag_ms)
         gone = [] if proposal is None else [b for b in before if b not in proposal.isr]
-        wanted = [] if ids == ("nobody",) else list(map(int, ids))
+        wanted = [] if ids == ("none",) else list(map(int, ids))
         assert gone == wanted, f"it asks to drop {gone}"
         if proposal is not None:
             self.proposals[int(leader)] = proposal

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.limits import FetchBounds
 from barnabas.replication.sessions import (
     EPOCH_MAX,
@@ -73,7 +75,7 @@ class TestClient:
         plan = session.plan(wanted, plan.left, 2)
         assert list(plan.named) == keys[3:] and not plan.left
 
-    def test_a_leader_without_room_is_told_everything_at_once(self) -> None:
+    def test_a_leader_without_room_gets_everything_at_once(self) -> None:
         session = ClientSession()
         wanted = {("t", index): want(0) for index in range(5)}
         assert len(session.plan(wanted, [], 2).named) == 2
@@ -156,7 +158,7 @@ class TestCache:
 
 
 class TestDirtyPartitions:
-    def test_what_was_told_in_part_comes_last(self) -> None:
+    def test_a_partition_that_was_sent_in_part_comes_last(self) -> None:
         session = session_of(-1, 3)
         a, b, c = session.partitions.values()
         for watched in (a, b, c):
@@ -165,7 +167,7 @@ class TestDirtyPartitions:
         session.mark(b)  # known already: keeps its place
         assert list(session.dirty) == [b, c, a]
 
-    def test_a_dropped_partition_is_told_no_more(self) -> None:
+    def test_a_dropped_partition_is_sent_no_more(self) -> None:
         session = session_of(-1, 2)
         a, b = session.partitions.values()
         session.mark(a)
@@ -173,3 +175,15 @@ class TestDirtyPartitions:
         assert session.drop(a.key) is a
         assert list(session.dirty) == [b]
         assert session.drop(a.key) is None
+
+
+def test_a_session_that_marks_a_partition_it_does_not_have_is_invalid() -> None:
+    cache: SessionCache[None] = SessionCache(2)
+    session: FetchSession[None] = FetchSession(-1, uses_ids=False, now_ms=0)
+    partition = session.partitions[A] = SessionPartition(session, A, "t")
+    session.mark(partition)
+    assert cache.add(session, 7, 0)[0]
+    cache.validate()
+    del session.partitions[A]
+    with pytest.raises(AssertionError, match="does not have"):
+        cache.validate()

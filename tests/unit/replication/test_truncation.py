@@ -82,7 +82,7 @@ def test_out_of_range() -> None:
     assert resolve_out_of_range(10, 10, leader_start=0, leader_end=7) == OutOfRange(7, None)
     assert resolve_out_of_range(10, 10, leader_start=15, leader_end=20) == OutOfRange(None, 15)
     assert resolve_out_of_range(10, 10, leader_start=5, leader_end=20) == OutOfRange(None, None)
-    # From 8 on epochs in which nobody has led.
+    # From 8 on epochs without a leader.
     assert resolve_out_of_range(10, 8, leader_start=5, leader_end=20) == OutOfRange(8, None)
     assert resolve_out_of_range(10, 8, leader_start=5, leader_end=7) == OutOfRange(7, None)
     assert resolve_out_of_range(10, 8, leader_start=9, leader_end=20) == OutOfRange(None, 9)

@@ -30,7 +30,7 @@ from tests.unit.security.permissions import CLUSTER, GROUP_CODE, TABLE, TOPIC_CO
 
 
 class Named:
-    """Stands for a connection that has authenticated: its principal is what the test says now."""
+    """In place of a connection that has authenticated: its principal is what the test says now."""
 
     def __init__(self, world: Secured) -> None:
         self.proof = Proof.OWN
@@ -187,7 +187,7 @@ def test_operations_are_those_the_principal_may_do(cluster: Secured) -> None:
     assert told.cluster_authorized_operations == 1 << Op.ALTER | 1 << Op.DESCRIBE
 
 
-def test_offsets_are_told_of_topics_that_may_be_described(cluster: Secured) -> None:
+def test_offsets_are_returned_of_topics_that_may_be_described(cluster: Secured) -> None:
     cluster.grant(On.GROUP, "g2", Op.READ)
     cluster.grant(On.TOPIC, "t", Op.READ)
     ids = {name: cluster.broker().image.topics_by_name[name].id for name in ("t", "other")}

@@ -20,7 +20,7 @@ PLACE = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("newest", [{}, BY_NAME, LIBRDKAFKA, OLDEST])
-def test_whoever_is_bound_to_older_versions_writes_reads_and_commits(newest: Newest) -> None:
+def test_a_client_bound_to_older_versions_writes_reads_and_commits(newest: Newest) -> None:
     world = World(1)
     cluster = SimCluster(world, Topology(1))
     cluster.start_all()
@@ -33,7 +33,7 @@ def test_whoever_is_bound_to_older_versions_writes_reads_and_commits(newest: New
         await Producer(client).send(ProducerRecord("t", b"v", None, 0))
         consumer = Consumer(client, "g", ConsumerSettings(auto_offset_reset="earliest"))
         consumer.subscribe(["t"])
-        while not (records := consumer.take()):
+        while not (records := consumer.poll()):
             await client.tasks.sleep(100)
         await consumer.commit()
         await consumer.close()

@@ -34,7 +34,7 @@ class Stepping:
             assert self.world.step()
 
 
-def test_others_go_on_between_the_calls_of_a_job() -> None:
+def test_other_work_runs_between_the_calls_of_a_job() -> None:
     stepping = Stepping()
     stepping.run_until_some_are_there()
     assert stepping.disk.below("/") == DIRECTORIES[:1] and not stepping.told

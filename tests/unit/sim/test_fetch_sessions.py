@@ -59,7 +59,7 @@ def test_unmoved_partitions_are_not_named_again_and_unwanted_ones_are_dropped() 
     assert named(session.request({FIRST: want(0), SECOND: want(5, OTHER)})) == ([0, 1], [1])
 
 
-def test_a_session_that_is_gone_is_begun_anew() -> None:
+def test_a_session_that_is_gone_is_started_again() -> None:
     session = begun()
     session.request({FIRST: want(3)})
     gone = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -77,7 +77,7 @@ def test_a_session_that_is_gone_is_begun_anew() -> None:
         FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH),
     ],
 )
-def test_a_broker_that_mistakes_a_session_is_told_so(wrong: FetchResponse) -> None:
+def test_a_broker_that_mistakes_a_session_is_reported(wrong: FetchResponse) -> None:
     session = begun()
     session.request({FIRST: want(1)})
     with pytest.raises(Violation):

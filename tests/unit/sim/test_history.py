@@ -116,7 +116,7 @@ def test_compaction_may_not_take_the_last_value_of_a_key() -> None:
         compacted().check_final("t", 0, {1: b"b"})
 
 
-def test_who_read_a_replica_that_had_compacted_skips_nothing() -> None:
+def test_a_reader_of_a_replica_that_had_compacted_skips_nothing() -> None:
     """Replicas compact at their own time: another one may lead in the end (seed 102075)."""
     history = compacted()
     late = Reading("late")
@@ -145,8 +145,8 @@ def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> No
     history.on_assigned("g", 1, "of the new one", [("t", 0)])
 
 
-def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None:
-    """It asked under its id, was told that nobody knows it, and joined with its instance id (seed 247)."""
+def test_a_replaced_member_joins_a_recreated_group_like_any_other() -> None:
+    """It asked under its id, which was unknown, and joined with its instance id (seed 247)."""
     history = History()
     assert not history.may_have_restarted("g")
     history.on_group_expired("other")
@@ -157,7 +157,7 @@ def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None
     assert history.may_have_restarted("third")
 
 
-def test_who_hears_of_no_leader_epochs_may_be_sent_back_by_a_leader_of_before() -> None:
+def test_a_reader_without_leader_epochs_may_be_sent_back_by_a_former_leader() -> None:
     """Seed 200601."""
     history = History()
     for _ in range(2):

@@ -32,7 +32,7 @@ def test_what_is_passed_over_or_done_twice_does_not_fit(expired: int) -> None:
             judge(spans, 4, expired=expired)
 
 
-def test_transactions_begin_anew_as_often_as_the_offset_expired() -> None:
+def test_transactions_start_again_as_often_as_the_offset_expired() -> None:
     spans = [(0, 2), (2, 1), (0, 1), (1, 1)]
     judge(spans, 2, expired=1)
     judge(spans, 2, expired=2)

@@ -45,7 +45,7 @@ def test_going_back_is_right_where_a_member_asked_for_it() -> None:
     assert commits.check("g", {PLACE: 2}) == ""
 
 
-def test_what_nobody_committed_and_what_is_missing() -> None:
+def test_uncommitted_and_missing_offsets_are_found() -> None:
     commits = Commits()
     commits.acknowledge(commits.begin("g", {PLACE: 5}))
     assert "no member committed" in commits.check("g", {PLACE: 6})

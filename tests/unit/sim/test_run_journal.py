@@ -18,7 +18,7 @@ def a_chunk(first: int, seeds: int = SEEDS_PER_LINE) -> Played:
     return Played(first, seeds, {"messages delivered": 100 * seeds, "kills": 1}, 5000.0, 2.0)
 
 
-def test_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_the_journal_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = RunJournal(path, SEEDS, "abc")
     assert [len(chunk) for chunk in journal.rest()] == [SEEDS_PER_LINE, SEEDS_PER_LINE, 5]

@@ -376,6 +376,6 @@ def _record(raw: Any) -> str:
 
 
 def run_file(path: Path) -> tuple[str, str]:
-    """What stands in the file, and what should."""
+    """What the script file contains, and what it should."""
     present = path.read_text()
     return present, Script().run(present)

@@ -201,12 +201,12 @@ class World:
         self.image.replay(
             PartitionChangeRecord(topic_id=topic_id, partition_id=index, leader=leader)
         )
-        self.markers.look()
+        self.markers.on_metadata_change()
         self.settle()
 
     def delete(self, name: str) -> None:
         self.image.replay(RemoveTopicRecord(topic_id=self.image.topics_by_name[name].id))
-        self.markers.look()
+        self.markers.on_metadata_change()
         self.settle()
 
     def settle(self) -> None:

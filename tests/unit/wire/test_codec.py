@@ -1,4 +1,4 @@
-"""The compiled codec against an independent one (kio), and against bytes that nobody should send."""
+"""The compiled codec against an independent one (kio), and against malformed bytes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_request_has_a_bounded_number_of_elements_in_all() -> None:
         decode(ListOffsetsRequest, 1, nested)
 
 
-def test_null_stands_only_where_the_schema_allows_it() -> None:
+def test_null_is_encoded_only_where_the_schema_allows_it() -> None:
     assert decode(MetadataRequest, 12, b"\x00\x01\x00\x00").topics is None
     with pytest.raises(MalformedError):
         decode(MetadataRequest, 0, b"\xff\xff\xff\xff")

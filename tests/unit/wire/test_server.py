@@ -1,4 +1,4 @@
-"""What a listener says of itself, and what it makes of bytes that nobody should send."""
+"""What a listener says of itself, and what it makes of malformed bytes."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_api_versions_tell_the_table_in_every_version() -> None:
         assert ranges == {0: (0, 13), 1: (4, 18), 18: (0, 4)}
 
 
-def test_an_unknown_version_of_api_versions_is_told_the_range() -> None:
+def test_an_unknown_version_of_api_versions_gets_the_range() -> None:
     for version in (5, 99, 32767, -1):
         told = ask_versions(version)
         assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 4)]
 
 
-def test_software_names_are_checked_where_they_are_told() -> None:
+def test_software_names_are_checked_when_they_arrive() -> None:
     assert ask_versions(3, "confluent-kafka-python.2").error_code == 0
     for name in ("", "-x", "x y", "x-", "ä"):
         assert ask_versions(3, name).error_code == ErrorCode.INVALID_REQUEST
@@ -176,7 +176,7 @@ def test_work_that_fails_is_answered_with_its_error() -> None:
     assert [event for _, event, _ in worker.world.lines] == ["request.failed"]
 
 
-def test_work_that_fails_before_anybody_waits_for_it_is_answered_all_the_same() -> None:
+def test_work_that_fails_before_it_is_awaited_is_answered_all_the_same() -> None:
     worker = Worker()
 
     def failed(request: FetchRequest, ctx: RequestContext, role: None) -> Working:

@@ -201,7 +201,7 @@ def test_other_configured_values_are_shown() -> None:
 def test_a_configuration_that_kraft_does_not_know_stays_in_the_znodes() -> None:
     data = ConfigZnode("", {"message.format.version": "2.8", "retention.ms": "1"}).encode()
     znodes = fresh(of(topic(), *CLUSTER, SetData("/config/topics/t", data)))
-    (note,) = findings.look(znodes).notes
+    (note,) = findings.find(znodes).notes
     assert note.startswith("topics/t: message.format.version are no configurations under KRaft")
     changed = done(znodes, copying.way_back(znodes, image_of(topic())))
     assert changed["/config/topics/t"].data == config("message.format.version", "2.8")
@@ -209,7 +209,7 @@ def test_a_configuration_that_kraft_does_not_know_stays_in_the_znodes() -> None:
 
 def test_a_registered_broker_prevents_a_copy() -> None:
     znodes = of([], *CLUSTER, Create("/brokers/ids/1", DOCUMENTS["/brokers/ids/1"]))
-    (sentence,) = findings.look(znodes).preventing
+    (sentence,) = findings.find(znodes).preventing
     assert sentence.startswith("brokers 1 are registered: stop them")
 
 
@@ -222,19 +222,19 @@ def test_what_is_not_finished_prevents_a_copy() -> None:
         Create("/admin/delete_topics/t"),
         Create(CONTROLLER, ControllerZnode(1, 0).encode()),
     )
-    assert len(findings.look(znodes).preventing) == 4
+    assert len(findings.find(znodes).preventing) == 4
 
 
 def test_a_cluster_that_never_had_a_controller_is_not_copied() -> None:
     znodes = fresh(of(topic(), *CLUSTER))
     del znodes[CONTROLLER_EPOCH]
-    (sentence,) = findings.look(znodes).preventing
+    (sentence,) = findings.find(znodes).preventing
     assert sentence.startswith("/controller_epoch is missing: no broker was ever elected")
 
 
 def test_a_mark_without_a_claim_prevents_a_copy() -> None:
     znodes = fresh(of(topic(), *CLUSTER, Create(MIGRATION, MigrationZnode(1, 0, 5, 1).encode())))
-    (sentence,) = findings.look(znodes).preventing
+    (sentence,) = findings.find(znodes).preventing
     assert sentence == findings.why_no_way_back(znodes)
     assert sentence.startswith("/migration is there, but no KRaft controller has /controller")
 
@@ -245,7 +245,7 @@ def test_a_final_migration_says_that_it_is() -> None:
     claimed = fresh(done(znodes, [claim.take(znodes, 5, 0, 1)[0]]))
     assert findings.why_no_way_back(claimed) == ""
     final = fresh(done(claimed, [claim.end_of_way_back(claimed)]))
-    (sentence,) = findings.look(final).preventing
+    (sentence,) = findings.find(final).preventing
     assert sentence == findings.why_no_way_back(final)
     assert sentence.startswith("the migration is final")
     del claimed[CONTROLLER_EPOCH]
@@ -256,7 +256,7 @@ def test_a_claim_lets_no_broker_rule_and_a_release_does() -> None:
     znodes = fresh(of(topic(), *CLUSTER))
     claimed = done(znodes, [claim.take(znodes, 5, 0, 1)[0]])
     assert findings.is_claimed(claimed)
-    assert findings.look(claimed).preventing == ()
+    assert findings.find(claimed).preventing == ()
     assert ControllerZnode.decode(CONTROLLER, claimed[CONTROLLER].data).broker_id == 5
     assert claimed[CONTROLLER_EPOCH].data == b"8"
     released = done(fresh(claimed), [claim.release(fresh(claimed))])

@@ -269,7 +269,7 @@ def test_a_dead_controllers_znode_is_removed_by_few_transactions() -> None:
     server.process.pause(700)  # what is asked meanwhile waits
     cluster.kill(controller)
     (one, *_) = cluster.nodes.values()
-    for number in range(50):  # whoever wants something of it is refused
+    for number in range(50):  # each request for it is refused
         at = Endpoint(f"n{controller}", 9092)
         one.channels.send(at, ApiVersionsRequest(), lambda _: None, purpose=f"other {number}")
     cluster.wait_for_controller(other_than=controller)

@@ -62,7 +62,7 @@ class AutoTopicCreation:
             return
 
         def on_answer(response: Message | KafkaError) -> None:
-            self._settle(wanted, response)
+            self._on_created(wanted, response)
 
         self._controller.send(
             self._request(wanted, timeout_ms), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
@@ -106,7 +106,7 @@ class AutoTopicCreation:
                     answer = unwrap(response, inner)
                 except (KafkaError, ValueError) as error:
                     answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-            self._settle(wanted, answer)
+            self._on_created(wanted, answer)
 
         request = self._request(wanted, timeout_ms)
         self._controller.send(
@@ -138,7 +138,7 @@ class AutoTopicCreation:
             ),
         )
 
-    def _settle(self, names: list[str], answer: Message | KafkaError) -> None:
+    def _on_created(self, names: list[str], answer: Message | KafkaError) -> None:
         retry_ms = self._ports.clock.now_ms() + RETRY_AFTER_MS
         for name in names:
             if name in self._creating:

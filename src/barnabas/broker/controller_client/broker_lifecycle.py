@@ -324,11 +324,11 @@ class BrokerLifecycle:
             try:
                 self.on_unfenced()
             finally:  # a fault there is not the end of this broker
-                self._go_on()
+                self._schedule_next_heartbeat()
             return
-        self._go_on()
+        self._schedule_next_heartbeat()
 
-    def _go_on(self) -> None:
+    def _schedule_next_heartbeat(self) -> None:
         if self._urgent:
             self._heartbeat()
         else:

@@ -4,11 +4,15 @@ One generic handler serves all of them: the client's request goes as it came, wi
 its version; the controller's answer comes back as it is. What cannot be answered in time becomes the
 API's own error response.
 
+A controller of Kafka 3.9 in ZooKeeper mode takes no envelopes: what any broker may answer there is sent to it
+in this broker's own name, once this broker has judged it.
+
 Source: Kafka's ``ForwardingManager``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,18 +33,47 @@ def forward(
     request: Message,
     ctx: RequestContext,
     timeout_ms: float,
-    not_offered: ErrorCode = ErrorCode.UNSUPPORTED_VERSION,
+    without_envelopes: Callable[[], Message | Parked | None] | None = None,
 ) -> Parked:
-    """Send a client's request to the active controller. `not_offered` is the error where that controller
-    takes no envelopes."""
+    """Send a client's request to the active controller. `without_envelopes` answers where that controller
+    takes none."""
     parked = Parked()
 
+    def complete(answer: Message | None) -> None:
+        parked.complete(answer)
+
     def on_answer(response: EnvelopeResponse | KafkaError) -> None:
-        if isinstance(response, KafkaError) and response.code is ErrorCode.UNSUPPORTED_VERSION:
-            response = KafkaError(not_offered, response.message)
-        parked.complete(_answer(api, request, ctx, response))
+        if (
+            isinstance(response, KafkaError)
+            and response.code is ErrorCode.UNSUPPORTED_VERSION
+            and without_envelopes is not None
+        ):
+            instead = without_envelopes()
+            if isinstance(instead, Parked):
+                instead.attach(complete)
+            else:
+                complete(instead)
+            return
+        complete(_answer(api, request, ctx, response))
 
     controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
+    return parked
+
+
+def send_as_broker(
+    controller: ControllerChannel, api: Api, request: Message, timeout_ms: float
+) -> Parked:
+    """Send a client's request, which this broker has judged, to the active controller in the broker's own
+    name."""
+    parked = Parked()
+
+    def on_answer(answer: Message | KafkaError) -> None:
+        if isinstance(answer, KafkaError):
+            parked.complete(api.error_response(request, answer.code, answer.message))
+        else:
+            parked.complete(answer)
+
+    controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
     return parked
 
 

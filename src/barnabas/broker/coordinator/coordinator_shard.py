@@ -328,9 +328,9 @@ class CoordinatorShard(Generic[M]):
     ) -> None:
         """Run an operation on the newest state and perform what it decides. Raises what it raises."""
         self.machine.expect(self.next_offset)
-        self.take(operation(self.machine, at), done, at)
+        self.apply_outcome(operation(self.machine, at), done, at)
 
-    def take(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
+    def apply_outcome(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
         """Perform what an operation decided."""
         refused: KafkaError | None = None
         if outcome.records:
@@ -351,7 +351,7 @@ class CoordinatorShard(Generic[M]):
             if outcome.effects:
                 call_all(partial(self.perform, self, effect) for effect in outcome.effects)
             if not waits:
-                self._settle(event, refused, at)
+                self._complete_event(event, refused, at)
         finally:
             if self._made_room:
                 self._made_room = False
@@ -381,7 +381,7 @@ class CoordinatorShard(Generic[M]):
         return error
 
     def _write(self, at: Instant) -> KafkaError | None:
-        """As `flush`, but for those to whom it can be told that it is committed."""
+        """Like `flush`, but does not complete the operations that this commits."""
         if not self._batch:
             return None
         events, records = self._batch_events, self._batch
@@ -403,7 +403,7 @@ class CoordinatorShard(Generic[M]):
     def _give_up(self, events: list[_Event], error: KafkaError, at: Instant) -> None:
         self.machine.revert_to(self.written)
         self.written = self.next_offset = max(self.written, self.log.log_end_offset)
-        call_all(partial(self._settle, event, error, at) for event in events)
+        call_all(partial(self._complete_event, event, error, at) for event in events)
 
     def _built(self, records: list[tuple[bytes, bytes | None]], wall_ms: int) -> bytes:
         batch = build_batch(records, timestamp_ms=wall_ms, codec=self.codec)
@@ -454,12 +454,12 @@ class CoordinatorShard(Generic[M]):
                 self.active = True
                 self.machine.expect(self.next_offset)
                 outcomes = self.machine.on_loaded(at)
-                call_all(partial(self.take, outcome, None, at) for outcome in outcomes)
+                call_all(partial(self.apply_outcome, outcome, None, at) for outcome in outcomes)
 
     def _take_committed(self, at: Instant) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
         while waiting and waiting[0].offset <= self.committed:
-            yield partial(self._settle, waiting.popleft(), None, at)
+            yield partial(self._complete_event, waiting.popleft(), None, at)
 
     def begin_again(self, machine: M) -> None:
         """Loading failed: all is replayed once more, into an empty `machine`."""
@@ -480,7 +480,7 @@ class CoordinatorShard(Generic[M]):
             outcome = self.machine.take_due(at)
             if outcome is None:
                 return
-            self.take(outcome, None, at)
+            self.apply_outcome(outcome, None, at)
 
     def _take_late(self, at: Instant) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
@@ -488,7 +488,7 @@ class CoordinatorShard(Generic[M]):
             late = KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time"
             )
-            yield partial(self._settle, waiting.popleft(), late, at)
+            yield partial(self._complete_event, waiting.popleft(), late, at)
 
     def resign(self, at: Instant) -> None:
         """Another broker leads the partition: tell all who wait."""
@@ -498,7 +498,7 @@ class CoordinatorShard(Generic[M]):
         self._waiting.clear()
         self._batch, self._batch_events, self._batch_bytes = [], [], 0
         try:
-            call_all(partial(self._settle, event, lost, at) for event in events)
+            call_all(partial(self._complete_event, event, lost, at) for event in events)
         finally:
             _reply_all(self.machine.on_unloaded())
 
@@ -563,7 +563,7 @@ class CoordinatorShard(Generic[M]):
             raise error
         self._made_room = True
 
-    def _settle(self, event: _Event, error: KafkaError | None, at: Instant) -> None:
+    def _complete_event(self, event: _Event, error: KafkaError | None, at: Instant) -> None:
         try:
             if event.done is not None:
                 event.done(event.reply if error is None else answer_of(error))
@@ -573,7 +573,7 @@ class CoordinatorShard(Generic[M]):
                 code = ErrorCode.NONE if error is None else answer_of(error).code
                 following = event.on_settled(code, at)
                 if self.active:
-                    self.take(following, None, at)
+                    self.apply_outcome(following, None, at)
                 else:
                     _reply_all(following.replies)
 

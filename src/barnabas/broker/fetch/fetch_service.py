@@ -236,12 +236,12 @@ class FetchService:
             return self._apply_in_slices(session, request, version, listener, reader)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
-        sessions.settle(session, request)
+        sessions.keep_or_close(session, request)
         fetch = DelayedFetch(self, session, request, version, listener, reader)
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
-            progress.note(request.topics)
+            progress.add_named(request.topics)
             progress.end()
         read_pass = self._read_pass(fetch, whole=fetch.whole)
         if self._is_complete(fetch, read_pass):
@@ -281,7 +281,7 @@ class FetchService:
             sessions.update(session, topics)
             yield
         sessions.forget(session, request.forgotten_topics_data)
-        sessions.settle(session, request)
+        sessions.keep_or_close(session, request)
         fetch.whole = fetch.whole or session.id == NO_SESSION
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
@@ -289,7 +289,7 @@ class FetchService:
             for topics in parts_of(request.topics, self.bounds.followed_per_slice):
                 if session.delayed_fetch is not fetch:
                     return
-                progress.note(topics)
+                progress.add_named(topics)
                 yield
             progress.end()
         fetch.busy_with_request = False

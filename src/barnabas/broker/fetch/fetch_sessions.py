@@ -2,7 +2,7 @@
 
 A request opens a session or continues one, names partitions and forgets others; a follower's request also
 says how far it has read. A request that names hundreds is handled in parts (:meth:`FetchSessions.update`
-and :meth:`FetchProgress.note`), in the order of the request.
+and :meth:`FetchProgress.add_named`), in the order of the request.
 
 Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
 
@@ -56,7 +56,7 @@ class FetchSessions:
     # -- a request -------------------------------------------------------------------------------
 
     def begin(self, request: FetchRequest, version: int) -> Session | ErrorCode:
-        """The session of `request`, as it was before; `update`, `forget` and `settle` follow."""
+        """The session of `request`, as it was before; `update`, `forget` and `keep_or_close` follow."""
         uses_ids = version >= 13
         epoch = request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -113,7 +113,7 @@ class FetchSessions:
                 if gone is not None:
                     self.unbind(gone)
 
-    def settle(self, session: Session, request: FetchRequest) -> None:
+    def keep_or_close(self, session: Session, request: FetchRequest) -> None:
         """All that the request says of `session` is in it: keep a new one, end one without partitions."""
         now_ms = self._ports.clock.now_ms()
         if session.id != NO_SESSION:
@@ -182,7 +182,7 @@ class FetchProgress:
         self._named: set[PartitionKey] = set()
         session.broker_epoch = broker_epoch
 
-    def note(self, topics: Iterable[FetchTopic]) -> None:
+    def add_named(self, topics: Iterable[FetchTopic]) -> None:
         """The request names these."""
         session = self._session
         for topic in topics:
@@ -192,7 +192,7 @@ class FetchProgress:
                 self._named.add(key)
                 watched = session.partitions.get(key)
                 if watched is not None:  # else named and forgotten in one request
-                    note_place(watched, self._broker_epoch)
+                    update_follower_state(watched, self._broker_epoch)
 
     def end(self) -> None:
         """All that are named were noted."""
@@ -212,7 +212,7 @@ def note_registration(session: Session, broker_epoch: int, named: set[PartitionK
     session, even for idle partitions, which it would never name again (seed 100)."""
     for watched in session.partitions.values():
         if watched.key not in named:
-            note_place(watched, broker_epoch)
+            update_follower_state(watched, broker_epoch)
 
 
 def note_first(watched: Watched, partition: Partition) -> None:
@@ -229,10 +229,10 @@ def note_first(watched: Watched, partition: Partition) -> None:
             f" {watched.leader_epoch}",
         )
     if follower.log_end_offset == UNKNOWN:
-        note_place(watched, watched.session.broker_epoch)
+        update_follower_state(watched, watched.session.broker_epoch)
 
 
-def note_place(watched: Watched, broker_epoch: int) -> None:
+def update_follower_state(watched: Watched, broker_epoch: int) -> None:
     """The follower has what it says, where its fetch would be answered without an error or a
     divergence."""
     partition, follower = watched.partition, watched.follower

@@ -121,7 +121,7 @@ def handle(
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is listed twice")
                 found = _find(broker, request, ctx.api_version, topic.name, asked)
                 if isinstance(found, WantedOffset):
-                    settle = partial(_settle, answer, ctx.api_version, found)
+                    settle = partial(_fill_in, answer, ctx.api_version, found)
                     searches.append(Search(found.partition, found.timestamp, settle))
                 else:
                     _write(answer, ctx.api_version, found)
@@ -131,7 +131,7 @@ def handle(
     return run_searches(broker.ports, searches, response) if searches else response
 
 
-def _settle(
+def _fill_in(
     answer: ListOffsetsPartitionResponse,
     version: int,
     wanted: WantedOffset,

@@ -244,7 +244,7 @@ def _identify(image: MetadataImage, group: OffsetFetchRequestGroup) -> None:
 
 def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup, by_id: bool) -> None:
     """Give all topics of a group their ids, and leave out former ones of a name. By id those that are no
-    more cannot be told."""
+    more cannot be named."""
     kept = []
     for topic in answer.topics:
         known = image.topics_by_name.get(topic.name)

@@ -88,7 +88,7 @@ class _Wait:
         self.remaining += 1
         return len(self.slots) - 1
 
-    def settle(self, slot: int, code: ErrorCode) -> None:
+    def complete_partition(self, slot: int, code: ErrorCode) -> None:
         self.slots[slot].error_code = code
         self.remaining -= 1
         if self.remaining == 0 and self.bucket != -1:
@@ -98,7 +98,9 @@ class _Wait:
     def settle_group(self, slot: int, result: Message | KafkaError | None) -> None:
         """What a group's coordinator says."""
         code = ErrorCode(result.code) if isinstance(result, KafkaError) else ErrorCode.NONE
-        self.settle(slot, ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OF_THE_LEADER else code)
+        self.complete_partition(
+            slot, ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OF_THE_LEADER else code
+        )
 
     def on_deadline(self) -> None:
         self.parked.complete(self._response)

@@ -71,7 +71,7 @@ class DelayedProduce:
         self._deadlines.add(self, deadline_ms)
         return self.parked
 
-    def settle(self, slot: int, code: ErrorCode) -> None:
+    def complete_partition(self, slot: int, code: ErrorCode) -> None:
         answer = self.slots[slot][1]
         answer.error_code = code
         if code:

@@ -97,17 +97,17 @@ class Partition(Replica):
         """The metadata say that this replica leads. Whether this is a new leadership."""
         log = self.log
         if log is None:
-            self.note(state)
+            self.update_state(state)
             return False
         leader = self.leader
         if leader is not None and leader.epoch == state.leader_epoch:
             if leader.on_metadata(state.partition_epoch, state.replicas, state.isr, state.recovery):
                 if state.replicas != self.replicas:
                     self._rebind_watchers()
-                self.note(state)
+                self.update_state(state)
                 self.on_isr_changed()
             return False
-        self.note(state)
+        self.update_state(state)
         if not self.begin_epoch(log, state.leader_epoch):
             return False
         self.leader = LeaderState(
@@ -122,14 +122,14 @@ class Partition(Replica):
         )
         self._rebind_watchers()
         self.advance_high_watermark()
-        self.low_watermark_waiters.look()
+        self.low_watermark_waiters.check_and_complete()
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
         """The metadata say that another replica leads, or none. Returns whether the leader or its
         epoch is new."""
         moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
-        self.note(state)
+        self.update_state(state)
         if self.leader is not None:
             self.leader = None
             self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -150,24 +150,24 @@ class Partition(Replica):
         self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for watcher in (*self.append_watchers, *self.high_watermark_watchers):
             watcher.partition = watcher.follower = None
-            self._tell(watcher)
+            self._notify_session(watcher)
         self.append_watchers.clear()
         self.high_watermark_watchers.clear()
 
     def _end_leadership(self, code: ErrorCode) -> None:
-        self._waiting.settle_all(code)
+        self._waiting.complete_all(code)
         if self._unflushed is not None:
-            self._unflushed.settle_all(code)
-        self.low_watermark_waiters.look()
+            self._unflushed.complete_all(code)
+        self.low_watermark_waiters.check_and_complete()
 
     def _rebind_watchers(self) -> None:
         """The role changed: sessions find the new leader's view of them, and have to be answered."""
         followers = {} if self.leader is None else self.leader.followers
         for watcher in self.append_watchers:
             watcher.follower = followers.get(watcher.session.follower_id)
-            self._tell(watcher)
+            self._notify_session(watcher)
         for watcher in self.high_watermark_watchers:
-            self._tell(watcher)
+            self._notify_session(watcher)
 
     def leave_readers_by_name(self) -> None:
         """Another topic has its name by now: readers by name mean that one."""
@@ -175,9 +175,9 @@ class Partition(Replica):
             for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
                 del watchers[watcher]
                 watcher.partition = watcher.follower = None
-                self._tell(watcher)
+                self._notify_session(watcher)
 
-    def _tell(self, watcher: SessionPartition[Partition]) -> None:
+    def _notify_session(self, watcher: SessionPartition[Partition]) -> None:
         watcher.session.mark(watcher)
         if watcher.session.delayed_fetch is not None:
             self._host.check_and_complete(watcher.session)
@@ -283,7 +283,7 @@ class Partition(Replica):
     def _on_high_watermark(self, mark: int) -> None:
         self._host.marks_moved = True
         if self._waiting.has_reached(mark):
-            self._waiting.settle_to(mark, self._reached_code)
+            self._waiting.complete_to(mark, self._reached_code)
         for watcher in self.high_watermark_watchers:
             session = watcher.session
             session.dirty[watcher] = None
@@ -327,7 +327,7 @@ class Partition(Replica):
     def on_flushed(self) -> None:
         """A sync that ``flush.messages`` asked for is over."""
         if self._unflushed is not None and self.log is not None:
-            self._unflushed.settle_to(self.log.flushed_end_offset, ErrorCode.NONE)
+            self._unflushed.complete_to(self.log.flushed_end_offset, ErrorCode.NONE)
         self.advance_high_watermark()
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:
@@ -380,7 +380,7 @@ class Partition(Replica):
         if moved:
             self.advance_high_watermark()
         if start_before != follower.log_start_offset:
-            self.low_watermark_waiters.look()
+            self.low_watermark_waiters.check_and_complete()
 
     def maybe_shrink_isr(self) -> bool:
         """Ask to drop the members that lag; whether something was asked."""
@@ -404,7 +404,7 @@ class Partition(Replica):
         """The ISR, or who may be in it, changed: the watermarks may move, and others may want to join
         who were caught up all the time."""
         self.advance_high_watermark()
-        self.low_watermark_waiters.look()
+        self.low_watermark_waiters.check_and_complete()
         self.maybe_expand_isr()
 
     def maybe_expand_isr(self) -> None:
@@ -454,15 +454,15 @@ class Partition(Replica):
             raise OffsetOutOfRange(target, log.log_start_offset, log.high_watermark)
         if log.advance_log_start(target):
             for watcher in (*self.append_watchers, *self.high_watermark_watchers):
-                self._tell(watcher)
-        self.low_watermark_waiters.look()
+                self._notify_session(watcher)
+        self.low_watermark_waiters.check_and_complete()
         return target
 
     def on_start_moved(self) -> None:
         """Retention deleted the first records: readers learn the new start with their next responses."""
         for watcher in (*self.append_watchers, *self.high_watermark_watchers):
             watcher.session.mark(watcher)
-        self.low_watermark_waiters.look()
+        self.low_watermark_waiters.check_and_complete()
 
     @property
     def low_watermark(self) -> int:

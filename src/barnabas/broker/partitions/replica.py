@@ -81,7 +81,7 @@ class Replica:
     def flushed_end_offset(self) -> int:
         return -1 if self.log is None else self.log.flushed_end_offset
 
-    def note(self, state: PartitionState) -> None:
+    def update_state(self, state: PartitionState) -> None:
         """Where the metadata have it."""
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch

@@ -33,7 +33,7 @@ def tell_each(told: Iterable[Callable[[], object]], on_fault: OnFault) -> None:
 class Waiter(Protocol):
     """Something that waits until the high watermark reaches an offset."""
 
-    def settle(self, slot: int, code: ErrorCode) -> None:
+    def complete_partition(self, slot: int, code: ErrorCode) -> None:
         """NONE: reached. Any other code: it will not be, from here."""
 
 
@@ -61,18 +61,18 @@ class OffsetWaiters:
         """Whether a waiter waits for `offset` or less."""
         return bool(self._waiting) and self._waiting[0][0] <= offset
 
-    def settle_to(self, offset: int, code: ErrorCode) -> None:
+    def complete_to(self, offset: int, code: ErrorCode) -> None:
         tell_each(self._take_to(offset, code), self._on_fault)
 
     def _take_to(self, offset: int, code: ErrorCode) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
         while waiting and waiting[0][0] <= offset:
             _, waiter, slot = waiting.popleft()
-            yield partial(waiter.settle, slot, code)
+            yield partial(waiter.complete_partition, slot, code)
 
-    def settle_all(self, code: ErrorCode) -> None:
+    def complete_all(self, code: ErrorCode) -> None:
         waiting, self._waiting = self._waiting, deque()
-        told = (partial(waiter.settle, slot, code) for _, waiter, slot in waiting)
+        told = (partial(waiter.complete_partition, slot, code) for _, waiter, slot in waiting)
         tell_each(told, self._on_fault)
 
 
@@ -88,7 +88,7 @@ class LowWatermarkWaiters:
     def add(self, check: Callable[[], bool]) -> None:
         self._checks.append(check)
 
-    def look(self) -> None:
+    def check_and_complete(self) -> None:
         if self._checks:
             checks, self._checks = self._checks, []
             tell_each((partial(self._ask, check) for check in checks), self._on_fault)

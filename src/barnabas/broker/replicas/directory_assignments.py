@@ -119,7 +119,7 @@ class DirectoryAssignments:
         self._answer_all(codes, 0.0)
 
     def _answer_all(self, codes: Mapping[Key, int], delay_ms: float) -> None:
-        """What else is to be told follows `delay_ms` later."""
+        """What else is to be reported follows `delay_ms` later."""
         try:
             call_all(partial(self._answer, key, code) for key, code in codes.items())
         finally:

@@ -98,7 +98,7 @@ class LogDirMoves:
         self._free_at_ms = 0.0
         """No copying before: what was copied is paid for until then."""
         self._preferred = replicas.directories.preferred
-        self._logs.futures.on_gone = self.look
+        self._logs.futures.on_gone = self.end_stale_moves
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class LogDirMoves:
             )
         if name not in futures.logs:
             futures.create(name, directory, partition.log)
-        self.go_on_with(partition)
+        self.resume_move(partition)
 
     def _prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
         self._preferred.pop(name, None)
@@ -145,9 +145,9 @@ class LogDirMoves:
         for name in sorted(self._logs.futures.logs):
             partition = self._find(name)
             if partition is not None:
-                self.go_on_with(partition)
+                self.resume_move(partition)
 
-    def go_on_with(self, partition: Partition) -> None:
+    def resume_move(self, partition: Partition) -> None:
         name, source = partition.name, partition.log
         copy = self._logs.futures.logs.get(name)
         if source is None or copy is None or name in self._moves:
@@ -170,7 +170,7 @@ class LogDirMoves:
         if move.told is not AssignmentState.NOTHING and directory is not None:
             self._assignments.submit(move.partition, directory.directory_id)
 
-    def look(self) -> None:
+    def end_stale_moves(self) -> None:
         """End the moves whose logs are not both there any more."""
         for move in list(self._moves.values()):
             self._still_holds(move)
@@ -254,7 +254,7 @@ class LogDirMoves:
             self.call_off(name, "the replica is gone")
         elif move.partition.log is not move.source:
             self.call_off(name, "the replica has another log")
-            self.go_on_with(move.partition)
+            self.resume_move(move.partition)
         else:
             return True
         return False
@@ -324,7 +324,7 @@ class LogDirMoves:
                 return
             copy.flush()
         if move.told is AssignmentState.NOTHING:
-            self._tell(move)
+            self._report_assignment(move)
         if move.told is not AssignmentState.AGREED:
             move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
             return
@@ -343,7 +343,7 @@ class LogDirMoves:
 
         self._logs.futures.sync(move.partition.name, done)
 
-    def _tell(self, move: LogDirMove) -> None:
+    def _report_assignment(self, move: LogDirMove) -> None:
         directory = self._directory_of(move.copy)
         assert directory is not None
         move.told = AssignmentState.ASKED

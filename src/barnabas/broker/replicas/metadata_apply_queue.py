@@ -112,7 +112,7 @@ class MetadataApplyQueue:
             self._scheduled = True
             self._ports.wakeups.call_soon(self._apply_slice)
 
-    def _take(self, key: Key) -> bool:
+    def _remove(self, key: Key) -> bool:
         """Out of every line; whether it waited."""
         lines = [line for line in (self._led, self._others, self._gone) if key in line]
         for line in lines:
@@ -130,7 +130,7 @@ class MetadataApplyQueue:
             for key in list(islice(chain(self._led, self._others, self._gone), most)):
                 if left <= 0 or now_ms() >= until_ms:
                     break
-                if not self._take(key):
+                if not self._remove(key):
                     continue
                 left -= 1 if self._is_known(key) else new_cost
                 self._follow(key)

@@ -250,12 +250,12 @@ class ReplicaTable:
                     end=partition.log.log_end_offset if partition.log else -1,
                     high_watermark=partition.high_watermark,
                 )
-                self._tell(partition, state.leader_epoch)
+                self._notify_listeners(partition, state.leader_epoch)
             return
         led = partition.is_leader
         if partition.become_follower(state):
             if led:
-                self._tell(partition, None)
+                self._notify_listeners(partition, None)
             if state.leader >= 0 and partition.is_online:
                 self.fetchers.follow(partition)
             else:
@@ -298,7 +298,7 @@ class ReplicaTable:
         partition.delete()
         self.index.remove(partition)
         if led:
-            self._tell(partition, None)
+            self._notify_listeners(partition, None)
         self.logs.delete(partition.name)
 
     # -- directories -----------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class ReplicaTable:
             led = partition.is_leader
             partition.go_offline()
             if led:
-                self._tell(partition, None)
+                self._notify_listeners(partition, None)
         self.fetchers.maybe_fetch()
 
     # -- leadership ------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class ReplicaTable:
             if name == topic and partition.leader is not None:
                 callback(partition, partition.leader.epoch)
 
-    def _tell(self, partition: Partition, epoch: int | None) -> None:
+    def _notify_listeners(self, partition: Partition, epoch: int | None) -> None:
         listeners = self._listeners.get(partition.topic, ())
         tell_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
 

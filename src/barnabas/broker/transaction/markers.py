@@ -2,7 +2,7 @@
 
 The coordinator's broker sends them: one request to a broker at a time, with the markers of all transactions
 that wait for partitions which it leads. What fails is tried again, at the leader of then, until every
-partition has its marker or is gone with its topic; the coordinator is then told that the transaction is
+partition has its marker or is gone with its topic; the coordinator then learns that the transaction is
 complete. When the coordinator's shard ends, the next one begins with all partitions again: writing a marker
 twice is harmless.
 
@@ -190,7 +190,7 @@ class Markers:
         for ending in self._endings.pop(partition, {}).values():
             ending.cancelled = True
 
-    def look(self) -> None:
+    def on_metadata_change(self) -> None:
         """The metadata moved: try again what waits, and what was asked of brokers that lead no longer: those
         may answer nothing for long."""
         self._leave_former_leaders()
@@ -259,7 +259,7 @@ class Markers:
 
     def _on_wakeup(self) -> None:
         self._wakeup = None
-        self.look()
+        self.on_metadata_change()
 
     # Requests
 
@@ -296,14 +296,14 @@ class Markers:
         try:
             answers = _answers_of(response)
             call_all(
-                partial(self._take, broker, ending, places, answers)
+                partial(self._on_answers, broker, ending, places, answers)
                 for ending, places in asked.items()
                 if not (ending.cancelled or ending.is_written)
             )
         finally:
             self._send(broker)
 
-    def _take(
+    def _on_answers(
         self,
         broker: int,
         ending: _Ending,

@@ -204,7 +204,7 @@ class CoordinatorVerifier:
             if isinstance(response, ChannelError):
                 self._refuse_all(asked, ErrorCode.NETWORK_EXCEPTION)
             else:
-                self._take(asked, response)
+                self._on_answers(asked, response)
         finally:
             self._send(broker)
 
@@ -212,7 +212,7 @@ class CoordinatorVerifier:
         code = _IN_A_WRITE.get(code, code)
         call_all(partial(q.refuse, code) for questions in asked.values() for q in questions)
 
-    def _take(
+    def _on_answers(
         self, asked: dict[str, list[_Question]], response: AddPartitionsToTxnResponse
     ) -> None:
         if response.error_code:

@@ -113,7 +113,7 @@ class Transactions:
     def on_metadata(self, changes: ImageChanges) -> None:
         """The image moved by committed records."""
         if changes.partitions or changes.brokers or changes.topics_deleted or changes.everything:
-            self.markers.look()
+            self.markers.on_metadata_change()
 
     def close(self) -> None:
         """The broker hands over: tell all who wait."""

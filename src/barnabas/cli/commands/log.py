@@ -59,7 +59,7 @@ def events(
     for name in kind:
         if name not in KINDS:
             raise Failure(f"--kind is one of {', '.join(KINDS)}, not {name!r}", USAGE)
-    for event in tell(EventReader(), directory):
+    for event in read_log(EventReader(), directory):
         if (kind and event.kind not in kind) or about not in event.subject:
             continue
         typer.echo(json.dumps(event.as_dict()) if as_json else event_line(event))
@@ -81,12 +81,12 @@ def tree(
 def replayed(directory: Path) -> MetadataImage:
     """The metadata at the end of a node's log. Raises `Failure`."""
     reader = EventReader()
-    for _ in tell(reader, directory):
+    for _ in read_log(reader, directory):
         pass
     return reader.image
 
 
-def tell(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
+def read_log(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
     """Feed the metadata log of a node to `reader`: its last snapshot below the log, then the log.
     Raises `Failure`."""
     folder = directory if directory.name == FOLDER else directory / FOLDER

@@ -14,7 +14,8 @@ import typer
 
 from barnabas.cli.commands.log import replayed
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
-from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
+from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, found_quorum
+from barnabas.cli.connection.quorum_client import quorum_client
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.failure import Failure
 from barnabas.metadata.image.image import MetadataImage
@@ -87,14 +88,28 @@ def cat(
         raise Failure(str(error)) from error
 
 
-def image_of(snapshot: Path | None, bootstrap: str | None, data: Path | None) -> MetadataImage:
-    """The metadata to look at. Raises `Failure`."""
+def image_of(
+    snapshot: Path | None,
+    bootstrap: str | None,
+    data: Path | None,
+    controllers: str | None = None,
+) -> MetadataImage:
+    """The metadata to look at; of a running cluster, as brokers or `controllers` say. Raises `Failure`."""
     if snapshot is not None:
         return replayed(snapshot) if snapshot.is_dir() else loaded(snapshot)
+    if controllers:
+        with quorum_client(bootstrap, controllers, data) as quorum:
+            return _read(
+                MetadataLogReader(quorum.connected, lambda _: found_quorum(quorum.describe()))
+            )
     with cluster(bootstrap, data) as connected:
-        log, reader = MetadataLogReader(connected), EventReader()
-        while not log.at_end:
-            log.read(reader)
+        return _read(MetadataLogReader(connected))
+
+
+def _read(log: MetadataLogReader) -> MetadataImage:
+    reader = EventReader()
+    while not log.at_end:
+        log.read(reader)
     return reader.image
 
 

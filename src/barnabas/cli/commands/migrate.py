@@ -29,6 +29,7 @@ from barnabas.cli.connection.controller_directories import (
     make_classical,
     stopped_nodes,
 )
+from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
@@ -57,7 +58,7 @@ _Metadata = typer.Option(
 @app.command()
 def check(zookeeper: str = ZooKeeperAt, as_json: AsJson = False) -> None:
     """Say what a migration will copy and what prevents it; exit status 1 where it cannot begin."""
-    found = _look(read_znodes(zookeeper))
+    found = _read_findings(read_znodes(zookeeper))
     table = table_of(f"cluster {found.cluster_id}", "copied", "count", right=("count",))
     for what, count in found.copied.items():
         table.add_row(what, str(count))
@@ -89,7 +90,7 @@ def copy(
     if standalone and len(controllers) > 1:
         raise Failure("--standalone is one controller", USAGE)
     with stopped_nodes(controllers):
-        found = _look(_unprevented(zookeeper))
+        found = _read_findings(_unprevented(zookeeper))
         check_owners(controllers, found.cluster_id)
         for config in controllers:
             check_not_begun(config, standalone=standalone)
@@ -114,11 +115,12 @@ def compare(
     zookeeper: str = ZooKeeperAt,
     metadata: Path | None = _Metadata,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what znodes and metadata log say differently; exit status 1 where they do."""
-    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data)
+    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data, controllers)
     try:
         found = comparison.differences(znodes, image)
     except MalformedZnode as error:
@@ -163,7 +165,7 @@ def revert(
     written = 0
     with stopped_nodes(configs, home):
         znodes = read_znodes(zookeeper)
-        cluster_id = _look(znodes).cluster_id
+        cluster_id = _read_findings(znodes).cluster_id
         check_owners(configs, cluster_id)
         is_released = findings.state_of(znodes) is MigrationState.NONE
         if is_released and (directories_only or any(map(is_half_reverted, configs))):
@@ -190,18 +192,19 @@ def revert(
 def finalize(
     zookeeper: str = ZooKeeperAt,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     yes: bool = Yes,
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
     _check_way_back(znodes)
-    image = image_of(None, bootstrap, data)
+    image = image_of(None, bootstrap, data, controllers)
     if image.zk_migration_state == ZkMigrationState.MIGRATION:
         raise Failure(
             "the controllers write both: restart them without zookeeper.metadata.migration.enable"
         )
-    missing = _look(znodes).copied["topics"] and not image.topics_by_name
+    missing = _read_findings(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
     confirm("There is no way back to ZooKeeper then.", yes)
@@ -234,7 +237,7 @@ def _way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Mult
 def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
     """The znodes, where nothing prevents a copy. Raises `Failure`."""
     znodes = read_znodes(zookeeper)
-    preventing = _look(znodes).preventing
+    preventing = _read_findings(znodes).preventing
     if preventing:
         raise Failure("; ".join(preventing))
     return znodes
@@ -250,9 +253,9 @@ def _check_way_back(znodes: Mapping[str, NodeData]) -> None:
         raise Failure(why)
 
 
-def _look(znodes: Mapping[str, NodeData]) -> findings.Findings:
+def _read_findings(znodes: Mapping[str, NodeData]) -> findings.Findings:
     """Raises `Failure`."""
     try:
-        return findings.look(znodes)
+        return findings.find(znodes)
     except MalformedZnode as error:
         raise Failure(str(error)) from error

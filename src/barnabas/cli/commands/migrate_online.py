@@ -19,6 +19,7 @@ from barnabas.cli.connection.controller_directories import (
     format_controller,
     stopped_nodes,
 )
+from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
@@ -64,7 +65,7 @@ def start(
     for file, config in zip(files, configs, strict=True):
         _check_migrates(file, config)
     try:
-        found = findings.look(read_znodes(zookeeper))
+        found = findings.find(read_znodes(zookeeper))
     except MalformedZnode as error:
         raise Failure(str(error)) from error
     if not found.cluster_id:
@@ -106,6 +107,7 @@ def _check_migrates(file: Path, config: NodeConfig) -> None:
 def status(
     zookeeper: str = ZooKeeperAt,
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,7 +116,7 @@ def status(
     image: MetadataImage | None = None
     unreached = ""
     try:
-        image = image_of(None, bootstrap, data)
+        image = image_of(None, bootstrap, data, controllers)
     except Failure as failure:
         unreached = str(failure)
     try:
@@ -152,7 +154,7 @@ def release(
         why = findings.why_no_way_back(znodes)
         if why:
             raise Failure(why)
-        check_metadata(home, findings.look(znodes).cluster_id)
+        check_metadata(home, findings.find(znodes).cluster_id)
         image = image_of(Path(home), None, None)
         under_kraft = [
             broker.id

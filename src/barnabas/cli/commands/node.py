@@ -34,15 +34,15 @@ def start(file: Path = typer.Argument(help="The node's server.properties.")) -> 
     directory = owner_of(file)
     try:
         if directory is not None:
-            _tell(directory.announce, file)
+            _update_cluster_file(directory.announce, file)
         status = run_node(str(file))
     finally:
         if directory is not None:
-            _tell(directory.withdraw, file)
+            _update_cluster_file(directory.withdraw, file)
     raise typer.Exit(status)
 
 
-def _tell(change: Callable[[Path, int], None], file: Path) -> None:
+def _update_cluster_file(change: Callable[[Path, int], None], file: Path) -> None:
     """A cluster's directory that cannot be written (its disk is full) keeps no node from its work."""
     try:
         change(file, os.getpid())

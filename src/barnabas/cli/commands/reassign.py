@@ -131,7 +131,7 @@ def execute(
             targets = {p: (present[p], r) for p, r in changed.items()}
             throttling.throttle(connected, throttling.moves_of(under_way(connected), targets), rate)
         refused = {} if dry_run else _alter(connected, changed)
-        _tell(as_json, "would move" if dry_run else "asked", changed, refused, going)
+        _print_result(as_json, "would move" if dry_run else "asked", changed, refused, going)
         if wait and not dry_run:
             watch(connected, [p for p in (*changed, *going) if p not in refused])
             if rate is not None and not under_way(connected):
@@ -226,7 +226,7 @@ def cancel(
         named = None if file is None else read_plan(file)
         chosen: Wanted = {p: None for p in under_way if named is None or p in named}
         refused = {} if dry_run else _alter(connected, chosen)
-        _tell(as_json, "would cancel" if dry_run else "cancelled", chosen, refused)
+        _print_result(as_json, "would cancel" if dry_run else "cancelled", chosen, refused)
         if not dry_run:
             _after_cancel(connected, preserve_throttles)
     if refused:
@@ -363,7 +363,7 @@ def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaEr
     }
 
 
-def _tell(
+def _print_result(
     as_json: bool,
     verb: str,
     wanted: Wanted,

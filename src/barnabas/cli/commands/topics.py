@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import typer
 
 from barnabas.cli.commands import topic_changes
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
-from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
+from barnabas.cli.connection.controller_events import states_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.reports.partition_history import (
+    history_of,
+    lines_of,
+    topics_going,
+)
 from barnabas.client.admin import TOPIC
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.host.client import Connected
 from barnabas.metadata.image import partition_states
-from barnabas.metadata.views.partition_moves import StateReader
 from barnabas.types import TopicPartition, uuid_text
+from barnabas.wire.errors import ErrorCode, KafkaError
 
+GOING = "being deleted"
 app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
 
 
@@ -104,6 +109,7 @@ def describe(
     reasons: bool = typer.Option(
         True, help="With the last change of each partition and its reason."
     ),
+    states: bool = typer.Option(False, help="With the state of each replica and its reason."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -111,15 +117,28 @@ def describe(
     """The configuration of topics, and state, leader, replicas and ISR of their partitions."""
     described = []
     with cluster(bootstrap, data) as connected:
-        views = views_of(connected, names or [], internal)
-        reader = history_of(connected, views if names else None) if reasons else None
+        views, going = views_and_going(connected, names or [], internal)
+        history = history_of(connected, views, names) if reasons and views else None
         for view in views:
             topic = summary(view)
             topic["configs"] = configs_of(connected, view.name)
             topic["partition_list"] = partitions_of(connected, view, offsets, partition)
-            if reader is not None:
-                add_history(topic["partition_list"], view.name, reader)
+            if history is not None:
+                history.add_to(topic["partition_list"], view)
             described.append(topic)
+    if as_json:
+        gone = [{"name": name, "state": GOING, "partition_list": going[name]} for name in going]
+        show(True, [*described, *gone], table_of(None))
+    else:
+        _show(described, offsets, reasons, states)
+        for name, rows in going.items():
+            typer.echo(f"{name} is being deleted")
+            for line in lines_of(name, rows, online=True):
+                typer.echo(line)
+
+
+def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states: bool) -> None:
+    """A table for each topic, and below it which replicas are not Online, and why."""
     columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
     columns += ["start", "end"] if offsets else []
     columns += ["last_change"] if reasons else []
@@ -130,10 +149,9 @@ def describe(
         table = table_of(title, *headings, right=("partition", "leader", "epoch", "start", "end"))
         for row in topic["partition_list"]:
             table.add_row(*(_cell(column, row[column]) for column in columns))
-        if not as_json:
-            show(False, None, table)
-    if as_json:
-        show(True, described, table_of(None))
+        show(False, None, table)
+        for line in lines_of(topic["name"], topic["partition_list"], online=states):
+            typer.echo(line)
 
 
 app.command()(topic_changes.alter)
@@ -159,26 +177,20 @@ def views_of(connected: Connected, names: list[str], internal: bool) -> list[Top
     return [view for view in connected.topics() if internal or not view.internal]
 
 
-def history_of(connected: Connected, views: list[TopicMetadata] | None) -> StateReader:
-    """The last change of each partition of these topics (None: of all), as far back as the metadata log goes.
-    If the controllers cannot be reached from here, there are none, and a line on standard error says so."""
-    reader = StateReader(None if views is None else {view.topic_id: view.name for view in views})
+def views_and_going(
+    connected: Connected, names: list[str], internal: bool
+) -> tuple[list[TopicMetadata], dict[str, list[dict[str, Any]]]]:
+    """As `views_of`, and beside them the partitions of `names` that are being deleted (ZooKeeper mode)."""
     try:
-        log = MetadataLogReader(connected)
-        while not log.at_end:
-            log.read(reader)
-    except Failure as failure:
-        print(f"reasons are missing: {failure}", file=sys.stderr)
-    return reader
-
-
-def add_history(rows: list[dict[str, Any]], topic: str, reader: StateReader) -> None:
-    """Add each partition's last change and last move; None if the metadata log has no record of them."""
-    for row in rows:
-        key = topic, row["partition"]
-        change, move = reader.changes.get(key), reader.moves.get(key)
-        row["last_change"] = None if change is None else change._asdict()
-        row["last_move"] = None if move is None else move._asdict()
+        return views_of(connected, names, internal), {}
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not names:
+            raise
+        going = topics_going(states_of(connected, names))
+        left = [name for name in names if name not in going]
+        if not going:
+            raise
+    return views_of(connected, left, internal) if left else [], going
 
 
 def summary(view: TopicMetadata) -> dict[str, Any]:

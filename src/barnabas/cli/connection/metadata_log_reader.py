@@ -1,16 +1,16 @@
 """Reads the metadata log of a running cluster from the quorum's leader, like an observer.
 
-`MetadataLogReader` finds the leader through any broker (DescribeQuorum). It fetches from the leader's
-controller listener with replica id -1, which the quorum does not count: first the snapshot at the log's
-start, then the log up to the high watermark. If the leader changes, the reader finds the new one. `events_in`
-turns a range of the log into events.
+`MetadataLogReader` finds the leader through any broker (DescribeQuorum), or through named controllers. It
+fetches from the leader's controller listener with replica id -1, which the quorum does not count: first the
+snapshot at the log's start, then the log up to the high watermark. If the leader changes, the reader finds
+the new one. `events_in` turns a range of the log into events.
 
 Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
@@ -56,6 +56,10 @@ MOVED = (
 )
 
 
+class NoMetadataLog(Failure):
+    """The cluster has no quorum: ZooKeeper coordinates it."""
+
+
 class FoundQuorum(NamedTuple):
     """The quorum's leader, its epoch, and every voter's controller endpoint."""
 
@@ -65,8 +69,8 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """Describe the quorum through a broker. Raises `KafkaError`, `ChannelError`, and `Failure` if the cluster
-    has no quorum."""
+    """Describe the quorum through a broker. Raises `KafkaError`, `ChannelError`, and `NoMetadataLog` if the
+    cluster has no quorum."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -82,8 +86,15 @@ def find_quorum(connected: Connected) -> FoundQuorum:
         told = connected.call(connected.client.ask_any(request, check))
     except ChannelError as error:
         if error.kind == "unsupported":
-            raise Failure("this cluster has no metadata log: ZooKeeper coordinates it") from error
+            raise NoMetadataLog(
+                "this cluster has no metadata log: ZooKeeper coordinates it"
+            ) from error
         raise
+    return found_quorum(told)
+
+
+def found_quorum(told: Any) -> FoundQuorum:
+    """What a `DescribeQuorumResponse` says."""
     part = told.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
@@ -96,9 +107,13 @@ def find_quorum(connected: Connected) -> FoundQuorum:
 class MetadataLogReader:
     """Reads the log continuously. `offset` is the next offset to read."""
 
-    def __init__(self, connected: Connected) -> None:
+    def __init__(
+        self, connected: Connected, find: Callable[[Connected], FoundQuorum] = find_quorum
+    ) -> None:
+        """`find` is asked for the leader, again whenever that moves."""
         self._connected = connected
-        self.quorum = find_quorum(connected)
+        self._find = find
+        self.quorum = find(connected)
         self.offset = 0
         self._last_epoch = 0
         self.high_watermark = -1
@@ -175,7 +190,7 @@ class MetadataLogReader:
             if self._searches >= SEARCHES:
                 raise _unreachable(quorum, at, error) from error
             self._connected.run_for(SEARCH_PAUSE_MS)
-            self.quorum = find_quorum(self._connected)
+            self.quorum = self._find(self._connected)
             return None
         self._searches = 0
         return answer
@@ -213,7 +228,7 @@ def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Ite
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
-                for told in voters.tell(message):
+                for told in voters.read_record(message):
                     yield ClusterEvent(run.base_offset, at_ms, *told, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)

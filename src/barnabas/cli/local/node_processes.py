@@ -27,14 +27,14 @@ def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) ->
     """Fork a child that becomes the node; returns its pid. Call it before the process has threads or
     sockets. `release` frees, in the child, what belongs to the parent."""
 
-    def go_on() -> int:
+    def child_main() -> int:
         from barnabas.host.main import run_node
 
         release()
         os.closerange(_FIRST_DESCRIPTOR, _LAST_DESCRIPTOR)
         return run_node(str(files.properties), cluster_id)
 
-    return _fork(files, go_on)
+    return _fork(files, child_main)
 
 
 def execute_node(files: NodeFiles, cluster_id: str) -> int:
@@ -53,7 +53,7 @@ def load_node() -> None:
     gc.freeze()
 
 
-def _fork(files: NodeFiles, go_on: Callable[[], int]) -> int:
+def _fork(files: NodeFiles, child_main: Callable[[], int]) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
     # A signal for the child must not find the parent's handlers in it: they would swallow it, and
@@ -76,7 +76,7 @@ def _fork(files: NodeFiles, go_on: Callable[[], int]) -> int:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() == parent:
             _redirect(files)
-            status = go_on()
+            status = child_main()
     except SystemExit as end:  # told to end before there was anything to shut down
         status = end.code if isinstance(end.code, int) else 1
     except BaseException:  # noqa: BLE001 - the last frame of this process

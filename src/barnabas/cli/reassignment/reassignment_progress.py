@@ -43,7 +43,7 @@ from barnabas.wire.messages.list_partition_reassignments_response import (
 
 POLL_S = 0.5
 SAMPLE_S = 1.0
-"""Between two looks, where a rate is to be told."""
+"""Between two looks, where a rate is to be shown."""
 SAMPLES_MAX = 5
 """Looks at copies that are throttled: a follower may fetch once in several seconds."""
 REQUEST_TIMEOUT_MS = 2_000.0

@@ -42,9 +42,9 @@ class VoterEvents:
         for run in iter_runs(view):
             if run.is_control:
                 for _, message in control_records(view[run.position : run.position + run.size]):
-                    list(self.tell(message))
+                    list(self.read_record(message))
 
-    def tell(self, message: Message) -> Iterator[VoterEvent]:
+    def read_record(self, message: Message) -> Iterator[VoterEvent]:
         """What one control record changes."""
         if isinstance(message, KRaftVersionRecord):
             before, self.kraft_version = self.kraft_version, message.k_raft_version

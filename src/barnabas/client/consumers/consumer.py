@@ -176,7 +176,7 @@ class Consumer:
 
     # -- taking ----------------------------------------------------------------------------------
 
-    def take(self, max_records: int = 500) -> list[ConsumerRecord]:
+    def poll(self, max_records: int = 500) -> list[ConsumerRecord]:
         """What is there now, up to `max_records`, in order per partition; perhaps nothing."""
         taken: list[ConsumerRecord] = []
         partitions = list(self._reading)
@@ -362,9 +362,9 @@ class Consumer:
 
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
-        self._tell()
+        self._notify_data()
 
-    def _tell(self) -> None:
+    def _notify_data(self) -> None:
         try:
             self._on_data()
         except Exception as fault:  # noqa: BLE001 - the program's around it: what else there is comes all the same
@@ -481,7 +481,7 @@ class Consumer:
                 reading.prefer(run.preferred, client.now_ms() + client.cluster.max_age_ms)
             elif reading.keep(run):
                 self.buffered_bytes += len(run.data)
-                self._tell()
+                self._notify_data()
         self._schedule()
         if stale:
             await self._refresh(list(stale))

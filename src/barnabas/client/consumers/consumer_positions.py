@@ -155,7 +155,7 @@ async def check_positions(
         else:
             client.ports.log(
                 "warning", "consumer.log_was_cut", partition=str(tp), read_to=position,
-                goes_on_at=end.end_offset,
+                resumes_at=end.end_offset,
             )  # fmt: skip
             if moves:
                 reading.seek(end.end_offset, end.leader_epoch)

@@ -140,7 +140,7 @@ class GroupMember(ABC):
         outcome: TaskOutcome[Any] = TaskOutcome()
         timeout = self._settings.session_timeout_ms if timeout_ms is None else timeout_ms
         self._client.channels.send(
-            endpoint, request, outcome.settle, timeout_ms=float(timeout), purpose=self._purpose
+            endpoint, request, outcome.complete, timeout_ms=float(timeout), purpose=self._purpose
         )
         return await outcome
 

@@ -235,14 +235,14 @@ class _Probe:
         self._on_done: Callable[[bool], None] | None = on_done
         self._buffer = memoryview(bytearray(64))
 
-    def _tell(self, alive: bool) -> None:
+    def _complete(self, alive: bool) -> None:
         on_done, self._on_done = self._on_done, None
         if on_done is not None:
             on_done(alive)
 
     def on_connected(self, connection: object) -> None:
         connection.abort()  # type: ignore[attr-defined]
-        self._tell(True)
+        self._complete(True)
 
     def get_buffer(self) -> memoryview:
         return self._buffer
@@ -251,7 +251,7 @@ class _Probe:
         return
 
     def on_closed(self, error: OSError | None) -> None:
-        self._tell(not isinstance(error, ConnectionRefusedError))
+        self._complete(not isinstance(error, ConnectionRefusedError))
 
 
 def serves(ranges: VersionRanges, key: ApiKey, at_least: int = 0) -> bool:

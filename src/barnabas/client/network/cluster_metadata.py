@@ -218,7 +218,7 @@ class ClusterMetadata:
                 self._channels.send(
                     endpoint,
                     request,
-                    outcome.settle,
+                    outcome.complete,
                     timeout_ms=min(left_ms, ATTEMPT_TIMEOUT_MS),
                     purpose=PURPOSE,
                 )

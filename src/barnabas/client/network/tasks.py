@@ -49,7 +49,7 @@ class TaskOutcome(Generic[T]):
             self._error = error
             self._finish()
 
-    def settle(self, value: T | BaseException) -> None:
+    def complete(self, value: T | BaseException) -> None:
         """Fill with what a callback got: an exception is a failure."""
         if isinstance(value, BaseException):
             self.reject(value)

@@ -177,7 +177,7 @@ class RecordAccumulator:
                     # A callback of a record that timed out may have sent it again.
                     self._unrouted[topic] = waiting[index:] + self._unrouted.get(topic, [])
                     break
-                self._settle(record, partition, stamp, outcome, now_ms)
+                self._complete_record(record, partition, stamp, outcome, now_ms)
         return list(self._unrouted)
 
     def _route(self, record: ProducerRecord) -> TopicPartition | None:
@@ -236,7 +236,7 @@ class RecordAccumulator:
                     return batches[-1]
         return self._begin(partition, now_ms)
 
-    def _settle(
+    def _complete_record(
         self,
         record: ProducerRecord,
         partition: TopicPartition | None,

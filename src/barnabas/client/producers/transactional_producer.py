@@ -172,7 +172,7 @@ class TransactionalProducer:
                 producer_epoch=epoch,
             )
         )
-        self._take(response.producer_id, response.producer_epoch)
+        self._set_identity(response.producer_id, response.producer_epoch)
 
     async def _end(self, *, committed: bool) -> None:
         if not self._transaction.is_empty:
@@ -193,10 +193,10 @@ class TransactionalProducer:
                 raise
             self._ending = None
             if response.producer_id >= 0:
-                self._take(response.producer_id, response.producer_epoch)
+                self._set_identity(response.producer_id, response.producer_epoch)
         self._transaction.end()
 
-    def _take(self, producer_id: int, epoch: int) -> None:
+    def _set_identity(self, producer_id: int, epoch: int) -> None:
         self._producer_id, self._epoch = producer_id, epoch
         self._producer.take_identity(producer_id, epoch)
 

@@ -2,7 +2,7 @@
 
 Until a broker's last partition is decided its registration is not fenced yet, but it is in
 `cluster.departing`: it leads nothing new and enters no ISR. Should the controller change in
-between, the next one notices the same and begins afresh; every slice is a whole decision.
+between, the next one notices the same and starts again; every slice is a whole decision.
 """
 
 from __future__ import annotations

@@ -101,16 +101,16 @@ class LeaderSearch:
     def on_time(self, now_ms: float) -> None:
         if self._next_ms is not None and now_ms >= self._next_ms:
             self._next_ms = now_ms + self.interval_ms
-            self.look("a leader is looked for again")
+            self.check("a leader is looked for again")
 
-    def look(self, reason: str) -> None:
+    def check(self, reason: str) -> None:
         self._runtime.begin(look_for_leaders(self._runtime.cluster, reason))
 
     def on_configs(self, decision: Decision[Any], offset: int) -> None:
         """Configurations were changed."""
         for record in decision.records:
             if isinstance(record, ConfigRecord) and record.name in (UNCLEAN, STRATEGY):
-                self.look(f"{record.name} is {record.value} now")
+                self.check(f"{record.name} is {record.value} now")
                 return
 
 
@@ -122,7 +122,7 @@ class Reasons:
         self._told: dict[str, str] = {}
         self._current: dict[str, None] = {}
 
-    def tell(self, subject: str, why: str) -> None:
+    def log_change(self, subject: str, why: str) -> None:
         self._current[subject] = None
         if self._told.get(subject) != why:
             self._told[subject] = why
@@ -148,7 +148,7 @@ class LeaderBalancer:
         self.percentage = settings.imbalance_percentage
         self._next_ms: float | None = None
         self._running = False
-        self._reasons = Reasons(runtime.refusals.note)
+        self._reasons = Reasons(runtime.refusals.add)
 
     def on_activation(self) -> None:
         if self.enabled:
@@ -182,7 +182,7 @@ class LeaderBalancer:
     def _pass(self) -> Iterator[Decision[Any]]:
         """Over the brokers, in slices."""
         runtime = self._runtime
-        image, tell = runtime.image, self._reasons.tell
+        image, tell = runtime.image, self._reasons.log_change
         moves, bounds = 0, runtime.cluster.bounds
         for broker in sorted({*image.brokers, *image.membership.brokers()}):
             if moves >= bounds.moves_max:
@@ -247,7 +247,7 @@ class LeaderBalancer:
             if why is not None:
                 alone.append(f"{topic.name}-{index}")
                 if len(alone) <= TOLD_MAX:
-                    self._reasons.tell(alone[-1], why)
+                    self._reasons.log_change(alone[-1], why)
                 continue
             change = PartitionChangeBuilder(cluster, topic, index, "leaders are rebalanced")
             change.strategy = elections.preferred

@@ -50,9 +50,9 @@ class LeadersIdCheck:
 
     def _arm(self, wait_ms: float) -> None:
         at = self._runtime.now_ms() + wait_ms
-        self._wakeup = self._runtime.ports.wakeups.call_at(at, self._look)
+        self._wakeup = self._runtime.ports.wakeups.call_at(at, self._ask_others)
 
-    def _look(self) -> None:
+    def _ask_others(self) -> None:
         for voter in self._others:
             request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
             answered = partial(self._answered, voter)

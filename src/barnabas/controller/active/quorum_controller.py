@@ -335,7 +335,7 @@ class QuorumController:
         try:
             decision = decider(self.cluster)
         except KafkaError as error:
-            self.refusals.note(api.key.name, error.code.name, error.message)
+            self.refusals.add(api.key.name, error.code.name, error.message)
             raise
         if api.key not in _REFUSALS_NOTED:
             self.refusals.note_all(api.key.name, decision.response)
@@ -373,7 +373,7 @@ class QuorumController:
                 later.offset = self.commit(decision)
             except KafkaError as error:
                 self._later.remove(later)
-                self.refusals.note(api.key.name, error.code.name, error.message)
+                self.refusals.add(api.key.name, error.code.name, error.message)
                 later.refuse(error.code, error.message)
                 return
             except Exception as error:

@@ -35,7 +35,7 @@ class Refusals:
         self._notes: deque[RefusalNote] = deque(maxlen=most)
         self._count = 0
 
-    def note(self, subject: str, code: str, reason: str) -> None:
+    def add(self, subject: str, code: str, reason: str) -> None:
         self._notes.append(RefusalNote(self._count, self._wall_ms(), subject, code, reason))
         self._count += 1
 
@@ -52,7 +52,7 @@ class Refusals:
         subject = _subject(response, within)
         if code:
             said = getattr(response, "error_message", None) or ""
-            self.note(f"{api} {subject}".rstrip(), code_of(code).name, said)
+            self.add(f"{api} {subject}".rstrip(), code_of(code).name, said)
         for name in lists:
             for part in getattr(response, name) or ():
                 if left <= 0:

@@ -4,7 +4,7 @@ For partitions whose ISR and ELR cannot lead and whose topic allows any replica 
 (``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end offset;
 the greatest (epoch, offset) loses least, ties go by the order of assignment. Who did not
 answer in time is named in the reason. A partition that gets a leader meanwhile drops out. Nothing
-here survives a change of the controller: the next one begins afresh.
+here survives a change of the controller: the next one starts again.
 
 Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
 brokers answer that from a follower with log end offset and epoch, while they answer
@@ -103,7 +103,7 @@ class LogEndQuery:
         """A replica answered without the epoch of its log."""
         self.deadline_ms = deadline_ms
 
-    def settle(self) -> None:
+    def drop_uncomparable_epochs(self) -> None:
         """All answers are in. Where one replica's epoch is unknown, no epoch counts; but a negative one,
         of a corrupt log, stays."""
         if self.untold:
@@ -348,7 +348,7 @@ class UncleanRecovery:
         for inquiry in inquiries:
             del self._inquiries[inquiry.key]
             self._forget_former(inquiry)
-            inquiry.settle()
+            inquiry.drop_uncomparable_epochs()
             if inquiry.then is not None:
                 inquiry.then(inquiry)
                 continue

@@ -37,7 +37,7 @@ def handle(
         lambda cluster: alter_partition(
             cluster,
             request,
-            role.refusals.note,
+            role.refusals.add,
             role.flapping.why_held,
             role.flapping.fell,
         ),

@@ -34,5 +34,5 @@ def handle(
     request: AssignReplicasToDirsRequest, ctx: RequestContext, role: QuorumController
 ) -> AssignReplicasToDirsResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: assign_replicas(cluster, request, role.refusals.note)
+        API, request, lambda cluster: assign_replicas(cluster, request, role.refusals.add)
     )

@@ -76,12 +76,12 @@ def offline(e: Electorate) -> Elected:
         if live and e.last_known == e.replicas and not e.isr and not e.elr:
             return _only_replica(e, live[0])
         if len(live) == 1:
-            why = f"unclean: {nobody_reason(e)}; {live[0]} is the only live replica"
+            why = f"unclean: {no_clean_leader_reason(e)}; {live[0]} is the only live replica"
             return Elected(live[0], why, True)
         if live:
-            why = f"{nobody_reason(e)}; asking {live} which one is furthest ahead"
+            why = f"{no_clean_leader_reason(e)}; asking {live} which one is furthest ahead"
             return Elected(NO_LEADER, why, recover=True)
-    return Elected(NO_LEADER, nobody_reason(e))
+    return Elected(NO_LEADER, no_clean_leader_reason(e))
 
 
 def preferred(e: Electorate) -> Elected:
@@ -100,7 +100,7 @@ def reassigned(e: Electorate) -> Elected:
     for replica in e.replicas:
         if e.valid(replica):
             return Elected(replica, f"{e.leader} is not among the new replicas")
-    return Elected(NO_LEADER, nobody_reason(e))
+    return Elected(NO_LEADER, no_clean_leader_reason(e))
 
 
 def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
@@ -108,7 +108,7 @@ def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
     for replica in e.replicas:
         if replica != leaving and e.valid(replica):
             return Elected(replica, f"{leaving} shuts down")
-    return Elected(NO_LEADER, f"{leaving} shuts down and {nobody_reason(e)}")
+    return Elected(NO_LEADER, f"{leaving} shuts down and {no_clean_leader_reason(e)}")
 
 
 def designated(
@@ -123,7 +123,9 @@ def designated(
         return result
     live = [replica for replica in e.replicas if e.acceptable(replica)]
     best = live[0] if further is None else max(live, key=further)
-    return Elected(best, f"unclean: {nobody_reason(e)}; {best} of {live} was designated", True)
+    return Elected(
+        best, f"unclean: {no_clean_leader_reason(e)}; {best} of {live} was designated", True
+    )
 
 
 def may_recover_balanced(e: Electorate) -> bool:
@@ -141,12 +143,14 @@ def _balanced(e: Electorate) -> Elected:
     if live:
         why = f"ISR and ELR are empty; asking {live} which one is furthest ahead"
         return Elected(NO_LEADER, why, recover=True)
-    return Elected(NO_LEADER, nobody_reason(e))
+    return Elected(NO_LEADER, no_clean_leader_reason(e))
 
 
 def _only_replica(e: Electorate, replica: int) -> Elected:
     if e.last_known != e.replicas:
-        return Elected(replica, f"unclean: {nobody_reason(e)}; {replica} is the only replica", True)
+        return Elected(
+            replica, f"unclean: {no_clean_leader_reason(e)}; {replica} is the only replica", True
+        )
     return Elected(replica, f"{replica} led last and is the only replica", True, lossless=True)
 
 
@@ -163,7 +167,7 @@ def why_not(e: Electorate, replica: int) -> str:
     return f"{replica} is neither in the ISR nor in the ELR, which are empty"
 
 
-def nobody_reason(e: Electorate) -> str:
+def no_clean_leader_reason(e: Electorate) -> str:
     """A sentence on why no replica can lead cleanly."""
     if e.isr:
         return f"no member of the ISR {list(e.isr)} is available"

@@ -138,7 +138,7 @@ class _Rack:
     def lead(self) -> int:
         turn = self.led % len(self.brokers)
         self.led += 1
-        return self._take(turn)
+        return self._count_replica(turn)
 
     def follow(self, taken: Sequence[int]) -> int:
         """The broker with fewest replicas; the one whose turn to lead is furthest away."""
@@ -148,9 +148,9 @@ class _Rack:
             mine = (counts[i], -((i - led) % size))
             if broker not in taken and (best < 0 or mine < rank):
                 best, rank = i, mine
-        return self._take(best)
+        return self._count_replica(best)
 
-    def _take(self, i: int) -> int:
+    def _count_replica(self, i: int) -> int:
         self.counts[i] += 1
         self.replicas += 1
         return self.brokers[i]

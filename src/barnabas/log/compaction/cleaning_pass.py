@@ -206,7 +206,7 @@ def _note_segment(
             trail.advance(end - 1)
             keys.end = end
             continue
-        position, batch = reader.take()
+        position, batch = reader.next_batch()
         header = batch.header
         if header.is_control:
             marker = transaction_index.marker_of(header, batch.data)
@@ -257,7 +257,7 @@ class _Reader:
         self._window = window
         return window
 
-    def take(self) -> tuple[int, BatchView]:
+    def next_batch(self) -> tuple[int, BatchView]:
         """The batch that `window` begins with, checked by CRC, and its position. Raises
         :class:`CorruptLogError`."""
         position, window = self._position, self._window
@@ -370,7 +370,7 @@ def _clean_segment(
             parts.append(run.data)
             size += len(run.data)
             continue
-        position, batch = reader.take()
+        position, batch = reader.next_batch()
         marker = None
         if batch.header.is_control:
             marker = transaction_index.marker_of(batch.header, batch.data)

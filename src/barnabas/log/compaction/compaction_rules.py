@@ -62,7 +62,7 @@ class OffsetMap:
     def is_full(self) -> bool:
         return len(self.offsets) >= self.keys_max
 
-    def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
+    def put_keys(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
         """Take the keys of a batch's records at or behind `from_offset`. Raises
         :class:`CorruptBatchError`."""
         offsets, base = self.offsets, header.base_offset
@@ -206,7 +206,7 @@ class CompactedBatch(NamedTuple):
 
 def note_keys(batch: BatchView, keys: OffsetMap, from_offset: int) -> None:
     """Put the keys of a data batch into the map. Raises :class:`CorruptBatchError`."""
-    keys.note(section_of(batch), batch.header, from_offset)
+    keys.put_keys(section_of(batch), batch.header, from_offset)
 
 
 def compact_batch(

@@ -69,7 +69,7 @@ class CompiledOffsetMap(OffsetMap):
             self._make_table(slots)
             key_kernels.rehash(old, self._slots)
 
-    def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
+    def put_keys(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
         data = _view(section)
         # A record takes 7 bytes at least: a count that lies asks for no more room than that.
         self._make_room(min(header.record_count, len(data) // 7 + 1))
@@ -172,7 +172,7 @@ def warm_up() -> None:
     """Have everything compiled, or loaded from where compiled code is kept."""
     keys = CompiledOffsetMap(1, bytes(16))
     header = BatchHeader(0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
-    keys.note(memoryview(b""), header, 0)
+    keys.put_keys(memoryview(b""), header, 0)
     keys.staying(memoryview(b""), header, True)
     keys.note_run(memoryview(b""), 0, 0, 0)
     keys.clean_run(memoryview(b""), 0, 0, 0)

@@ -72,7 +72,7 @@ class FutureLogs:
             )
             self._adopt(directory, opened.log)
 
-    def settle(self) -> None:
+    def clean_up_at_start(self) -> None:
         """After every directory was opened: finish the swaps that a crash interrupted, then remove what
         deleted partitions and ended moves left behind. Blocks.
 

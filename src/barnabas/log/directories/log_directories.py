@@ -121,7 +121,7 @@ class LogDirectories:
             except Exception as error:  # noqa: BLE001 - a fault of this program: told, and the others live
                 self.fail(directory, f"opening it failed: {_told(error)}")
                 self.ports.wakeups.call_soon(partial(_raise, error))
-        self.futures.settle()
+        self.futures.clean_up_at_start()
         if not any(directory.is_online for directory in self.directories):
             raise OSError(self.directories[0].offline_reason)
         self._arm()

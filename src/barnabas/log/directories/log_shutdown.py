@@ -103,9 +103,9 @@ class _Lanes:
 
     def start(self) -> None:
         for lane in range(LANES):
-            self._closing.soon(partial(self._go_on, lane))
+            self._closing.soon(partial(self._close_next, lane))
 
-    def _go_on(self, lane: int) -> None:
+    def _close_next(self, lane: int) -> None:
         """Close the next few, as far as this turn allows."""
         closing, directory = self._closing, self._directory
         if not directory.is_online:  # by another lane, or elsewhere
@@ -138,7 +138,7 @@ class _Lanes:
             self._closing.fail(self._directory, error)
             return
         self._closing.closed += len(finishes)
-        self._go_on(lane)
+        self._close_next(lane)
 
 
 def _all(jobs: list[Job]) -> None:

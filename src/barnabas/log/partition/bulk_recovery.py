@@ -87,7 +87,7 @@ def _check_window(
         ):
             break
         if epoch != known or is_new:
-            epochs.note(epoch, base)
+            epochs.assign(epoch, base)
             known, is_new = epoch, epoch != known
         if latest > stamp and length > HEADER_SIZE - LENGTH_PREFIX:
             stamp, stamp_offset = latest, next_offset - 1

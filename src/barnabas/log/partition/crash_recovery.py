@@ -53,8 +53,8 @@ class LogScan:
         there, or must have been, for what was below the recovery point was durable."""
         return following <= self.compacted_to or (self.has_gaps and end < self.from_offset)
 
-    def note(self, header: BatchHeader) -> None:
-        self.epochs.note(header.leader_epoch, header.base_offset)
+    def add_batch(self, header: BatchHeader) -> None:
+        self.epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             self.has_producers = True
 
@@ -124,7 +124,7 @@ def recover_segment(
     end, least, fault = start, next_offset, ""
     exact = seen is not None and not seen.has_gaps
     reach = max(next_offset, recovery_point) if exact else FOREVER_MS
-    note = segment.note
+    note = segment.update_for_batch
     try:
         if seen is not None:
             most = FOREVER_MS if following is None else following
@@ -149,7 +149,7 @@ def recover_segment(
             size = header[1] + LENGTH_PREFIX
             note(header, position, size)
             if seen is not None:
-                seen.note(header)
+                seen.add_batch(header)
             end, next_offset = position + size, least
     except CorruptLogError as error:
         fault = "" if _is_padding(segment, end, SCAN_BYTES) else str(error)
@@ -208,7 +208,7 @@ def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
     position = segment.begin_indexes(start, indexed_to)
     if position < start:
         for header, at in segment.headers(position):
-            segment.note(header, at, header.size)
+            segment.update_for_batch(header, at, header.size)
             if at + header.size >= start:
                 break
 

@@ -259,7 +259,7 @@ def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> Ep
             for header, _ in segment.headers(start):
                 if up_to is not None and (header.base_offset >= up_to or header.leader_epoch < 0):
                     return found
-                found.note(header.leader_epoch, header.base_offset)
+                found.assign(header.leader_epoch, header.base_offset)
     return found
 
 

@@ -182,7 +182,7 @@ class Segment:
         """Write one batch (in `parts`, together `size` bytes). Raises ``OSError``; the file may then
         have more bytes than `size` says."""
         position = self._write(parts)
-        self.note(header, position, size)
+        self.update_for_batch(header, position, size)
         self.size = position + size
 
     def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
@@ -190,7 +190,7 @@ class Segment:
         position = self._write([data])
         for header in headers:
             size = header.length + LENGTH_PREFIX
-            self.note(header, position, size)
+            self.update_for_batch(header, position, size)
             position += size
         self.size = position
 
@@ -203,7 +203,7 @@ class Segment:
             position += len(part)
         return self.size
 
-    def note(self, header: BatchHeader, position: int, size: int) -> None:
+    def update_for_batch(self, header: BatchHeader, position: int, size: int) -> None:
         """Take note of a batch at `position`."""
         timestamp = header.max_timestamp
         last_offset = header.base_offset + header.last_offset_delta
@@ -239,13 +239,13 @@ class Segment:
         )  # fmt: skip
 
     def append_indexed(self, data: Buffer, indexed: Indexed) -> None:
-        """As `append_run`, where what `note` would do for each batch is done already."""
+        """As `append_run`, where what `update_for_batch` would do for each batch is done already."""
         position = self._write([data])
         self.note_indexed(indexed)
         self.size = position + len(data)
 
     def note_indexed(self, indexed: Indexed) -> None:
-        """As `note` for each of many batches, which are in the file."""
+        """As `update_for_batch` for each of many batches, which are in the file."""
         base = self.base_offset
         for last_offset, at, latest, offset in indexed.entries:
             if self.would_overflow(last_offset):
@@ -441,7 +441,7 @@ class Segment:
                 if header.base_offset < end or self.would_overflow(header.last_offset):
                     raise CorruptLogError(self.path, position, "the offsets do not ascend")
                 end = header.next_offset
-                self.note(header, position, header.size)
+                self.update_for_batch(header, position, header.size)
         except CorruptLogError:
             self._forget_recent(0)  # they would not be the last ones
             raise

@@ -25,7 +25,7 @@ class EpochRuns:
         self._below: tuple[int, int] | None = None
         """The batch before this one, where it was below the last run."""
 
-    def note(self, epoch: int, offset: int) -> None:
+    def assign(self, epoch: int, offset: int) -> None:
         """The next batch begins at `offset`."""
         if epoch == self._latest:
             self._alone, self._below = False, None
@@ -37,7 +37,7 @@ class EpochRuns:
         else:
             self._runs = _without_risen(self._runs, self._below[0])
             self._latest, self._alone, self._below = self._runs[-1][0], False, None
-            self.note(epoch, offset)
+            self.assign(epoch, offset)
 
     def runs(self) -> list[tuple[int, int]]:
         """(epoch, offset of its first batch), each above the one before."""

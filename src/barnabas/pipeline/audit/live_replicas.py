@@ -150,7 +150,7 @@ def _taken(check: ReplicaCheck, records: Any, position: int) -> int:
     try:
         for batch in iterate(records):
             if batch.header.next_offset > position:
-                check.take(batch)
+                check.check_batch(batch)
                 behind = max(behind, batch.header.next_offset)
     except CorruptBatchError as error:
         check.unreadable(error.why, -1)

@@ -62,7 +62,7 @@ def _check_file(check: ReplicaCheck, file: Path, *, is_last: bool) -> None:
         try:
             for batch in iterate(view):
                 end = batch.position + len(batch.data)
-                check.take(batch)
+                check.check_batch(batch)
                 batch.data.release()
         except CorruptBatchError as error:
             check.unreadable(error.why, error.position)

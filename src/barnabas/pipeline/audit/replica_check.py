@@ -87,7 +87,7 @@ class ReplicaCheck:
         self.wrong(f"no record batch: {why}", self.report.end, self.report.end, position)
         self._broken = True
 
-    def take(self, batch: BatchView) -> None:
+    def check_batch(self, batch: BatchView) -> None:
         report, header = self.report, batch.header
         first, last = header.base_offset, header.next_offset - 1
         try:

@@ -12,14 +12,16 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.pipeline.errors import StagingError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 STAGED = "_staged"
+PART = "barnabas_part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,42 @@ class Batch:
     job: str
     number: int
     planned: str
+
+
+class BatchRows(Protocol):
+    """The rows of a micro-batch, not computed yet."""
+
+    @property
+    def schema(self) -> StructType: ...
+
+    def staged(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> Path:
+        """Write the rows; a folder with their files and nothing else that a reader takes for data, a folder
+        below it for each value of `partition_by`. `keeps`: the files have these columns too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRows:
+    """Rows of a Spark frame, whose tasks write them."""
+
+    frame: DataFrame
+
+    @property
+    def schema(self) -> StructType:
+        found: StructType = self.frame.schema
+        return found
+
+    def staged(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> Path:
+        frame: Any = self.frame
+        parts = partition_by
+        if keeps:  # Spark leaves out of a file what its folder names
+            parts = tuple(f"{PART}{number}" for number in range(len(partition_by)))
+            for part, each in zip(parts, partition_by, strict=True):
+                frame = frame.withColumn(part, frame[f"`{each}`"])
+        return write_staged(frame, table, batch, parts)
 
 
 def clear_staged(table: str) -> None:

@@ -23,15 +23,17 @@ from urllib.parse import unquote
 from barnabas.pipeline.errors import LedgerError, PipelineError
 from barnabas.pipeline.jobs.batch_files import (
     Batch,
+    BatchRows,
+    FrameRows,
     clear_staged,
     data_files,
     sync,
-    write_staged,
 )
 from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 PLANNED = "barnabas.planned"
@@ -48,9 +50,13 @@ def check_installed() -> None:
 class DeltaTable:
     """The table at a path that driver and executors share."""
 
+    keeps_parts = False
+    """Whether a file has the columns by which the table is partitioned."""
+
     def __init__(self, path: str, rules: TableRules = NO_RULES) -> None:
         check_installed()
         self.path = path
+        self.partition_by = rules.partition_by
         self._rules = rules
 
     def begin(self) -> None:
@@ -59,17 +65,25 @@ class DeltaTable:
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        return self.take(FrameRows(self._rules.rows_of(frame)), batch)
+
+    def land_in(self, schema: StructType) -> str:
+        """The folder below which reading tasks write files with such rows."""
+        return self.path
+
+    def take(self, rows: BatchRows, batch: Batch) -> bool:
+        """As `append`."""
         table = self._open()
         if table is not None and self._is_there(table, batch):
             return False
         if self._rules.upsert_by:
-            self._upsert(table or self._create(frame), frame, batch)
+            self._upsert(table or self._create(rows), rows, batch)
             return True
-        staged = write_staged(frame, self.path, batch, self._rules.partition_by)
+        staged = rows.staged(self.path, batch, self.partition_by)
         actions = [self._named(each, staged, batch) for each in data_files(staged)]
         sync(Path(self.path))
         shutil.rmtree(staged, ignore_errors=True)
-        self._commit(table, actions, frame, batch)
+        self._commit(table, actions, rows, batch)
         return True
 
     def last(self, job: str) -> int | None:
@@ -84,11 +98,11 @@ class DeltaTable:
             return None
         return deltalake.DeltaTable(self.path)
 
-    def _create(self, frame: DataFrame) -> Any:
+    def _create(self, rows: BatchRows) -> Any:
         import deltalake
 
-        schema = deltalake.Schema.from_arrow(arrow_schema(frame))
-        partition_by = list(self._rules.partition_by)
+        schema = deltalake.Schema.from_arrow(arrow_schema(rows.schema))
+        partition_by = list(self.partition_by)
         return deltalake.DeltaTable.create(
             self.path, schema, mode="ignore", partition_by=partition_by
         )
@@ -123,13 +137,13 @@ class DeltaTable:
         now = int(time.time() * 1000)
         return AddAction(name, target.stat().st_size, values, now, True, stats)
 
-    def _commit(self, table: Any, actions: list[Any], frame: DataFrame, batch: Batch) -> None:
+    def _commit(self, table: Any, actions: list[Any], rows: BatchRows, batch: Batch) -> None:
         from deltalake import Schema
         from deltalake.transaction import create_table_with_add_actions
 
         properties = _properties(batch)
-        schema = Schema.from_arrow(arrow_schema(frame))
-        partition_by = list(self._rules.partition_by)
+        schema = Schema.from_arrow(arrow_schema(rows.schema))
+        partition_by = list(self.partition_by)
         if table is None:
             create_table_with_add_actions(
                 self.path,
@@ -153,14 +167,14 @@ class DeltaTable:
             table.alter.add_columns([each for each in schema.fields if each.name in fresh])
             table.update_incremental()
 
-    def _upsert(self, table: Any, frame: DataFrame, batch: Batch) -> None:
+    def _upsert(self, table: Any, given: BatchRows, batch: Batch) -> None:
         """Rows whose key the table has replace those; the others are added. One commit."""
         from deltalake import Schema
 
-        staged = write_staged(self._rules.rows_of(frame), self.path, batch, ())
+        staged = given.staged(self.path, batch)
         rows = staged_rows(staged)
         self._rules.check_keys(rows, self.path)
-        self._grow(table, Schema.from_arrow(arrow_schema(frame)))
+        self._grow(table, Schema.from_arrow(arrow_schema(given.schema)))
         same = " and ".join(f"t.`{each}` = s.`{each}`" for each in self._rules.upsert_by)
         names = [each for each in rows.column_names if each not in self._rules.upsert_by]
         merger = table.merge(

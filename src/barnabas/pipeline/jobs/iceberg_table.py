@@ -26,18 +26,19 @@ from urllib.parse import unquote, urlsplit
 from barnabas.pipeline.errors import LedgerError, PipelineError
 from barnabas.pipeline.jobs.batch_files import (
     Batch,
+    BatchRows,
+    FrameRows,
     clear_staged,
     data_files,
     sync,
-    write_staged,
 )
 from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 PROPERTY = "barnabas.job."
-PART = "barnabas_part"
 TRIES = 5
 RETRIES = "commit.retry.num-retries"
 
@@ -64,11 +65,15 @@ def open_catalog(properties: Mapping[str, str]) -> Any:
 class IcebergTable:
     """`name` is namespace.table in the catalog of `properties`."""
 
+    keeps_parts = True
+    """Whether a file has the columns by which the table is partitioned."""
+
     def __init__(
         self, name: str, properties: Mapping[str, str], rules: TableRules = NO_RULES
     ) -> None:
         self.name = name
         self._catalog = open_catalog(properties)
+        self.partition_by = rules.partition_by
         self._rules = rules
 
     def begin(self) -> None:
@@ -79,20 +84,28 @@ class IcebergTable:
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
-        table = self._open() or self._create(frame)
+        return self.take(FrameRows(self._rules.rows_of(frame)), batch)
+
+    def land_in(self, schema: StructType) -> str:
+        """The folder below which reading tasks write files with such rows. The table is created where it is
+        missing, as its catalog says where it is."""
+        return str(folder_of(self._open() or self._create(schema)))
+
+    def take(self, rows: BatchRows, batch: Batch) -> bool:
+        """As `append`."""
+        table = self._open() or self._create(rows.schema)
         if self._is_there(table, batch):
             return False
         folder = folder_of(table)
-        rows = self._rules.rows_of(frame)
         if self._rules.upsert_by:
-            staged = write_staged(rows, str(folder), batch, ())
+            staged = rows.staged(str(folder), batch)
             found = staged_rows(staged)
             self._rules.check_keys(found, self.name)
-            written = self._commit(table, frame, batch, lambda change: self._upsert(change, found))
+            written = self._commit(table, rows, batch, lambda change: self._upsert(change, found))
         else:
-            staged, parts = self._staged(rows, folder, batch)
-            files = [self._moved(each, folder, batch, parts) for each in data_files(staged)]
-            written = self._commit(table, frame, batch, lambda change: self._add(change, files))
+            staged = rows.staged(str(folder), batch, self.partition_by, keeps=True)
+            files = [self._moved(each, folder, batch) for each in data_files(staged)]
+            written = self._commit(table, rows, batch, lambda change: self._add(change, files))
         shutil.rmtree(staged, ignore_errors=True)
         return written
 
@@ -110,16 +123,16 @@ class IcebergTable:
         except NoSuchTableError:
             return None
 
-    def _create(self, frame: DataFrame) -> Any:
+    def _create(self, schema: StructType) -> Any:
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         namespace = self.name.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)
         try:
-            with self._catalog.create_table_transaction(self.name, arrow_schema(frame)) as change:
-                if self._rules.partition_by:
+            with self._catalog.create_table_transaction(self.name, arrow_schema(schema)) as change:
+                if self.partition_by:
                     with change.update_spec() as spec:
-                        for each in self._rules.partition_by:
+                        for each in self.partition_by:
                             spec.add_identity(each)
         except TableAlreadyExistsError:
             pass  # another driver was faster
@@ -142,22 +155,14 @@ class IcebergTable:
             " snapshot before, or give the job another name"
         )
 
-    def _staged(self, rows: DataFrame, folder: Path, batch: Batch) -> tuple[Path, tuple[str, ...]]:
-        """Files of one partition each, with the partition's columns in them, as Iceberg has it."""
-        parts = []
-        for number, each in enumerate(self._rules.partition_by):
-            parts.append(f"{PART}{number}")
-            rows = rows.withColumn(parts[-1], rows[f"`{each}`"])
-        return write_staged(rows, str(folder), batch, tuple(parts)), tuple(parts)
-
-    def _moved(self, file: Path, folder: Path, batch: Batch, parts: tuple[str, ...]) -> str:
+    def _moved(self, file: Path, folder: Path, batch: Batch) -> str:
         target = folder / "data" / f"batch-{batch.number}-{uuid.uuid4().hex}.parquet"
         target.parent.mkdir(exist_ok=True)
         os.rename(file, target)
         sync(target.parent)
         return f"file://{target}"
 
-    def _commit(self, table: Any, frame: DataFrame, batch: Batch, put: Any) -> bool:
+    def _commit(self, table: Any, rows: BatchRows, batch: Batch, put: Any) -> bool:
         from pyiceberg.exceptions import CommitFailedException
 
         for tries_left in reversed(range(TRIES)):
@@ -165,7 +170,7 @@ class IcebergTable:
             table.metadata.properties[RETRIES] = "0"
             try:
                 with table.transaction() as change:
-                    self._grow(table, change, frame)
+                    self._grow(table, change, arrow_schema(rows.schema))
                     self._summary = {
                         "barnabas.job": batch.job,
                         "barnabas.batch": str(batch.number),
@@ -192,15 +197,15 @@ class IcebergTable:
                 rows, join_cols=list(self._rules.upsert_by), snapshot_properties=self._summary
             )
 
-    def _grow(self, table: Any, change: Any, frame: DataFrame) -> None:
+    def _grow(self, table: Any, change: Any, schema: Any) -> None:
         """In the same commit."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
         there = _types(schema_to_pyarrow(table.schema(), include_field_ids=False))
-        given = _types(arrow_schema(frame))
+        given = _types(schema)
         if self._rules.check_columns(self.name, there, given):
             with change.update_schema() as update:
-                update.union_by_name(arrow_schema(frame))
+                update.union_by_name(schema)
 
 
 def folder_of(table: Any) -> Path:

@@ -24,6 +24,7 @@ from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
 from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
+from barnabas.pipeline.read.landing_plan import PARTS
 
 TOP = (
     "kind", "name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters",
@@ -384,22 +385,27 @@ class _Reading:
             self.wrong((*path, "options", *each.split(".")), "a table has no options")
         rules = self.rules(table, path, kind)
         if kind == "iceberg":
-            return Sink(kind, place, {}, rules, self.catalog(table, path, place))
+            catalog = self.catalog(table, path, place)
+            return Sink(kind, place, {}, rules, catalog, self.lands(table, path, rules))
         if "catalog" in table:
             self.wrong((*path, "catalog"), "for Iceberg tables")
         if SCHEME.match(place) and not place.startswith("file:"):
             self.wrong((*path, kind), "a path that driver and executors share, no other URI")
             return None
         place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
-        return Sink(kind, place, {}, rules, lands=self.lands(table, path, kind))
+        return Sink(kind, place, {}, rules, lands=self.lands(table, path, rules))
 
-    def lands(self, table: dict[str, Any], path: KeyPath, kind: str) -> bool:
+    def lands(self, table: dict[str, Any], path: KeyPath, rules: TableRules) -> bool:
         value: object = table.get("land", False)
         if not isinstance(value, bool):
             self.wrong((*path, "land"), f"true or false, not {value!r}")
             return False
-        if value and (kind != "parquet" or "partition_by" in table):
-            self.wrong((*path, "land"), "for Parquet tables without partition_by")
+        if value and rules.upsert_by:
+            self.wrong((*path, "land"), "for tables that are appended to, without upsert_by")
+        for each in rules.partition_by if value else ():
+            if each not in PARTS:
+                what = f"with land a table is partitioned by {' and '.join(PARTS)} only"
+                self.wrong((*path, "partition_by"), what)
         return value
 
     def check_lands(

@@ -29,7 +29,7 @@ from barnabas.pipeline.jobs.executor_errors import explained
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Replay, Sink
 from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of, position_of, ranges_of
-from barnabas.pipeline.jobs.landing import land_batch, landing_frame
+from barnabas.pipeline.jobs.landing import Landing
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
@@ -67,6 +67,7 @@ class JobRun:
         self._stage = "source"
         self._seen: dict[str, int] = {}
         self._groups: GroupCheckpoints | None = None
+        self._landing: Landing | None = None
         self._landed: dict[int, int | None] = {}
         """Rows of batches that tasks wrote; None where the table had the batch."""
         self.batches = 0
@@ -88,7 +89,7 @@ class JobRun:
         with self._stages("source"):
             frame = self._source()
         with self._stages("transform"):
-            rows = self._landing() if self._job.lands else self.transformed(frame)
+            rows = self._land() if self._job.lands else self.transformed(frame)
             available_now = available_now or self._job.replay is not None
         with self._stages("sinks"):
             writes = [self._writer(each) for each in self._job.sinks]
@@ -114,12 +115,14 @@ class JobRun:
             reader = reader.schema(source.schema)
         return reader.load(source.files) if source.files else reader.load()
 
-    def _landing(self) -> DataFrame:
+    def _land(self) -> DataFrame:
         """The source as files that its tasks write for the one sink."""
         (sink,) = self._job.sinks
+        table = table_of(sink)
+        table.begin()
         good_only = self._job.dead_letters is not None
-        options = self._job.source.options
-        return landing_frame(self._spark, options, sink.place, good_only=good_only)
+        self._landing = Landing(self._spark, self._job.source.options, table, good_only=good_only)
+        return self._landing.frame
 
     def transformed(self, frame: DataFrame) -> DataFrame:
         """What goes to the sinks. Bad values are left out where they go to dead letters."""
@@ -175,17 +178,21 @@ class JobRun:
             return self._topic_writer(sink)
         if sink.kind == "mirror":
             return self._mirror_writer(sink)
+        if self._landing is not None:
+            return self._landing_writer(self._landing)
         table = table_of(sink)
         table.begin()
 
         def write(frame: DataFrame, batch: int) -> None:
             planned = digest_of(self._job.checkpoint, batch)
-            if sink.lands:
-                assert isinstance(table, ParquetTable)
-                named = Batch(self._job.name, batch, planned)
-                self._landed[batch] = land_batch(table, frame, named)
-                return
             table.append(frame, Batch(self._job.name, batch, planned))
+
+        return write
+
+    def _landing_writer(self, landing: Landing) -> WriteBatch:
+        def write(files: DataFrame, batch: int) -> None:
+            planned = digest_of(self._job.checkpoint, batch)
+            self._landed[batch] = landing.take(files, Batch(self._job.name, batch, planned))
 
         return write
 

@@ -1,8 +1,9 @@
-"""Topic to Parquet table with the reading tasks as writers: each micro-batch once, no row through the JVM.
+"""Topic to table with the reading tasks as writers: each micro-batch once, no row through the JVM.
 
 The rows of the query name files (:mod:`barnabas.pipeline.read.landing`). The driver collects them, a row for
-each task, and moves the files into the folder that becomes the batch: the commit of a Parquet table
-(:mod:`parquet_table`), with its digest of the plan. Spark keeps the schedule and the checkpoint.
+each file, moves the files into the folder of the batch, and has the table commit them as it commits what
+Spark has written (:mod:`parquet_table`, :mod:`delta_table`, :mod:`iceberg_table`): under the batch's number,
+with the digest of its plan. Spark keeps the schedule and the checkpoint.
 
 >>> land(spark, {"kafka.bootstrap.servers": "...", "subscribe": "flights"},  # doctest: +SKIP
 ...      table="/data/tables/flights", checkpoint="/data/checkpoints/flights").awaitTermination()
@@ -14,42 +15,93 @@ import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.jobs.batch_files import STAGED, Batch
+from barnabas.pipeline.errors import OptionError, StagingError
+from barnabas.pipeline.jobs.batch_files import STAGED, Batch, BatchRows
 from barnabas.pipeline.jobs.job_offsets import digest_of
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
-from barnabas.pipeline.option_names import LAND_GOOD_ONLY, LAND_PATH, LAND_SCHEMA
+from barnabas.pipeline.option_names import LAND
 from barnabas.pipeline.options import absolute
+from barnabas.pipeline.read.landing_plan import LANDED, PARTS, LandingPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 FORMAT = "barnabas"
 
 
-def landing_frame(
-    spark: SparkSession, options: Mapping[str, str], table: str, *, good_only: bool = False
-) -> DataFrame:
-    """A stream of files with what `options` read; a row for each task: file, rows, bytes."""
-    columns = spark.readStream.format(FORMAT).options(**options).load().schema
-    own = {LAND_PATH: table, LAND_SCHEMA: columns.json(), LAND_GOOD_ONLY: str(good_only).lower()}
-    return spark.readStream.format(FORMAT).options(**options).options(**own).load()
+class LandingTable(Protocol):
+    """What a table offers to tasks that write its files."""
+
+    @property
+    def partition_by(self) -> tuple[str, ...]: ...
+
+    @property
+    def keeps_parts(self) -> bool: ...
+
+    def begin(self) -> None: ...
+
+    def land_in(self, schema: StructType) -> str: ...
+
+    def take(self, rows: BatchRows, batch: Batch) -> bool: ...
 
 
-def land_batch(table: ParquetTable, frame: DataFrame, batch: Batch) -> int | None:
-    """Make a batch of the table of what the frame's tasks write; rows, or None where it was there.
-    Raises `StagingError`, `LedgerError`."""
-    rows = 0
+class LandedRows:
+    """The rows of a micro-batch that its reading tasks write. `files` names the files, `schema` is that of
+    their rows; `count` is how many there were, once they are staged."""
 
-    def staged() -> Path:
-        nonlocal rows
-        files = [each for each in frame.collect() if each.file]
-        rows = sum(each.rows for each in files)
-        return gathered([each.file for each in files], table.path, batch)
+    def __init__(self, files: DataFrame, schema: StructType) -> None:
+        self.schema = schema
+        self.count = 0
+        self._files = files
 
-    return rows if table.take(staged, batch) else None
+    def staged(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> Path:
+        """As :meth:`BatchRows.staged`. Raises `StagingError`."""
+        files = [each for each in self._files.collect() if each.file]
+        self.count = sum(each.rows for each in files)
+        return gathered([each.file for each in files], table, batch)
+
+
+class Landing:
+    """A table and the query whose tasks write its files."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        table: LandingTable,
+        *,
+        good_only: bool = False,
+    ) -> None:
+        """`options` are those of ``format("barnabas")``. Raises `OptionError`."""
+        for each in table.partition_by:
+            if each not in PARTS:
+                raise OptionError(
+                    f"a table that reading tasks write is partitioned by {' and '.join(PARTS)} only, not"
+                    f" by {each}"
+                )
+        self.table = table
+        self.schema: StructType = spark.readStream.format(FORMAT).options(**options).load().schema
+        plan = LandingPlan(
+            table.land_in(self.schema),
+            self.schema.json(),
+            good_only,
+            table.partition_by,
+            table.keeps_parts,
+        )
+        reader = spark.readStream.format(FORMAT).options(**options)
+        self.frame: DataFrame = reader.option(LAND, plan.to_json()).load()
+        """A stream of files with what `options` read; a row for each."""
+
+    def take(self, files: DataFrame, batch: Batch) -> int | None:
+        """Make a batch of the table of what the tasks of `files`, a micro-batch of `frame`, write; rows, or
+        None where it was there. Raises `StagingError`, `LedgerError`."""
+        rows = LandedRows(files, self.schema)
+        return rows.count if self.table.take(rows, batch) else None
 
 
 def gathered(files: list[str], table: str, batch: Batch) -> Path:
@@ -57,8 +109,10 @@ def gathered(files: list[str], table: str, batch: Batch) -> Path:
     folder = Path(table, STAGED, f"{batch.number}-{uuid.uuid4().hex}")
     folder.mkdir(parents=True)
     for each in files:
+        target = folder / Path(each).relative_to(Path(table, LANDED))
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.rename(each, folder / Path(each).name)
+            os.rename(each, target)
         except FileNotFoundError as error:
             raise StagingError(
                 f"{each} is not there: driver and executors do not share {table}"
@@ -70,23 +124,24 @@ def land(
     spark: SparkSession,
     options: Mapping[str, str],
     *,
-    table: str,
+    table: str | LandingTable,
     checkpoint: str,
     name: str = "land",
     available_now: bool = False,
     trigger: str | None = None,
 ) -> Any:
-    """Start the query; it is Spark's `StreamingQuery`. `options` are those of ``format("barnabas")``, `name`
-    the job's in the table and the same for good, `trigger` as ``10 seconds``."""
-    table, checkpoint = absolute(table) or table, absolute(checkpoint) or checkpoint
-    target = ParquetTable(table)
+    """Start the query; it is Spark's `StreamingQuery`. `options` are those of ``format("barnabas")``, `table`
+    is the path of a Parquet table, or a `DeltaTable` or `IcebergTable`, `name` the job's in the table and the
+    same for good, `trigger` as ``10 seconds``. Raises `OptionError`."""
+    checkpoint = absolute(checkpoint) or checkpoint
+    target = ParquetTable(absolute(table) or table) if isinstance(table, str) else table
     target.begin()
+    landing = Landing(spark, {"checkpointLocation": checkpoint, **options}, target)
 
-    def write(frame: DataFrame, number: int) -> None:
-        land_batch(target, frame, Batch(name, number, digest_of(checkpoint, number)))
+    def write(files: DataFrame, number: int) -> None:
+        landing.take(files, Batch(name, number, digest_of(checkpoint, number)))
 
-    frame = landing_frame(spark, {"checkpointLocation": checkpoint, **options}, table)
-    writer = frame.writeStream.queryName(name).foreachBatch(write)
+    writer = landing.frame.writeStream.queryName(name).foreachBatch(write)
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:

@@ -15,15 +15,22 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import LedgerError
-from barnabas.pipeline.jobs.batch_files import STAGED, Batch, clear_staged, sync, write_staged
+from barnabas.pipeline.jobs.batch_files import (
+    STAGED,
+    Batch,
+    BatchRows,
+    FrameRows,
+    clear_staged,
+    sync,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 COLUMN = "batch"
 """What readers make of the folders' names: a column that the rows do not have."""
@@ -35,9 +42,12 @@ COMPACTION = "_compaction.json"
 class ParquetTable:
     """The table at a path that driver and executors share."""
 
+    keeps_parts = False
+    """Whether a file has the columns by which the table is partitioned."""
+
     def __init__(self, path: str, partition_by: tuple[str, ...] = ()) -> None:
         self.path = path
-        self._partition_by = partition_by
+        self.partition_by = partition_by
 
     def begin(self) -> None:
         """Before a run's first batch."""
@@ -46,18 +56,22 @@ class ParquetTable:
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
-        if COLUMN in (each.lower() for each in frame.columns):
+        return self.take(FrameRows(frame), batch)
+
+    def land_in(self, schema: StructType) -> str:
+        """The folder below which reading tasks write files with such rows."""
+        return self.path
+
+    def take(self, rows: BatchRows, batch: Batch) -> bool:
+        """As `append`."""
+        if COLUMN in (each.lower() for each in rows.schema.names):
             raise LedgerError(
                 f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"
             )
-        return self.take(lambda: write_staged(frame, self.path, batch, self._partition_by), batch)
-
-    def take(self, written: Callable[[], Path], batch: Batch) -> bool:
-        """As `append`, of files on disk in a folder that `written` makes if the batch is not there."""
         folder = Path(self.path, f"{COLUMN}={batch.job}-{batch.number}")
         if self._is_there(folder, batch):
             return False
-        staged = written()
+        staged = rows.staged(self.path, batch, self.partition_by)
         mark = staged / MARK
         mark.write_text(json.dumps({"version": 1, "planned": batch.planned}))
         sync(mark)

@@ -14,6 +14,7 @@ from barnabas.pipeline.errors import LedgerError, PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 ADD_COLUMNS = "add-columns"
 EVOLUTIONS = ("none", ADD_COLUMNS)
@@ -82,8 +83,8 @@ NO_RULES = TableRules()
 _NUMBER = "__barnabas_row_number"
 
 
-def arrow_schema(frame: DataFrame) -> Any:
-    """Of a frame, every column nullable: a later batch may have nulls where this one has a constant."""
+def arrow_schema(schema: StructType) -> Any:
+    """Every column nullable: a later batch may have nulls where this one has a constant."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -97,7 +98,7 @@ def arrow_schema(frame: DataFrame) -> Any:
             type_ = pa.map_(type_.key_type, nullable(type_.item_field))
         return pa.field(field.name, type_)
 
-    found = to_arrow_schema(frame.schema, timezone="UTC")
+    found = to_arrow_schema(schema, timezone="UTC")
     return pa.schema([nullable(each) for each in found])
 
 

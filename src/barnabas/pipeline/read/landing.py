@@ -1,9 +1,10 @@
-"""A reading task that writes its range to a Parquet file itself: no row of it passes through the JVM.
+"""A reading task that writes its ranges to Parquet files itself: no row of them passes through the JVM.
 
-The task gives Spark one row, which names the file. A file is on disk before it is named, has a name of its
-own, and lies where no reader of the table looks: those of attempts that Spark does not count are never named
-to the driver, and the next run clears them. :mod:`barnabas.pipeline.jobs.landing` makes a batch of the table
-of the files that were named.
+The task gives Spark a row for each file, which names it: one file, or one for each value of the columns by
+which the table is partitioned. A file is on disk before it is named, has a name of its own, and lies where no
+reader of the table looks: those of attempts that Spark does not count are never named to the driver, and the
+next run clears them. :mod:`barnabas.pipeline.jobs.landing` makes a batch of the table of the files that were
+named.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import Range
-from barnabas.pipeline.option_names import LAND_GOOD_ONLY, LAND_PATH, LAND_SCHEMA
-from barnabas.pipeline.options import Options, SourceOptions, boolean
+from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.read.landing_plan import LANDED, LandingPlan
 from barnabas.pipeline.read.source import ERROR, RangePartition, StreamReader, read_range
 
 FILES = "file string, rows bigint, bytes bigint"
@@ -33,8 +35,6 @@ FILES_SCHEMA = pa.schema(
         pa.field("bytes", pa.int64()),
     ]
 )
-LANDED = "_staged/landed"
-"""Below the table: files that no batch has yet."""
 ROW_GROUP = 1 << 17
 ROW_GROUP_BYTES = 64 << 20
 
@@ -48,19 +48,30 @@ def file_row(file: str, rows: int, size: int) -> pa.RecordBatch:
 class LandingReader(StreamReader):
     """A stream whose tasks write files, and whose rows name them."""
 
-    def __init__(self, options: SourceOptions, given: Options) -> None:
-        super().__init__(options, StructType.fromJson(json.loads(given[LAND_SCHEMA])))
-        self._folder = os.path.join(given[LAND_PATH], LANDED)
-        self._good_only = boolean(given, LAND_GOOD_ONLY, False)
+    def __init__(self, options: SourceOptions, plan: LandingPlan) -> None:
+        super().__init__(options, StructType.fromJson(json.loads(plan.schema)))
+        self._plan = plan
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        what = partition.what if isinstance(partition, RangePartition) else None
-        if what is None:
-            return
-        rows = read_range(self.options, self.schema, partition)
-        if self._good_only:
-            rows = (each.filter(pc.is_null(each.column(ERROR))) for each in rows)
-        yield write_file(rows, self._folder, what)
+        plan = self._plan
+        for folder, ranges in by_folder(getattr(partition, "ranges", ()), plan).items():
+            rows = read_range(self.options, self.schema, RangePartition(*ranges))
+            if plan.good_only:
+                rows = (each.filter(pc.is_null(each.column(ERROR))) for each in rows)
+            if plan.partition_by and not plan.keeps_parts:
+                rows = (each.drop_columns(list(plan.partition_by)) for each in rows)
+            yield write_file(rows, folder, ranges[0])
+
+
+def by_folder(ranges: tuple[Range, ...], plan: LandingPlan) -> dict[str, list[Range]]:
+    """Ranges by the folder of their files: ``name=value`` for each column of a partitioned table, as Spark
+    and Hive have it."""
+    found: dict[str, list[Range]] = {}
+    for each in ranges:
+        values = {"topic": each.topic, "partition": str(each.partition)}
+        parts = [f"{name}={quote(values[name], safe='')}" for name in plan.partition_by]
+        found.setdefault(os.path.join(plan.table, LANDED, *parts), []).append(each)
+    return found
 
 
 def write_file(batches: Iterator[pa.RecordBatch], folder: str, what: Range) -> pa.RecordBatch:

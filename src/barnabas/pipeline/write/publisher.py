@@ -173,7 +173,7 @@ class Publisher:
             except ChannelError as error:
                 self._failed(lot.partitions, error)
                 continue
-            self._take(response, lot)
+            self._on_response(response, lot)
         return self._trouble
 
     def _lots(self) -> list[Lot]:
@@ -231,7 +231,7 @@ class Publisher:
             self._stamped[partition] = data
         return self._stamped[partition]
 
-    def _take(self, response: produce_response.ProduceResponse, lot: Lot) -> None:
+    def _on_response(self, response: produce_response.ProduceResponse, lot: Lot) -> None:
         names = {topic_id: name for name, topic_id in lot.topic_ids.items()}
         for topic in response.responses:
             for answer in topic.partition_responses:

@@ -56,7 +56,7 @@ def poll_follower(m: Machine, state: Follower) -> None:
         fetch(m, state, state.leader_id, state.leader_endpoint)
 
 
-def goes_on(m: Machine, state: Follower) -> bool:
+def continue_fetching(m: Machine, state: Follower) -> bool:
     """Send the next fetch, if nothing else is due before `m.next_poll_ms`. Returns whether it did."""
     if m.now >= m.next_poll_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
         return False

@@ -146,7 +146,7 @@ class Machine:
         if state is not self.asked_state:
             return False
         if type(state) is Follower:
-            return following.goes_on(self, state)
+            return following.continue_fetching(self, state)
         if type(state) is not Leader or self.change is not None or type(event) is on.Answered:
             return False
         if type(event) is on.Asked and type(event.request) is not FetchRequest:

@@ -60,9 +60,9 @@ class _Frames:
                 return
             frame = bytes(self._buffer[4 : 4 + length])
             del self._buffer[: 4 + length]
-            self._take(frame)
+            self._on_frame(frame)
 
-    def _take(self, frame: bytes) -> None:
+    def _on_frame(self, frame: bytes) -> None:
         try:
             message = json.loads(frame)
         except (ValueError, RecursionError):

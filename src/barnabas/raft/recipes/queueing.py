@@ -113,9 +113,9 @@ class Place:
 
     def _on_change(self, change: Change) -> None:
         if change.key == self.key or change.entry is None:
-            self._look()
+            self._check_entry()
 
-    def _look(self) -> None:
+    def _check_entry(self) -> None:
         entry = self._store.tree.entries.get(self.key)
         if self.is_over:
             if entry is not None:
@@ -160,7 +160,7 @@ class Place:
             self._forget()
         elif self.key in self._store.tree.entries:
             now = self._store.ports.clock.now_ms()
-            self._store.ports.wakeups.call_at(now + PROPOSAL_RETRY_MS, self._look)
+            self._store.ports.wakeups.call_at(now + PROPOSAL_RETRY_MS, self._check_entry)
 
     def _forget(self) -> None:
         self._unwatch()

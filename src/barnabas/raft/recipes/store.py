@@ -281,7 +281,7 @@ class Store:
     # -- watching --------------------------------------------------------------------------------
 
     def watch(self, prefix: str, on_change: OnChange) -> Callable[[], None]:
-        """Be told of every change of keys that begin with `prefix`, in order, after it is visible
+        """Report every change of keys that begin with `prefix`, in order, after it is visible
         here. Returns what ends the watch."""
         entry = (prefix, on_change)
         self._watches.append(entry)
@@ -292,7 +292,7 @@ class Store:
 
         return unwatch
 
-    def _tell(self, changes: Sequence[Change]) -> None:
+    def _notify_watchers(self, changes: Sequence[Change]) -> None:
         for change in changes:
             for prefix, on_change in list(self._watches):
                 if change.key.startswith(prefix):
@@ -311,7 +311,7 @@ class Store:
         for batch in batches:
             for offset, value in enumerate(batch.values, batch.base_offset):
                 applied = self._applied(value, offset)
-                self._tell(applied.changes)
+                self._notify_watchers(applied.changes)
                 self._pending.complete(offset, batch.epoch, applied.result)
 
     def _applied(self, value: Buffer, offset: int) -> Applied:
@@ -337,7 +337,7 @@ class Store:
         after = self.tree.entries
         gone = [Change(key, None) for key in before if key not in after]
         new = [Change(key, entry) for key, entry in after.items() if before.get(key) != entry]
-        self._tell(gone + new)
+        self._notify_watchers(gone + new)
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         if leader_id != self.replica.node_id:

@@ -130,7 +130,7 @@ class Applier:
                 raise
             self._on_failed(error)
 
-    def _go_on(self) -> None:
+    def _run_slice(self) -> None:
         self._scheduled = False
         try:
             self.run()
@@ -152,7 +152,7 @@ class Applier:
             self._reached(*work[1])
         if self.applied_offset < self.committed_offset and not self._scheduled:
             self._scheduled = True
-            self._later(self._go_on)
+            self._later(self._run_slice)
 
     def _step(self, steps: Iterator[None], to: _Position) -> bool:
         """Whether that was the last one. A fault of the machine ends the steps: what was committed is given

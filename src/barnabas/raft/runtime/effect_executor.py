@@ -230,7 +230,7 @@ class EffectExecutor:
             on_synced()
             if generation == self._log_generation and self._settings.can_vote:
                 voters_offset = self._machine.history.voters_offset
-                self._mark.note(end, -1 if voters_offset is None else voters_offset)
+                self._mark.update(end, -1 if voters_offset is None else voters_offset)
             if self._sync_again:
                 self._sync_again = False
                 self._sync_now()

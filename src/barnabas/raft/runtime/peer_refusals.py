@@ -1,8 +1,8 @@
 """Peers whose answers can never become right: they are of another cluster, or are no controllers.
 
 A directory that was formatted with another cluster id, or ``controller.quorum.voters`` that name another
-cluster's controllers, cannot be told from a slow start by what the protocol does: every request is refused
-and asked again. So the refusals are counted here by peer. Each is said once, and again every
+cluster's controllers, cannot be distinguished from a slow start by the protocol: every request is refused
+and repeated. So the refusals are counted here by peer. Each is said once, and again every
 `REPEAT_MS`, with this node's cluster id, theirs, and the directory that has this one's.
 
 The node ends where it has belonged to no quorum in this life, and so many of its voters are of another

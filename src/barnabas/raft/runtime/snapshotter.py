@@ -72,9 +72,9 @@ class Snapshotter:
 
     def start(self) -> None:
         """From now on look once in a while, also where nothing happens."""
-        self._ports.wakeups.call_at(self._ports.clock.now_ms() + self._look_ms, self._look)
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + self._look_ms, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._applier.stopped:
             return
         latest = self._machine.log.latest_snapshot
@@ -123,7 +123,7 @@ class Snapshotter:
             self._give_up(error)
             return False
         self._chunks = chunks
-        self._ports.wakeups.call_soon(self._go_on)
+        self._ports.wakeups.call_soon(self._write_chunk)
         return True
 
     def _controls(self, here: OffsetAndEpoch) -> list[ControlRecord]:
@@ -136,7 +136,7 @@ class Snapshotter:
             (ControlType.KRAFT_VOTERS, voters.to_record()),
         ]
 
-    def _go_on(self) -> None:
+    def _write_chunk(self) -> None:
         writer, chunks = self._writer, self._chunks
         if writer is None or chunks is None or self._applier.stopped:
             return
@@ -153,7 +153,7 @@ class Snapshotter:
         except OSError as error:
             self._give_up(error)
             return
-        self._ports.wakeups.call_soon(self._go_on)
+        self._ports.wakeups.call_soon(self._write_chunk)
 
     def _on_frozen(self, result: object) -> None:
         writer = self._writer

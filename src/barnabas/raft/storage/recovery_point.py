@@ -71,7 +71,7 @@ class RecoveryPoint:
         self._written = marked_offset(ports.disk, directory)
         self._next_ms = 0.0
 
-    def note(self, synced: int, voters_offset: int) -> None:
+    def update(self, synced: int, voters_offset: int) -> None:
         """The log is on disk up to `synced`; the record of its current voters is at `voters_offset`."""
         now_ms = self._ports.clock.now_ms()
         is_due = now_ms >= self._next_ms or self._written <= voters_offset < synced

@@ -52,7 +52,9 @@ class DenialAudit:
         self._logged = 0
         self._left_out = 0
 
-    def note(self, ctx: RequestContext, operation: int, resource_type: int, name: str) -> None:
+    def log_denial(
+        self, ctx: RequestContext, operation: int, resource_type: int, name: str
+    ) -> None:
         now_ms = self._now_ms()
         if now_ms - self._began_ms >= SECOND_MS:
             if self._left_out:
@@ -115,7 +117,7 @@ class Authorizer:
         if allowed is None:
             allowed = self._decide(*key)
         if not allowed and audited and self._audit is not None:
-            self._audit.note(ctx, operation, resource_type, name)
+            self._audit.log_denial(ctx, operation, resource_type, name)
         return allowed
 
     def may_on_any(self, ctx: RequestContext, operation: int, resource_type: int) -> bool:

@@ -111,7 +111,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.LIST_GROUPS: AccessRule(
         (
             ("Describe", "Cluster", "as below"),
-            _asks(Operation.DESCRIBE, GROUP, "others are not told of"),
+            _asks(Operation.DESCRIBE, GROUP, "others are left out"),
         ),
         check_list_groups,
     ),
@@ -175,12 +175,12 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
                 TRANSACTIONAL_ID,
                 "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each",
             ),
-            _asks(Operation.DESCRIBE, TOPIC, "others are not told of"),
+            _asks(Operation.DESCRIBE, TOPIC, "others are left out"),
         ),
         check_describe_transactions,
     ),
     ApiKey.LIST_TRANSACTIONS: AccessRule(
-        (_asks(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are not told of"),),
+        (_asks(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are left out"),),
         check_list_transactions,
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: AccessRule(
@@ -212,7 +212,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: NOTHING,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: AccessRule(
         (
-            _asks(Operation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, "others are not told of"),
+            _asks(Operation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, "others are left out"),
             _asks(Operation.DESCRIBE_TOKENS, AclResourceType.USER, "(instead of the above)"),
         ),
         check_describe_token,

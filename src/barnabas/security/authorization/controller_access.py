@@ -34,8 +34,8 @@ MESSAGE = "Topic authorization failed."
 
 
 def _check_create_topics(question: Question) -> Answer:
-    """Who may create topics in the cluster may create any; who may not describe a topic's configuration
-    is not told of it."""
+    """A principal that may create topics in the cluster may create any; one that may not describe a topic's
+    configuration does not see it."""
     request = question.request
     whole_cluster = question.may_cluster(Operation.CREATE, audited=False)
     allowed: list[Any] = []
@@ -122,7 +122,7 @@ CONTROLLER_RULES: dict[ApiKey, AccessRule] = {
         (
             ("Create", "Cluster", "as below"),
             ("Create", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),
-            ("DescribeConfigs", "Topic", "the configuration is not told"),
+            ("DescribeConfigs", "Topic", "the configuration is left out"),
         ),
         _check_create_topics,
     ),
@@ -130,7 +130,7 @@ CONTROLLER_RULES: dict[ApiKey, AccessRule] = {
         (
             ("Delete", "Cluster", "as below"),
             ("Delete", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),
-            ("Describe", "Topic", "the name of a topic named by id is not told"),
+            ("Describe", "Topic", "the name of a topic named by id is left out"),
         ),
         _check_delete_topics,
     ),

@@ -217,7 +217,7 @@ def check_group_describe(question: Question) -> Answer:
                 for topic in assigned.topic_partitions
             }
             if not all(question.may(Operation.DESCRIBE, TOPIC, name) for name in sorted(named)):
-                response.groups[at] = type(group)(  # its state is not told either
+                response.groups[at] = type(group)(  # its state is left out too
                     group_id=group.group_id,
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                     error_message=HIDDEN_TOPICS,

@@ -38,7 +38,7 @@ class ClientMeter:
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
 
-    def settle(
+    def record_and_throttle_ms(
         self,
         ctx: RequestContext,
         request: Any,
@@ -59,7 +59,7 @@ class ClientMeter:
         if spent_ms and response is not None:
             spent = quotas.charge(REQUEST_TIME, who, client_id, spent_ms)
             wait_ms = max(wait_ms, min(spent, REQUEST_WAIT_MS_MAX))
-        wait_ms = tell(response, wait_ms)
+        wait_ms = set_throttle_time(response, wait_ms)
         quotas.waits += wait_ms > 0
         return wait_ms
 
@@ -67,7 +67,7 @@ class ClientMeter:
 class ToldMeter:
     """A listener whose requests are not charged: its handlers say themselves how long a client waits."""
 
-    def settle(
+    def record_and_throttle_ms(
         self,
         ctx: RequestContext,
         request: Any,
@@ -75,10 +75,10 @@ class ToldMeter:
         request_bytes: int,
         spent_ms: float,
     ) -> float:
-        return tell(response, 0.0)
+        return set_throttle_time(response, 0.0)
 
 
-def tell(response: Message | None, wait_ms: float) -> float:
+def set_throttle_time(response: Message | None, wait_ms: float) -> float:
     """Put the wait into the response, or read a longer one from it."""
     if response is None or "throttle_time_ms" not in response.__slots__:
         return min(wait_ms, WAIT_MS_MAX)

@@ -28,12 +28,12 @@ class CommittedOffsetsStay(Checker):
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self._note_epochs(cluster)
-        self._look(node)
+        self._check_node(node)
 
     def finish(self, cluster: SimCluster) -> None:
         self._note_epochs(cluster)
         for node in cluster.up():
-            self._look(node)
+            self._check_node(node)
 
     def _note_epochs(self, cluster: SimCluster) -> None:
         """A coordinator that was deposed may not know it yet; what it holds is not asked for."""
@@ -52,7 +52,7 @@ class CommittedOffsetsStay(Checker):
             self._epochs = array("i", map(max, known, shown))
             self._epochs += shown[len(known) :] or known[len(shown) :]
 
-    def _look(self, node: SimNode) -> None:
+    def _check_node(self, node: SimNode) -> None:
         broker = node.broker
         if broker is None:
             return

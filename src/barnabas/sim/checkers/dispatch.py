@@ -80,7 +80,7 @@ class Judges:
         self._seen: dict[object, Seen] = {}
         """By node."""
 
-    def look(self, touched: object) -> None:
+    def on_event(self, touched: object) -> None:
         """An event ran on a node. Raises :class:`barnabas.sim.history.Violation`."""
         seen = self._seen.get(touched)
         if seen is None:
@@ -105,9 +105,9 @@ class Judges:
             seen.note_quorum(quorum)
             for check in self._at_quorum:
                 check(self._cluster, node)
-        self._tell(seen, node, inside.metadata.image)
+        self._call_checkers(seen, node, inside.metadata.image)
 
-    def _tell(self, seen: Seen, node: SimNode, image: MetadataImage) -> None:
+    def _call_checkers(self, seen: Seen, node: SimNode, image: MetadataImage) -> None:
         """Call those who look at a node's broker."""
         for check in self._at_each:
             check(self._cluster, node)

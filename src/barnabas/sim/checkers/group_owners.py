@@ -50,7 +50,7 @@ class Departures:
         """Group → member → the group's epoch when it was seen last."""
         self._left: dict[tuple[str, str], Left] = {}
 
-    def look(self, leader_epoch: int, groups: Mapping[str, ConsumerGroup]) -> None:
+    def check_groups(self, leader_epoch: int, groups: Mapping[str, ConsumerGroup]) -> None:
         """A coordinator of `leader_epoch` has these. One that was deposed tells nothing."""
         if leader_epoch < self._leader_epoch:
             return
@@ -111,7 +111,7 @@ class OneOwnerPerGeneration(Checker):
         departures = None
         if self._forgets_deletions:
             departures = self._departures.setdefault(place, Departures())
-            departures.look(leader_epoch, groups)
+            departures.check_groups(leader_epoch, groups)
         for group_id, group in groups.items():
             check_owners(group, node.id, () if departures is None else departures.of(group_id))
 

@@ -20,31 +20,31 @@ from barnabas.sim.history import Violation
 
 class EqualOffsetEqualImage(Checker):
     EVENTS_BETWEEN_CHECKS = 50
-    APART = 10
-    """Whole images are compared: one of a node in so many looks at it, each at most once per offset."""
+    CHECKS_BETWEEN_IMAGES = 10
+    """Whole images are compared: an image in one of so many checks, and at most once per offset."""
 
     def __init__(self) -> None:
         self.digests: dict[int, tuple[bytes, str]] = {}
         """By offset: the first image that was seen there, and whose it was."""
         self._seen: dict[str, int] = {}
-        """Whose → the offset at which it was looked at last."""
-        self._looks = 0
+        """Whose → the offset at which it was compared last."""
+        self._checks = 0
         self._due: dict[str, int] = {}
-        """Whose → in which look it may be looked at again."""
+        """Whose → in which check it may be compared again."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        self._looks += 1
+        self._checks += 1
         for whose, image in _images(node):
-            if self._looks >= self._due.get(whose, 0) and self._look(whose, image):
-                self._due[whose] = self._looks + self.APART
+            if self._checks >= self._due.get(whose, 0) and self._compare(whose, image):
+                self._due[whose] = self._checks + self.CHECKS_BETWEEN_IMAGES
 
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.nodes.values():
             if node.is_up:
                 for whose, image in _images(node):
-                    self._look(whose, image)
+                    self._compare(whose, image)
 
-    def _look(self, whose: str, image: MetadataImage) -> bool:
+    def _compare(self, whose: str, image: MetadataImage) -> bool:
         """Whether it was compared."""
         if image.offset < 0 or image.uncommitted or self._seen.get(whose) == image.offset:
             return False

@@ -14,7 +14,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 
 class MachinesAreValid(Checker):
     EVENTS_BETWEEN_CHECKS = 500
-    """A look goes through every replica of a node."""
+    """A check goes through every replica of a node."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         inside = node.node
@@ -33,6 +33,7 @@ class MachinesAreValid(Checker):
 def validate_broker(broker: Broker) -> None:
     broker.image.validate()
     broker.replicas.validate()
+    broker.fetches.sessions.validate()
     for groups in broker.groups.shards.values():
         if groups.active:
             groups.machine.validate()

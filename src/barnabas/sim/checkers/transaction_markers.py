@@ -31,7 +31,7 @@ class TransactionMarkers(Rule):
         mark = min(replica.high_watermark, replica.held.end)
         aborted, _ = transactions_in(replica.held.chain, mark)
         if any(first < log.log_start_offset for _, first in aborted):
-            return  # their beginnings are gone: what the index says cannot be told from the batches
+            return  # their beginnings are gone: the batches do not show what the index says
         found = set(log.read_transactions(log.log_start_offset, mark))
         # A marker above the mark is in the index already.
         known, _ = transactions_in(replica.held.chain, replica.held.end)

@@ -84,9 +84,9 @@ class Budget:
         image = self.image()
         if image is None or not image.elr_enabled or self.rots() or self.moves_asked:
             return False
-        return not self.somebody_lacks_data() and self.others_have_all(node)
+        return not self.any_broker_lacks_data() and self.others_have_all(node)
 
-    def somebody_lacks_data(self) -> bool:
+    def any_broker_lacks_data(self) -> bool:
         """Whether a broker that was hit is not whole again, as far as is known."""
         image = self.image()
         if image is not None:

@@ -176,7 +176,7 @@ def rot_at_rest(s: Strike) -> bool:
             bit = s.rng.randrange(8)
             if crashes and path.endswith(LOG):
                 position = not_believed(disk.content(path), position)
-            if crashes or _somebody_has(s, node, path, position):
+            if crashes or _another_replica_has(s, node, path, position):
                 s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
                 disk.rot(path, position, bit)
                 s.budget.on_rot(disk, path)
@@ -200,7 +200,7 @@ def rot_at_rest(s: Strike) -> bool:
     return True
 
 
-def _somebody_has(s: Strike, node: SimNode, path: str, position: int) -> bool:
+def _another_replica_has(s: Strike, node: SimNode, path: str, position: int) -> bool:
     """Whether another replica in sync has the batch at `position`. Otherwise no recovery from a crash cuts
     off what rots there, and no replica can give it back where this one leads."""
     if not path.endswith(LOG) or "-future/" in path:

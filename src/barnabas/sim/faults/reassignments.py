@@ -115,7 +115,7 @@ def _strike(s: Strike, state: PartitionState, former: list[int], coming: list[in
 
 
 def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
-    if s.budget.rots() or s.budget.somebody_lacks_data():  # since the fault began
+    if s.budget.rots() or s.budget.any_broker_lacks_data():  # since the fault began
         return
     client = s.cluster.client(f"moves{s.number}")
     one = ReassignablePartition(partition_index=state.partition, replicas=replicas)

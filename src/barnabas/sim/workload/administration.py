@@ -155,7 +155,7 @@ async def climb(o: Operator) -> None:
     """metadata.version a few steps up, so that the cluster lives at levels between; now and then all the way,
     or down, which is mostly refused."""
     known = (await describe_features(o.client)).features.get(METADATA_VERSION)
-    if known is None:  # clients of old are not told
+    if known is None:  # old clients do not get it
         return
     low, high = supported()[METADATA_VERSION]
     kind = UPGRADE if o.levels.random() < 0.75 else DOWNGRADE

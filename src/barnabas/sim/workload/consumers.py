@@ -90,7 +90,7 @@ class ConsumerClient:
             self.client,
             plan.group,
             ConsumerSettings(auto_offset_reset="earliest", group=group),
-            on_data=self._take,
+            on_data=self._poll_all,
             on_assigned=lambda partitions: self._assigned(consumer, partitions),
             on_revoked=lambda partitions: self._revoked(consumer),
         )
@@ -112,7 +112,7 @@ class ConsumerClient:
         while True:
             await self.client.tasks.sleep(100.0)
             try:
-                self._take()
+                self._poll_all()
             except ProgramFault:
                 pass
 
@@ -237,9 +237,9 @@ class ConsumerClient:
             self.paused.clear()
         self._maybe_raise("a revocation")
 
-    def _take(self) -> None:
+    def _poll_all(self) -> None:
         history = self.workload.history
-        while records := self.consumer.take(self.plan.taken_max):
+        while records := self.consumer.poll(self.plan.taken_max):
             history.operations += len(records)
             for record in records:
                 value = record.value or b""
@@ -264,11 +264,11 @@ class FinalRead:
         self.found: dict[int, dict[int, bytes]] = {p: {} for p in range(partitions)}
         # Records may still be deleted while it reads: then it continues at the log start, not at the end.
         settings = ConsumerSettings(auto_offset_reset="earliest")
-        self.consumer = Consumer(self.client, None, settings, on_data=self._take)
+        self.consumer = Consumer(self.client, None, settings, on_data=self._poll_all)
         self.consumer.assign({TopicPartition(topic, p): EARLIEST for p in range(partitions)})
 
-    def _take(self) -> None:
-        while records := self.consumer.take(10_000):
+    def _poll_all(self) -> None:
+        while records := self.consumer.poll(10_000):
             for record in records:
                 self.found[record.partition][record.offset] = record.value or b""
 

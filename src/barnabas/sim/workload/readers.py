@@ -121,7 +121,7 @@ class ReaderClient:
             return session
         if not was_full:
             self._count("incremental fetches")
-        refused = await self._take(node, session, response)
+        refused = await self._on_response(node, session, response)
         if refused:
             await self._refresh()
         return session
@@ -209,7 +209,9 @@ class ReaderClient:
 
     # -- what comes ------------------------------------------------------------------------------
 
-    async def _take(self, node: int, session: ReaderSession, response: FetchResponse) -> bool:
+    async def _on_response(
+        self, node: int, session: ReaderSession, response: FetchResponse
+    ) -> bool:
         """Whether the broker refused any partition."""
         refused = False
         for topic in response.responses:

@@ -38,11 +38,11 @@ class RemadeTopic:
             o.client,
             f"{name}-group",
             ConsumerSettings(auto_offset_reset="earliest", group=group),
-            on_data=self._take,
+            on_data=self._poll_all,
         )
 
-    def _take(self) -> None:
-        while records := self.consumer.take():
+    def _poll_all(self) -> None:
+        while records := self.consumer.poll():
             self.seen.update(record.value or b"" for record in records)
 
     def late(self) -> str:

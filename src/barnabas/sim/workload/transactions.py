@@ -124,10 +124,10 @@ class Processor:
             await self._commit(producer, attempt)
             position = attempt.behind
             if plan.with_offsets and rng.random() < plan.looks:
-                await self._look(position)
+                await self._check_position(position)
         return None
 
-    async def _look(self, position: int) -> None:
+    async def _check_position(self, position: int) -> None:
         """The stable offset is this one, or what another producer committed later."""
         found = await stable_offset(self.client, self.plan.transactional_id)
         history = self.workload.history
@@ -225,12 +225,12 @@ class CommittedReader:
             ConsumerSettings(
                 auto_offset_reset="earliest", fetch=FetchSettings(read_committed=True)
             ),
-            on_data=self._take,
+            on_data=self._poll_all,
         )
         self.consumer.assign({TopicPartition(LEDGER, p): EARLIEST for p in range(partitions)})
 
-    def _take(self) -> None:
-        while records := self.consumer.take(10_000):
+    def _poll_all(self) -> None:
+        while records := self.consumer.poll(10_000):
             for record in records:
                 value = record.value or b""
                 self.ledger.on_read(record.partition, record.offset, value)

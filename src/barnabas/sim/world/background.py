@@ -112,7 +112,7 @@ class SimBackground:
         finish = partial(self._end, queue, done, heard_ms)
         if self._step_rate and self._pace.random() < self._step_rate:
             step_ms, stop_rate = self._pace.choice(STEP_MS), self._pace.choice(self._stop_rates)
-            self._go_on(SteppedJob(job), step_ms, stop_rate, finish)
+            self._resume(SteppedJob(job), step_ms, stop_rate, finish)
             return
         try:
             result: Any = job()
@@ -128,7 +128,7 @@ class SimBackground:
         finish = partial(self._finish, queue, done, result)
         process.world.after(heard_ms, partial(process.run, finish))
 
-    def _go_on(
+    def _resume(
         self, job: SteppedJob, step_ms: float, stop_rate: float, finish: Callable[[object], None]
     ) -> None:
         """Let `job` run until it stops again."""
@@ -142,7 +142,7 @@ class SimBackground:
         if job in self.stopped:
             self.stopped.remove(job)
         device.on_call = maybe_stop
-        job.go_on()
+        job.resume()
         device.on_call = None
         if isinstance(job.result, Killed):
             raise job.result
@@ -150,7 +150,7 @@ class SimBackground:
             finish(job.result)
         elif process.alive:
             self.stopped.append(job)
-            again = partial(self._go_on, job, step_ms, stop_rate, finish)
+            again = partial(self._resume, job, step_ms, stop_rate, finish)
             process.world.after(random() * step_ms, partial(process.run, again))
         else:
             job.unwind()

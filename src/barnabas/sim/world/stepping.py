@@ -17,7 +17,7 @@ from barnabas.sim.world.world import Killed
 
 
 class SteppedJob:
-    """One job. The caller of :meth:`go_on` waits until the job stops again, or is over."""
+    """One job. The caller of :meth:`resume` waits until the job stops again, or is over."""
 
     __slots__ = ("_began", "_go", "_job", "_stopped", "_unwinds", "is_over", "result")
 
@@ -32,7 +32,7 @@ class SteppedJob:
         self.result: Any = None
         """What the job gave, or raised."""
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self._began:
             self._go.release()
         else:
@@ -54,7 +54,7 @@ class SteppedJob:
         """Its process is dead: the job ends where it stopped."""
         self._unwinds = True
         if self._began and not self.is_over:
-            self.go_on()
+            self.resume()
 
     def _run(self) -> None:
         try:

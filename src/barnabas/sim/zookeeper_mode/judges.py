@@ -105,6 +105,9 @@ class BrokersAreValid(Checker):
         controller = getattr(inside, "controller", None)
         if controller is not None and controller.decider.may_decide:
             controller.decider.validate()
+        journal = getattr(inside, "journal", None)
+        if journal is not None:
+            journal.validate()
         if node.broker is not None:
             validate_broker(node.broker)
 
@@ -116,7 +119,7 @@ class BrokersAreValid(Checker):
 class ZookeeperJudges(Judges):
     """As the other mode's, without a quorum to look at."""
 
-    def look(self, touched: object) -> None:
+    def on_event(self, touched: object) -> None:
         if not isinstance(touched, SimNode) or touched.broker is None:
             return
         process = touched.process
@@ -124,4 +127,4 @@ class ZookeeperJudges(Judges):
             seen = self._seen.get(touched)
             if seen is None:
                 seen = self._seen[touched] = Seen(touched)
-            self._tell(seen, touched, touched.image)
+            self._call_checkers(seen, touched, touched.image)

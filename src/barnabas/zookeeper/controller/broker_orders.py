@@ -139,6 +139,7 @@ class BrokerOrders:
         """What a broker has answered of its replicas."""
         self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
+        self.on_sent: Callable[[int, Message], None] = lambda broker, request: None
         self.on_reached: Callable[[int], None] = lambda broker: None
         """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
@@ -248,7 +249,7 @@ class BrokerOrders:
                     queue.leader_and_isr.setdefault((topic.id, index), False)
         self._pump_one(queue)
 
-    def tell(self, keys: Iterable[Key]) -> None:
+    def queue_metadata(self, keys: Iterable[Key]) -> None:
         """Have every broker learn of these partitions (again)."""
         for queue in self._queues.values():
             queue.metadata.update(dict.fromkeys(keys))
@@ -280,6 +281,7 @@ class BrokerOrders:
             return
         request, undo = made
         queue.under_way = True
+        self.on_sent(queue.broker, request)
         self._sender.send(
             queue.endpoint,
             request,
@@ -300,7 +302,7 @@ class BrokerOrders:
             return self._stop_replica(queue)
         return None
 
-    def _take(self, keys: dict[Key, Any]) -> list[PartitionState]:
+    def _next_states(self, keys: dict[Key, Any]) -> list[PartitionState]:
         states = []
         for key in list(keys)[: self._ports.bounds.zookeeper.ordered_max]:
             del keys[key]
@@ -311,7 +313,7 @@ class BrokerOrders:
 
     def _leader_and_isr(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
         new = {key for key, is_new in queue.leader_and_isr.items() if is_new}
-        states = self._take(queue.leader_and_isr)
+        states = self._next_states(queue.leader_and_isr)
         leaders = sorted({state.leader for state in states if state.leader >= 0})
         request = LeaderAndIsrRequest(
             controller_id=self._node_id,
@@ -357,7 +359,7 @@ class BrokerOrders:
         queue.removed.clear()
         begun, queue.begun = queue.begun, True
         queue.brokers_changed = False
-        states = self._take_all(queue) if not begun else self._take(queue.metadata)
+        states = self._take_all(queue) if not begun else self._next_states(queue.metadata)
         topics = [
             UpdateMetadataTopicState(
                 topic_name=name,
@@ -401,7 +403,7 @@ class BrokerOrders:
         """The first one holds everything: what a broker then has on disk, and it lacks, is stray."""
         states = []
         while queue.metadata:
-            states += self._take(queue.metadata)
+            states += self._next_states(queue.metadata)
         return states
 
     def _stop_replica(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:

@@ -260,7 +260,7 @@ class ControllerElection:
         self._ports.log("info", "controller.known", controller=controller, at=str(endpoint))
         self.on_change()
         if endpoint is not None and controller != self._node_id:
-            look = partial(self._look, self._watch, endpoint)
+            look = partial(self._read_epoch, self._watch, endpoint)
             self._unwatch = self._network.watch(endpoint, on_closed=look, on_refused=look)
             self._keep_connection(self._watch, endpoint)
 
@@ -333,13 +333,13 @@ class ControllerElection:
 
         def on_answer(answer: object) -> None:
             if isinstance(answer, ChannelError):
-                self._look(watch, endpoint)
+                self._read_epoch(watch, endpoint)
 
         self._network.send(
             endpoint, ApiVersionsRequest(), on_answer, timeout_ms=5000.0, purpose=PURPOSE
         )
 
-    def _look(self, watch: int, endpoint: Endpoint) -> None:
+    def _read_epoch(self, watch: int, endpoint: Endpoint) -> None:
         if watch != self._watch or self._looking:
             return
         self._looking = True
@@ -353,7 +353,7 @@ class ControllerElection:
         def look_again() -> None:
             if watch == self._watch:
                 self._looking = False
-                self._look(watch, endpoint)
+                self._read_epoch(watch, endpoint)
 
         def on_probed(alive: bool) -> None:
             if watch != self._watch:

@@ -104,6 +104,10 @@ class ZookeeperJournal:
         self.on_commit: Callable[[Sequence[JournalBatch]], None] = lambda batches: None
         self.on_written: Callable[[WrittenChanges], None] = lambda committed: None
         self.on_lost: Callable[[str], None] = lambda reason: None
+        self.on_decided: Callable[[Sequence[Message]], None] = lambda records: None
+        """Records were appended that the znodes do not say yet."""
+        self.on_record: Callable[[Message], None] = lambda record: None
+        """A record is written; `committed` has not replayed it yet."""
 
     # -- the proposer's side (Quorum) ---------------------------------------------------------------
 
@@ -128,6 +132,8 @@ class ZookeeperJournal:
             values,
         )
         self._queue.append(_Batch(records, batch, self._observing))
+        if not self._observing:
+            self.on_decided(records)
         self._schedule()
         return batch.last_offset
 
@@ -271,6 +277,7 @@ class ZookeeperJournal:
                     removed += self._leavers(record)
                     key = Uuid(record.topic_id), record.partition_id
                     assigned.setdefault(key, []).extend(self._joiners(record))
+                self.on_record(record)
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
@@ -291,6 +298,18 @@ class ZookeeperJournal:
             return []
         name = (before.topic, before.partition)
         return [(broker, name) for broker in before.replicas if broker not in record.replicas]
+
+    def validate(self) -> None:
+        """Batches wait in order behind what is written, and only in office. Raises AssertionError."""
+        if self.leadership is None:
+            assert self.is_idle, f"{self!r} writes without an office"
+            return
+        offsets = [batch.committed.last_offset for batch in self._queue]
+        assert offsets == sorted(offsets), f"batches are out of order: {offsets}"
+        assert not offsets or offsets[0] > self.committed.offset, f"{offsets[0]} is written"
+        assert self.committed.offset < self.log_end_offset, (
+            f"{self!r} wrote {self.committed.offset}"
+        )
 
     def describe(self) -> dict[str, object]:
         return {

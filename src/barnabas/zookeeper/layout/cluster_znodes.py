@@ -124,7 +124,7 @@ class ClusterLayout:
             data, stat = znodes[path]
             self._pending.written[path] = data
             value = decode_znode(path, data)
-            self._take(value, stat.version, stat.czxid)
+            self._apply_znode(value, stat.version, stat.czxid)
             if isinstance(value, PartitionStateZnode) and value.topic in self.topics:
                 self.topics[value.topic].written[value.partition] = stat.mzxid
 
@@ -138,7 +138,7 @@ class ClusterLayout:
         self.configs.pop(entity, None)
         self._pending.written.pop(f"{CONFIG}/{entity}", None)
 
-    def _take(self, value: ZnodeValue, version: int, czxid: int) -> None:
+    def _apply_znode(self, value: ZnodeValue, version: int, czxid: int) -> None:
         match value:
             case TopicZnode():
                 topic = self.topics.setdefault(value.topic, TopicEntry(value))

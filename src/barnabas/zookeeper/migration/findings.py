@@ -49,7 +49,7 @@ class MigrationState(Enum):
     BROKEN_OFF = "/migration is left of a migration whose claim on /controller is gone"
 
 
-def look(znodes: Mapping[str, NodeData]) -> Findings:
+def find(znodes: Mapping[str, NodeData]) -> Findings:
     """Raises `MalformedZnode` for a znode that is not Kafka's."""
     layout = ClusterLayout()
     layout.load(znodes)

@@ -65,13 +65,13 @@ def test_a_healthy_helper_does_all() -> None:
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
-def test_a_round_whose_helper_died_begins_anew(call: int) -> None:
+def test_a_round_whose_helper_died_starts_again(call: int) -> None:
     world, helper, lines = compacted({call})
     assert world.logs.cleaner.helped_rounds > 0 and helper.calls > call
     assert "log.compacting_without_helper" not in lines
 
 
-def test_after_two_deaths_it_goes_on_without_helper_and_says_so_once() -> None:
+def test_compaction_continues_without_helper_after_two_deaths() -> None:
     world, helper, lines = compacted({1, 2, 3, 4, 5, 6})
     assert helper.calls == 2 and world.logs.cleaner.rounds > 0
     assert lines.count("log.compacting_without_helper") == 1

@@ -41,7 +41,7 @@ def left(world: DirectoriesWorld, suffix: str) -> list[str]:
 
 
 def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
-    """Whoever mends found it sound, and the log was left alone until the next start."""
+    """The repair found it sound, and the log was left alone until the next start."""
     world = DirectoriesWorld()
     log, found = dirty(world), list[CorruptLogError]()
 
@@ -154,7 +154,7 @@ def test_a_copy_that_takes_the_place_of_a_log_that_was_left_alone_is_compacted()
     assert len(values(log)) < 10
 
 
-def test_a_copy_that_goes_on_after_a_start_brings_back_nothing_that_was_deleted() -> None:
+def test_a_copy_that_continues_after_a_start_restores_no_deleted_record() -> None:
     """It had a record; compaction took that and its tombstone from the log while the copy lay in a directory
     that was offline. The rest of the log says nothing of that key any more."""
     model = Compacted(1)

@@ -22,7 +22,7 @@ def create(world: DirectoriesWorld, topic_id: Uuid) -> PartitionLog:
 
 
 @pytest.mark.parametrize("name", [checkpoints.LOG_START, checkpoints.HIGH_WATERMARK])
-def test_one_under_way_does_not_come_after_that_of_a_topic_made_anew(name: str) -> None:
+def test_a_pending_checkpoint_does_not_overwrite_that_of_a_recreated_topic(name: str) -> None:
     world = DirectoriesWorld()
     old = create(world, TOPIC_ID)
     fill(old, 60)
@@ -89,11 +89,11 @@ def lose_a_batch_inside(world: DirectoriesWorld, log: PartitionLog) -> int:
     return lost
 
 
-@pytest.mark.parametrize("how", ["made anew", "cut", "cut while another is compacted"])
+@pytest.mark.parametrize("how", ["recreated", "cut", "cut while another is compacted"])
 def test_what_was_compacted_before_excuses_no_gap_in_what_is_written_now(how: str) -> None:
     world = DirectoriesWorld()
     log = compacted(world)
-    if how == "made anew":
+    if how == "recreated":
         world.logs.delete(T0)
         log = create(world, OTHER_ID)
     else:

@@ -1,4 +1,4 @@
-"""Files that nobody needs any more go, whatever became of others of them."""
+"""Files that are no longer needed are deleted, whatever became of others of them."""
 
 from __future__ import annotations
 

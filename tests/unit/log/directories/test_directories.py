@@ -92,7 +92,7 @@ def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -
 def test_a_log_empty_at_a_clean_end_is_made_durable_with_its_first_records(
     seed: int,
 ) -> None:
-    """Also the file that has its topic's id, without which it is nobody's (seed 304487)."""
+    """Also the file that has its topic's id, without which it belongs to no topic (seed 304487)."""
     world = DirectoriesWorld(seed)
     world.logs.create(T0, TOPIC_ID)
     world.stop()
@@ -165,7 +165,7 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
 
     def open_log(disk: Disk, files: FileCache, directory: str, *rest: Any, **more: Any) -> Any:
         if directory.endswith("t-0"):
-            raise IndexError("of garbage that nobody thought of")
+            raise IndexError("of garbage that was not foreseen")
         return log_loader.open_log(disk, files, directory, *rest, **more)
 
     monkeypatch.setattr("barnabas.log.directories.log_directories.open_log", open_log)
@@ -173,7 +173,7 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
     assert list(world.logs.logs) == [T1] and world.offline[-1][0] == PATHS[0]
     reason = world.logs.directories[0].offline_reason
     assert "IndexError" in reason and f"{PATHS[0]}/t-0" in reason
-    with pytest.raises(IndexError):  # it is told, and no run of the simulator passes over it
+    with pytest.raises(IndexError):  # it is raised, and no run of the simulator passes over it
         world.run_ms(1)
     fill(world.logs.logs[T1], 3)
     world.run_ms(120_000)
@@ -434,7 +434,7 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
     assert len(files) < before and not world.offline
 
 
-def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorld:
+def recreated(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorld:
     """Started where two directories have a log of T0: at `stale` of three batches, which was `compacted` so
     far, and, made for `topic_id` while that was away, the other one five."""
     world = DirectoriesWorld()
@@ -456,7 +456,7 @@ def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorl
 def test_a_replica_created_again_elsewhere_wins_over_the_one_that_returns(
     stale: int,
 ) -> None:
-    world = made_anew(stale, TOPIC_ID)
+    world = recreated(stale, TOPIC_ID)
     assert len(values(world.logs.logs[T0])) == 5
     assert world.logs.directory_of(T0) is world.logs.directories[1 - stale]
     assert len(values(world.logs.logs[T1])) == 2
@@ -475,7 +475,7 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     wanted: Uuid | None,
 ) -> None:
     """One was created again while the other one's directory was away (seed 300027)."""
-    world = made_anew(1, OTHER_ID)
+    world = recreated(1, OTHER_ID)
     assert len(values(world.logs.logs[T1])) == 2
     resolve_duplicate(world.logs, T0, wanted)
     kept = world.logs.logs[T0]
@@ -492,14 +492,14 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
 
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, OTHER_ID])
 def test_a_log_in_the_place_of_another_is_not_compacted_because_that_was(topic_id: Uuid) -> None:
-    world = made_anew(0, topic_id, compacted=3)
+    world = recreated(0, topic_id, compacted=3)
     resolve_duplicate(world.logs, T0, topic_id)
     assert len(values(world.logs.logs[T0])) == 5
     assert T0 not in world.logs.cleaner.first_dirty
 
 
 def test_a_second_log_goes_with_its_directory() -> None:
-    world = made_anew(1, OTHER_ID)
+    world = recreated(1, OTHER_ID)
     world.logs.fail(world.logs.directories[1], "its disk is gone again")
     resolve_duplicate(world.logs, T0, TOPIC_ID)
     assert world.logs.logs[T0].topic_id == OTHER_ID

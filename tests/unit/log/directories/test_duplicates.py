@@ -1,4 +1,4 @@
-"""What an idempotent producer is told of a batch that it sends again."""
+"""What an idempotent producer gets for a batch that it sends again."""
 
 from __future__ import annotations
 

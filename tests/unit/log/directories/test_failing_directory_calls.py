@@ -1,6 +1,6 @@
 """Every operation on a log directory meets a disk call that fails: the 1st, the 2nd, ... until none is hit,
 once or for good. Then the process is killed or the power goes, and on a healed disk the next start finds
-every log as it was, or shorter by what nobody vouched for; the other directory never notices."""
+every log as it was, or shorter by records that were not durable; the other directory never notices."""
 
 from __future__ import annotations
 

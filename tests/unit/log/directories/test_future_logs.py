@@ -73,7 +73,7 @@ def test_a_copy_that_begins_behind_its_source_has_no_epoch_from_before() -> None
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_a_copy_goes_on_after_a_restart(ending: str) -> None:
+def test_a_copy_continues_after_a_restart(ending: str) -> None:
     world = DirectoriesWorld()
     source, copy = begin(world)
     copy_all(source, copy, runs=3)
@@ -120,7 +120,7 @@ def test_a_log_that_begins_inside_a_batch_is_copied_from_that_batch_on() -> None
     assert copy.segments[0].base_offset == 0
 
 
-def test_a_copy_stays_one_while_the_current_log_may_be_where_nobody_can_look() -> None:
+def test_a_copy_stays_one_while_the_current_log_may_be_offline() -> None:
     world = DirectoriesWorld()
     source, copy = begin(world)
     copy_all(source, copy)
@@ -287,7 +287,7 @@ def test_a_process_may_end_at_any_call_of_a_move(
 
 
 def test_a_log_set_aside_stays_where_the_copys_new_name_was_not_synced() -> None:
-    """Once that directory is back under its old name, the copy would be nobody's without the other."""
+    """Once that directory is back under its old name, the copy would belong to no log without the other."""
     world = DirectoriesWorld()
     source, copy = begin(world)
     copy_all(source, copy)
@@ -300,7 +300,7 @@ def test_a_log_set_aside_stays_where_the_copys_new_name_was_not_synced() -> None
 
 
 @pytest.mark.parametrize("left", [b"", b"version: 0\ntopic_id: MDEyM", None])
-def test_a_copy_of_which_nobody_knows_the_topic_begins_anew(left: bytes | None) -> None:
+def test_a_copy_of_an_unknown_topic_starts_again(left: bytes | None) -> None:
     """The file is durable with the first sync, and a copy is synced when it has caught up. In its log's place
     it took the directory offline with the next clean start, or passed for another topic's."""
     world = DirectoriesWorld()

@@ -40,7 +40,7 @@ def begun(
     return log, plan, compactor
 
 
-def test_compaction_makes_no_file_anew_that_retention_took() -> None:
+def test_compaction_recreates_no_file_that_retention_deleted() -> None:
     world = DirectoriesWorld()
     log, plan, compactor = begun(world)
     log.advance_log_start(log.segments[3].base_offset)
@@ -50,7 +50,7 @@ def test_compaction_makes_no_file_anew_that_retention_took() -> None:
     assert segments_on_disk(world) == known(log)
 
 
-def test_compaction_makes_no_file_in_a_log_that_was_made_anew() -> None:
+def test_compaction_creates_no_file_in_a_recreated_log() -> None:
     """A clean start took the last one for where the log ends."""
     world = DirectoriesWorld()
     _, plan, compactor = begun(world)
@@ -66,7 +66,7 @@ def test_compaction_makes_no_file_in_a_log_that_was_made_anew() -> None:
     assert world.logs.logs[T0].log_end_offset == 5
 
 
-def test_mending_makes_no_file_anew_that_retention_took() -> None:
+def test_repair_recreates_no_file_that_retention_deleted() -> None:
     world = DirectoriesWorld()
     log, _, _ = begun(world)
     place = segment_repair.location_of(log, log.segments[1].path)
@@ -81,7 +81,7 @@ def test_mending_makes_no_file_anew_that_retention_took() -> None:
     assert segments_on_disk(world) == known(log)
 
 
-def test_a_segment_that_somebody_took_away_is_told_and_not_made_anew() -> None:
+def test_a_segment_that_was_removed_is_reported_and_not_recreated() -> None:
     """Its readers got what the next one begins with, and the next start found an empty one."""
     world = DirectoriesWorld()
     log = create(world, TOPIC_ID)

@@ -62,7 +62,7 @@ def test_what_was_flushed_stays_although_another_sync_took_its_files_name_on(see
     model.log.flush()
     model.roll()
     model.append(1, 60)
-    model.log.sync_job()  # takes the new segment's name on, and stands in its queue
+    model.log.sync_job()  # takes the new segment's name on, and waits in its queue
     job, on_synced = model.log.sync_log_job()
     job()
     on_synced()

@@ -43,7 +43,7 @@ def test_others_are_served_while_logs_are_closed() -> None:
     world.run_ms(5_000)
     assert done == [True]
     assert seen == sorted(seen)
-    assert len(set(seen)) > 4, "it goes on bit by bit"
+    assert len(set(seen)) > 4, "it continues bit by bit"
     assert world.logs.closing is not None and world.logs.closing.closed == MANY
     assert len(world.logs.files) == 0
 

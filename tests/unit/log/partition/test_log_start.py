@@ -72,7 +72,7 @@ def test_a_log_that_has_lost_all_segments_knows_no_producers_of_before(clean: bo
 
 def test_epochs_before_the_first_cached_one_are_read_from_the_batches() -> None:
     """The cache was written when the log's start had moved, and no checkpoint of that start was. A follower
-    whose log goes another way there would be told that its own epoch ends where the known ones begin
+    whose log goes another way there would learn that its own epoch ends where the known ones begin
     (seed 1566)."""
     model = LogModel(1)
     model.append(2, 60)
@@ -89,7 +89,7 @@ def test_epochs_before_the_first_cached_one_are_read_from_the_batches() -> None:
     assert model.log.epochs.entries() == [(0, 0), (model.epoch, 2)]
 
 
-def test_epochs_are_read_anew_where_the_first_known_one_was_lost_with_the_power() -> None:
+def test_epochs_are_read_again_where_the_first_was_lost_with_the_power() -> None:
     """The log's start had moved behind what is left of it: without any epoch a follower would trust nothing
     (seed 13860)."""
     model = LogModel(1)

@@ -248,7 +248,7 @@ def test_a_segment_without_timestamps_never_expires_by_time() -> None:
 
 
 def test_what_compaction_left_nothing_of_keeps_no_old_segment_behind_it() -> None:
-    """All keys of the first segments have newer values, and nobody writes any more."""
+    """All keys of the first segments have newer values, and no producer writes any more."""
     policies = ("compact", "delete")
     log = new_log(replace(CONFIG, segment_bytes=1000, cleanup_policy=policies, retention_ms=HOUR))
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""One bit of a log's files flips while nobody looks: it is told with file and position, never served."""
+"""One bit of a log's files flips unnoticed: it is reported with file and position, never served."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_rot_is_noticed_and_never_served(clean: bool) -> None:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
+def test_an_index_that_is_gone_is_rebuilt(suffix: str, clean: bool) -> None:
     model = written(4)
     model.log.close()
     model.recovery_point = model.log.log_end_offset
@@ -89,7 +89,7 @@ def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
-def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
+def test_leader_epochs_that_are_gone_are_rebuilt(clean: bool) -> None:
     """Who knows none cuts its log back to what it knows to be committed, and claims a clean end."""
     model = written(4)
     model.log.close()
@@ -103,7 +103,7 @@ def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
     model.check()
 
 
-def test_leader_epochs_whose_last_number_was_torn_are_made_anew() -> None:
+def test_leader_epochs_whose_last_number_was_torn_are_rebuilt() -> None:
     """They are written without a sync: a loss of power left "1 9" of "1 95", below the recovery point, and
     the leader cut its followers' logs there."""
     disk, log = hundred()
@@ -302,7 +302,7 @@ def test_a_cut_that_cannot_see_its_end_for_rot_takes_nothing_that_is_committed(o
         log.move_high_watermark(offset)  # now nothing behind the rot is committed
         log.truncate_to(95)
         assert log.log_end_offset == offset
-    else:  # an index entry stands between
+    else:  # an index entry is between
         assert log.log_end_offset == 95
 
 

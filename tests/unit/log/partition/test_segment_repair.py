@@ -84,7 +84,7 @@ def test_whatever_bit_rots_the_log_is_mended_and_never_shorter() -> None:
                 assert mend(model, source, fault)
                 mended += 1
         assert model.log.log_end_offset == end
-        # The CRC leaves out the leader epoch: what nobody can notice is the only thing that may differ.
+        # The CRC leaves out the leader epoch: what cannot be noticed is the only thing that may differ.
         assert [data[:12] + data[16:] for data in found] == [
             entry.data[:12] + entry.data[16:] for entry in model.entries
         ]
@@ -121,7 +121,7 @@ def test_a_rotten_leader_epoch_at_a_segments_end_is_detected_and_repaired() -> N
         model.content()
     assert mend(model, source, fault.value)
     assert model.content() == [entry.data for entry in model.entries]
-    # Of the first batch behind it that fell nobody else is accused.
+    # Of the first batch behind it that fell no other file is accused.
     model.device.process_died()
     model.device.file(following.path).data[15] = 0
     model.reopen()
@@ -129,7 +129,7 @@ def test_a_rotten_leader_epoch_at_a_segments_end_is_detected_and_repaired() -> N
     assert model.log.read(segment.base_offset, 1 << 20) is not None
 
 
-def test_recovery_does_not_believe_a_leader_epoch_that_stands_out() -> None:
+def test_recovery_does_not_believe_an_outlying_leader_epoch() -> None:
     """Else the leader knows nothing of the last epoch that it is asked for, at every fetch."""
     model = written(3)
     segment = max(model.log.segments, key=lambda s: len(list(s.headers())))
@@ -218,7 +218,7 @@ def test_what_does_not_fit_the_gap_is_refused() -> None:
 
 
 def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:
-    """Nobody could read on behind its beginning until the next start."""
+    """No reader could continue behind its beginning until the next start."""
     model, source = LogModel(3), LogModel(3)
     for each in (model, source):
         each.append_idempotent(3, 2, True)

@@ -64,7 +64,7 @@ class Closed:
     ],
 )
 @pytest.mark.parametrize("ending", ["kill", "stop"])
-def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None:
+def test_a_missing_segment_is_reported_with_every_start(how: str, ending: str) -> None:
     closed = Closed()
     world = closed.world
     closed.shorten(how)
@@ -72,7 +72,7 @@ def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None
     found = world.logs.logs.get(T0)
     assert found is None or found.log_end_offset < closed.end
     assert world.logs.previous_broker_epoch == -1
-    # The controller was not there: this process ends before it has told anybody.
+    # The controller was not there: this process ends before it has reported it.
     assert f"{PATHS[0]}/{CLEAN_SHUTDOWN_FILE}" not in world.disk.names
     getattr(world, ending)()
     world.start(writing=False)
@@ -81,7 +81,7 @@ def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None
 
 @pytest.mark.parametrize("what", ["batches", "all files"])
 @pytest.mark.parametrize("at", [0, 1, 3, -2])
-def test_batches_that_are_gone_are_told_with_every_look(at: int, what: str) -> None:
+def test_batches_that_are_gone_are_reported_with_every_check(at: int, what: str) -> None:
     """Readers went on behind the gap."""
     if at == 0 and what == "batches":
         return  # retention may have been about to take the indexes, too
@@ -135,7 +135,7 @@ def forged(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     "change", [lambda data: data.replace(b"t 0 0 ", b"t 0 1 "), lambda data: data[:-3], forged]
 )
-def test_what_nobody_vouches_for_says_nothing_of_segments(change: Callable[[bytes], bytes]) -> None:
+def test_an_unproven_manifest_says_nothing_of_segments(change: Callable[[bytes], bytes]) -> None:
     closed = Closed()
     world = closed.world
     file = world.disk.file(f"{PATHS[0]}/{segment_manifest.NAME}")
@@ -187,7 +187,7 @@ def test_what_is_whole_is_vouched_for_with_every_start() -> None:
 
 
 @pytest.mark.parametrize("byte", [*range(8), *range(23, 27)])
-def test_a_log_that_seems_to_go_on_behind_where_it_was_closed_is_cut_and_told(byte: int) -> None:
+def test_a_log_longer_than_at_its_close_is_truncated_and_reported(byte: int) -> None:
     """No CRC covers a batch's base offset, and no start checks that of its last offset: the log went on at
     an offset far behind, as a leader too."""
     for bit in range(8):
@@ -216,7 +216,7 @@ def test_a_checkpoint_that_rotted_takes_nothing_of_a_log() -> None:
 @pytest.mark.parametrize("is_known", [True, False], ids=["written by this process", "found"])
 @pytest.mark.parametrize("at", [0, 1, -1], ids=["first", "middle", "last"])
 @pytest.mark.parametrize("left", [0.0, 0.5, 0.99])
-def test_a_file_that_gets_shorter_under_a_running_process_is_told(
+def test_a_file_that_gets_shorter_under_a_running_process_is_reported(
     left: float, at: int, is_known: bool, interval: int
 ) -> None:
     """Readers went on behind it as if nothing had stood there, got a torn batch for ever, or a fault."""
@@ -245,7 +245,7 @@ def test_a_file_that_gets_shorter_under_a_running_process_is_told(
 
 
 @pytest.mark.parametrize("ending", ["power", "stop"])
-def test_a_log_that_ends_before_its_start_goes_on_there(ending: str) -> None:
+def test_a_log_that_ends_before_its_start_continues_there(ending: str) -> None:
     """Consumers stand there, for its last records were deleted: their offsets come to no others."""
     world = DirectoriesWorld()
     log = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
@@ -274,7 +274,7 @@ def test_a_log_that_ends_before_its_start_goes_on_there(ending: str) -> None:
     assert (log.log_end_offset, log.epochs.entries()) == (11, [(1, 10)])
 
 
-def test_who_ended_cleanly_before_it_had_registered_says_what_there_was_too() -> None:
+def test_a_clean_end_before_the_registration_leaves_a_proof_too() -> None:
     """Its proof names no epoch (seed 200705)."""
     world = Closed().world
     world.start()

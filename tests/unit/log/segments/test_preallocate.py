@@ -91,7 +91,7 @@ def test_after_a_crash_the_room_is_no_torn_batch(tmp_path: Path, synced: bool) -
     assert disk.read() == 135
 
 
-def test_a_batch_that_was_torn_in_its_room_is_told(tmp_path: Path) -> None:
+def test_a_batch_that_was_torn_in_preallocated_space_is_reported(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append(5)
     end = disk.log.active.size
@@ -102,7 +102,7 @@ def test_a_batch_that_was_torn_in_its_room_is_told(tmp_path: Path) -> None:
     assert opened.fault and disk.read() == 15 and disk.sizes() == [end]
 
 
-def test_a_file_that_is_closed_and_opened_meanwhile_goes_on_behind_its_batches(
+def test_a_reopened_file_continues_behind_its_batches(
     tmp_path: Path,
 ) -> None:
     disk = Disk(tmp_path)

@@ -91,7 +91,7 @@ def test_a_replica_that_differs_is_named_from_the_first_offset_on(tmp_path: Path
     assert (found.what, found.first) == (f"leader epoch 2, on {first} 1", 12)
 
 
-def test_a_cut_off_end_and_foreign_bytes_are_told_apart(tmp_path: Path) -> None:
+def test_a_cut_off_end_and_foreign_bytes_are_distinguished(tmp_path: Path) -> None:
     (cut,) = findings(replica(tmp_path / "1", b9=batch(9)[:-1]))
     assert "recovery removes it" in cut.what
     assert cut.first == 27

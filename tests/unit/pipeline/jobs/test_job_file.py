@@ -102,3 +102,38 @@ def test_the_examples_are_jobs(name: str) -> None:
     text = (EXAMPLES / name).read_text()
     job = parse(name, text, {"KAFKA": "h:1", "TARGET": "h:2", "DATA": "/data"})
     assert job.sinks or job.audit
+
+
+LANDING = """
+name = "land"
+checkpoint = "/data/checkpoint"
+[cluster]
+kafka.bootstrap.servers = "h:1"
+[source]
+topics = ["a"]
+[[sink]]
+{table}
+land = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [
+        ('parquet = "/data/t"\npartition_by = "topic"', None),
+        ('delta = "/data/t"\npartition_by = ["topic", "partition"]', None),
+        ('iceberg = "a.t"\ncatalog.type = "sql"', None),
+        ('delta = "/data/t"\npartition_by = "offset"', "sink.partition_by: with land a table is part"),
+        ('delta = "/data/t"\nupsert_by = "key"', "sink.land: for tables that are appended to"),
+        ('topic = "b"', "sink.land: for tables, not for topics"),
+    ],
+)  # fmt: skip
+def test_tasks_land_tables_of_all_kinds_by_append(table: str, error: str | None) -> None:
+    text = LANDING.format(table=table)
+    if error is None:
+        (sink,) = parse("job.toml", text, {}).sinks
+        assert sink.lands
+        return
+    with pytest.raises(JobFileError) as found:
+        parse("job.toml", text, {})
+    assert error in str(found.value)

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.jobs.batch_files import Batch, write_staged
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
-
-
-@dataclass
-class Frame:
-    """Rows that are written as Spark's tasks write them: files in a folder, with Hadoop's marks."""
-
-    rows: list[int]
-    columns: list[str] = field(default_factory=lambda: ["n"])
-
-    @property
-    def write(self) -> Any:
-        return self
-
-    def mode(self, _: str) -> Any:
-        return self
-
-    def partitionBy(self, *_: str) -> Any:
-        return self
-
-    def parquet(self, uri: str) -> None:
-        folder = Path(uri.removeprefix("file://"))
-        folder.mkdir(parents=True)
-        pq.write_table(pa.table({"n": self.rows}), folder / "part-0.snappy.parquet")
-        (folder / "_SUCCESS").touch()
-        (folder / ".part-0.snappy.parquet.crc").touch()
+from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame
 
 
 def frame(*rows: int) -> Any:
-    return Frame(list(rows))
+    return ArrowFrame(pa.table({"n": list(rows)}))
 
 
 def rows_in(table: Path) -> list[int]:
@@ -83,6 +57,6 @@ def test_two_jobs_append_to_one_table(tmp_path: Path) -> None:
 
 
 def test_rows_with_the_column_of_the_folders_are_refused(tmp_path: Path) -> None:
-    rows: Any = Frame([1], ["batch"])
+    rows: Any = ArrowFrame(pa.table({"batch": [1]}))
     with pytest.raises(LedgerError, match="a column 'batch'"):
         ParquetTable(str(tmp_path)).append(rows, Batch("job", 0, "a"))

@@ -19,7 +19,7 @@ from tests.unit.client.fake_cluster import FakeCluster, read_all, write
 T0 = TopicPartition("t", 0)
 
 
-def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
+def test_a_group_finds_its_offsets_in_a_recreated_topic() -> None:
     cluster = FakeCluster(nodes=1, partitions=1)
     client = cluster.client()
     client.tasks.start(client.cluster.refresh(["t"]))
@@ -57,8 +57,8 @@ def test_a_topic_that_is_gone_keeps_a_group_from_no_other(known_before: bool) ->
     assert consumer.position(TopicPartition("gone", 0)) is None and consumer.failure is None
 
 
-def test_a_reader_who_is_told_no_topic_ids_reads_on_in_a_topic_made_anew() -> None:
-    """Its leader epochs begin again, and nobody knows the one that was the newest (seed 652553)."""
+def test_a_reader_without_topic_ids_reads_on_in_a_recreated_topic() -> None:
+    """Its leader epochs begin again, and no broker knows the one that was the newest (seed 652553)."""
     cluster = FakeCluster(nodes=1, partitions=1)
     cluster.partitions[0].epoch = 2
     write(cluster, Producer(cluster.client()), 3, 0)
