@@ -78,7 +78,7 @@ class Assessment:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a part of the log is lost. A write torn by a crash cannot be told from that."""
+        """Whether a part of the log is lost. A write torn by a crash looks the same."""
         return bool(self.fault) or self.synced > self.end.offset
 
     @property

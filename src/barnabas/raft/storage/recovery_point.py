@@ -9,7 +9,7 @@ ends before that and names no other voter, the controller refuses to start (`Dam
 
 The recovery point is a lower bound, and nothing waits for it: it is written after a sync, at most every
 `MARK_EVERY_MS` and with every change of voters. It may lack the records before a long silence. If it is lost
-or torn, damage cannot be told from a torn write.
+or torn, damage looks like a torn write.
 """
 
 from __future__ import annotations
