@@ -4,7 +4,7 @@ renews the certificates of an ``up --secure``."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -43,25 +43,28 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Certificates of the brokers' and controllers' listeners: subject, issuer, names, dates, fingerprint."""
+    """Certificates of the brokers' and controllers' listeners: subject, issuer, names, dates, fingerprint. The
+    rows below a certificate are its chain, as far as the listener presents it."""
     _needs_library()
     from barnabas.cli.certificates.presented import presented
 
     found = _given(at) if at else _listeners(bootstrap, data)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     failures = []
     for node, listener, endpoint in found:
         try:
-            shown = _described(presented(endpoint))
+            own, *issuers = map(_described, presented(endpoint))
         except Failure as failure:
             failures.append(str(failure))
             continue
-        rows.append({"node": node, "listener": listener, "address": str(endpoint), **shown})
+        where = {"node": node, "listener": listener, "address": str(endpoint)}
+        rows.append({**where, **own, "chain": issuers})
     columns = ("node", "listener", "address", "subject", "issuer", "names", "not before", "not after",
                "days", "fingerprint")  # fmt: skip
     table = table_of(None, *columns, right=("days",))
     for row in rows:
-        table.add_row(*(_cell(row[name.replace(" ", "_")]) for name in columns))
+        for certificate in (row, *row["chain"]):
+            table.add_row(*(_cell(certificate.get(name.replace(" ", "_"), "")) for name in columns))
     show(as_json, rows, table)
     for failure_text in failures:
         typer.echo(failure_text, err=True)
