@@ -43,8 +43,8 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Certificates of the brokers' and controllers' listeners: subject, issuer, names, dates, fingerprint. The
-    rows below a certificate are its chain, as far as the listener presents it."""
+    """Certificates of the brokers' and controllers' listeners: subject, issuer, names, dates, fingerprint.
+    The rows below a certificate are its chain, as far as the listener presents it."""
     _needs_library()
     from barnabas.cli.certificates.presented import presented
 
