@@ -48,7 +48,7 @@ def list_(
     from barnabas.cli.certificates.presented import presented
 
     found = _given(at) if at else _listeners(bootstrap, data)
-    told: list[dict[str, object]] = []
+    reported: list[dict[str, object]] = []
     failures = []
     for node, listener, endpoint in found:
         try:
@@ -56,16 +56,16 @@ def list_(
         except Failure as failure:
             failures.append(str(failure))
             continue
-        told.append({"node": node, "listener": listener, "address": str(endpoint), **shown})
+        reported.append({"node": node, "listener": listener, "address": str(endpoint), **shown})
     columns = ("node", "listener", "address", "subject", "issuer", "names", "not before", "not after",
                "days", "fingerprint")  # fmt: skip
     table = table_of(None, *columns, right=("days",))
-    for row in told:
+    for row in reported:
         table.add_row(*(_cell(row[name.replace(" ", "_")]) for name in columns))
-    show(as_json, told, table)
+    show(as_json, reported, table)
     for failure_text in failures:
         typer.echo(failure_text, err=True)
-    if failures and not told:
+    if failures and not reported:
         raise typer.Exit(1)
 
 
@@ -182,8 +182,8 @@ def renew(
         table.add_row(str(each), str(days))
     show(as_json, {"nodes": wanted, "days": days, "new_authority": is_new}, table)
     if is_new:
-        told = "the authority is a new one: clients have to read security/ca.pem again"
-        typer.echo(told, err=True)
+        text = "the authority is a new one: clients have to read security/ca.pem again"
+        typer.echo(text, err=True)
 
 
 def _needs_library() -> None:
