@@ -26,8 +26,8 @@ async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
     """Wait until all brokers that answer know the topic `name` with this id."""
 
     def knows(topic: Any) -> bool:
-        told = Uuid(topic.topic_id)
-        return not topic.error_code and (told == topic_id or ZERO_UUID in (told, topic_id))
+        reported = Uuid(topic.topic_id)
+        return not topic.error_code and (reported == topic_id or ZERO_UUID in (reported, topic_id))
 
     await _until(client, name, knows)
 
