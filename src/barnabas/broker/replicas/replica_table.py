@@ -27,6 +27,7 @@ from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
 from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.features import DIRECTORIES_SINCE
@@ -91,9 +92,14 @@ class ReplicaTable:
             self._follow_image,
             fetchers.maybe_fetch,
         )
-        self.on_log_corrupt = logs.on_corrupt = repairs.report
-        logs.flushes.on_flushed = partial(_on_flushed, self)
-        logs.on_start_moved = partial(_on_start_moved, self)
+        self.on_log_corrupt = repairs.report
+        logs.events.listen(
+            LogListener(
+                on_corrupt=repairs.report,
+                on_flushed=partial(_on_flushed, self),
+                on_start_moved=partial(_on_start_moved, self),
+            )
+        )
 
     def validate(self) -> None:
         """The index is whole, and each replica has the log of its name. Raises AssertionError."""

@@ -184,13 +184,13 @@ class Tasks:
         """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
         task = Task(coroutine, self.on_lost)
         if on_done is not None:
-            task._watchers.append(on_done)
+            task.when_done(on_done)
         if self._closed:
             coroutine.close()
             task.reject(Cancelled())
             return task
         self._running[task] = None
-        task._advance(None)
+        task.start()
         if task.done:
             self._running.pop(task, None)
         else:

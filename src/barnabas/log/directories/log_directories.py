@@ -22,8 +22,8 @@ from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
 from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
+from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
-from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.flush_jobs import (
     begin_sync,
@@ -64,12 +64,7 @@ class LogDirectories:
         self.settings = settings
         self.config_of = config_of
         self.on_offline = on_offline
-        self.on_corrupt: Callable[[TopicPartition, CorruptLogError], None] = lambda name, fault: (
-            None
-        )
-        """Told of corrupt batches that the upkeep of the logs comes upon."""
-        self.on_start_moved: Callable[[TopicPartition], None] = lambda name: None
-        """Told of logs of which retention took segments."""
+        self.events = LogEvents()
         self.files = FileCache(ports.disk, loaded_tables_max=ports.bounds.logs.loaded_tables_max)
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
@@ -87,7 +82,7 @@ class LogDirectories:
         self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
-        self.flushes = FlushScheduler(ports, self)
+        self.flushes = FlushScheduler(ports, self, self.events.flushed)
         self.cleaner = LogCleaner(ports, settings, self)
         self.closing: LogShutdown | None = None
         """The end, once it has begun."""
@@ -509,7 +504,7 @@ def _retain(logs: LogDirectories, log: PartitionLog, wall_ms: int) -> None:
     if old:
         logs.ports.log("info", "log.retention", partition=str(log.partition), segments=len(old))
         logs.remove_later(log)
-        logs.on_start_moved(log.partition)
+        logs.events.start_moved(log.partition)
 
 
 def _keep_one(
