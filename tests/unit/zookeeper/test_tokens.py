@@ -26,17 +26,12 @@ HOUR_MS = 3_600_000
 CHECK_MS = 2_000
 
 
-def secret_cluster(**settings: str) -> ZookeeperCluster:
-    return ZookeeperCluster(
-        delegation_token_secret_key="k",
-        delegation_token_expiry_check_interval_ms=str(CHECK_MS),
-        **settings,
-    )
-
-
 @pytest.fixture
 def cluster() -> Iterator[ZookeeperCluster]:
-    made = secret_cluster()
+    made = ZookeeperCluster(
+        delegation_token_secret_key="k",
+        delegation_token_expiry_check_interval_ms=str(CHECK_MS),
+    )
     yield made
     made.world.let_go()
 
@@ -55,12 +50,9 @@ def ask(cluster: ZookeeperCluster, broker: int, request: Any, user: str = "alice
     """What an authenticated user gets from one broker."""
     requests = cluster.nodes[broker].token_requests
     assert requests is not None
-    handle = {
-        CreateDelegationTokenRequest: requests.create,
-        RenewDelegationTokenRequest: requests.renew,
-        ExpireDelegationTokenRequest: requests.expire,
-    }[type(request)]
-    answer = handle(request, context(user))
+    api = type(request).API_KEY
+    module = next(one for one in requests.modules() if one.API.key == api)
+    answer = module.handle(request, context(user), requests)
     if not isinstance(answer, Parked):
         return answer
     got: list[Any] = []
