@@ -128,11 +128,11 @@ class ConfigEntry:
     sensitive: bool
 
 
-def _outcome(told: Any) -> TopicOutcome:
+def _outcome(answer: Any) -> TopicOutcome:
     error = None
-    if told.error_code:
-        error = KafkaError(code_of(told.error_code), told.error_message or "")
-    return TopicOutcome(told.name or "", getattr(told, "topic_id", ZERO_UUID), error=error)
+    if answer.error_code:
+        error = KafkaError(code_of(answer.error_code), answer.error_message or "")
+    return TopicOutcome(answer.name or "", getattr(answer, "topic_id", ZERO_UUID), error=error)
 
 
 class Admin:
@@ -162,10 +162,10 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.topics:
-                outcome = _outcome(told)
-                outcome.partitions = told.num_partitions
-                outcome.replication_factor = told.replication_factor
+            for topic_result in response.topics:
+                outcome = _outcome(topic_result)
+                outcome.partitions = topic_result.num_partitions
+                outcome.replication_factor = topic_result.replication_factor
                 if outcome.error is None or not outcome.error.retriable:
                     outcomes[outcome.name] = outcome
             _raise_retriable(response.topics)
@@ -195,8 +195,8 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.responses:
-                outcome = _outcome(told)
+            for result in response.responses:
+                outcome = _outcome(result)
                 error = outcome.error
                 if error is None or not error.retriable or error.code in UNKNOWN_TOPIC:
                     outcomes[outcome.name] = outcome
@@ -223,8 +223,8 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.results:
-                raise_for(told.error_code, told.error_message)
+            for result in response.results:
+                raise_for(result.error_code, result.error_message)
 
         await self._client.ask_any(request, take, timeout_ms=timeout_ms)
 
@@ -318,13 +318,13 @@ class Admin:
                     raise_for(partition.error_code, partition.error_message)
 
         response = await self._client.ask_any(request, check, timeout_ms=timeout_ms)
-        told = response.topics[0].partitions[0]
+        reported = response.topics[0].partitions[0]
         return QuorumDescription(
-            told.leader_id,
-            told.leader_epoch,
-            told.high_watermark,
-            [_quorum_replica(r) for r in told.current_voters],
-            [_quorum_replica(r) for r in told.observers],
+            reported.leader_id,
+            reported.leader_epoch,
+            reported.high_watermark,
+            [_quorum_replica(r) for r in reported.current_voters],
+            [_quorum_replica(r) for r in reported.observers],
         )
 
     # -- groups ----------------------------------------------------------------------------------
@@ -373,18 +373,18 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _quorum_replica(told: Any) -> QuorumReplicaState:
+def _quorum_replica(answer: Any) -> QuorumReplicaState:
     return QuorumReplicaState(
-        told.replica_id,
-        told.log_end_offset,
-        told.last_fetch_timestamp,
-        told.last_caught_up_timestamp,
+        answer.replica_id,
+        answer.log_end_offset,
+        answer.last_fetch_timestamp,
+        answer.last_caught_up_timestamp,
     )
 
 
 def _raise_retriable(results: Iterable[Any]) -> None:
     """So that `Client.retry` asks again for those topics."""
-    for told in results:
-        error = KafkaError(code_of(told.error_code), told.error_message or "")
-        if told.error_code and error.retriable:
+    for result in results:
+        error = KafkaError(code_of(result.error_code), result.error_message or "")
+        if result.error_code and error.retriable:
             raise error

@@ -25,8 +25,8 @@ async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
     """Until all live brokers that answer know `name` as that topic."""
 
     def knows(topic: Any) -> bool:
-        told = Uuid(topic.topic_id)
-        return not topic.error_code and (told == topic_id or ZERO_UUID in (told, topic_id))
+        reported = Uuid(topic.topic_id)
+        return not topic.error_code and (reported == topic_id or ZERO_UUID in (reported, topic_id))
 
     await _until(client, name, knows)
 

@@ -139,11 +139,11 @@ async def elect(
 
     response = await client.ask_any(request, lambda r: raise_for(r.error_code))
     return {
-        TopicPartition(topic.topic, told.partition_id): _refusal(
-            told.error_code, told.error_message
+        TopicPartition(topic.topic, partition.partition_id): _refusal(
+            partition.error_code, partition.error_message
         )
         for topic in response.replica_election_results
-        for told in topic.partition_result
+        for partition in topic.partition_result
     }
 
 
@@ -179,10 +179,10 @@ async def delete_records(
         )
         response = await client.ask_node(leader, request, timeout_ms=TIMEOUT_MS + 5_000)
         for topic in response.topics:
-            for told in topic.partitions:
-                refused = _refusal(told.error_code, None)
-                at = TopicPartition(topic.name, told.partition_index)
-                outcome[at] = told.low_watermark if refused is None else refused
+            for partition in topic.partitions:
+                refused = _refusal(partition.error_code, None)
+                at = TopicPartition(topic.name, partition.partition_index)
+                outcome[at] = partition.low_watermark if refused is None else refused
     return outcome
 
 
@@ -219,9 +219,9 @@ async def delete_offsets(
         GROUP, group_id, request, lambda r: raise_for(r.error_code)
     )
     return {
-        TopicPartition(topic.name, told.partition_index): _refusal(told.error_code, None)
+        TopicPartition(topic.name, partition.partition_index): _refusal(partition.error_code, None)
         for topic in response.topics
-        for told in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -40,8 +40,8 @@ def _ask(validate: Callable[[Request], None], request: Request) -> None:
     try:
         validate(request)
     except PolicyViolation as error:
-        told = str(error) or "The policy does not allow it."
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, told) from error
+        text = str(error) or "The policy does not allow it."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, text) from error
     except Exception as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

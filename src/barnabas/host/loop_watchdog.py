@@ -89,8 +89,8 @@ def _file_of(frame: FrameType | None) -> str:
 
 def _where(frame: FrameType | None) -> str:
     """The innermost calls, the innermost first."""
-    told = list[str]()
-    while frame is not None and len(told) < FRAMES_TOLD:
-        told.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+    reported = list[str]()
+    while frame is not None and len(reported) < FRAMES_TOLD:
+        reported.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
-    return " < ".join(told)
+    return " < ".join(reported)

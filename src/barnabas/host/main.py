@@ -147,8 +147,8 @@ class NodeProcess:
         if cut_short_by:
             self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
             os._exit(status)  # without waiting for what runs in the background
-        told = self._loop.times.describe() | self._collector.describe()
-        self.ports.log("info", "node.stopped", **told)
+        reported = self._loop.times.describe() | self._collector.describe()
+        self.ports.log("info", "node.stopped", **reported)
         self._status = status
         # What was queued in this turn still goes out.
         self._loop.call_soon(self._loop.stop)

@@ -49,7 +49,7 @@ def list_(
     from barnabas.cli.certificates.presented import presented
 
     found = _given(at) if at else _listeners(bootstrap, data)
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
     failures = []
     for node, listener, endpoint in found:
         try:
@@ -58,17 +58,17 @@ def list_(
             failures.append(str(failure))
             continue
         where = {"node": node, "listener": listener, "address": str(endpoint)}
-        told.append({**where, **own, "chain": issuers})
+        reported.append({**where, **own, "chain": issuers})
     columns = ("node", "listener", "address", "subject", "issuer", "names", "not before", "not after",
                "days", "fingerprint")  # fmt: skip
     table = table_of(None, *columns, right=("days",))
-    for row in told:
+    for row in reported:
         for certificate in (row, *row["chain"]):
             table.add_row(*(_cell(certificate.get(name.replace(" ", "_"), "")) for name in columns))
-    show(as_json, told, table)
+    show(as_json, reported, table)
     for failure_text in failures:
         typer.echo(failure_text, err=True)
-    if failures and not told:
+    if failures and not reported:
         raise typer.Exit(1)
 
 

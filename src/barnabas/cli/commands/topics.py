@@ -113,12 +113,12 @@ def describe(
         views, going = views_and_going(connected, names or [], internal)
         history = history_of(connected, views, names) if reasons and views else None
         for view in views:
-            told = summary(view)
-            told["configs"] = configs_of(connected, view.name)
-            told["partition_list"] = partitions_of(connected, view, offsets, partition)
+            reported = summary(view)
+            reported["configs"] = configs_of(connected, view.name)
+            reported["partition_list"] = partitions_of(connected, view, offsets, partition)
             if history is not None:
-                history.add_to(told["partition_list"], view)
-            described.append(told)
+                history.add_to(reported["partition_list"], view)
+            described.append(reported)
     if as_json:
         gone = [{"name": name, "state": GOING, "partition_list": going[name]} for name in going]
         show(True, [*described, *gone], table_of(None))
@@ -135,15 +135,15 @@ def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states:
     columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
     columns += ["start", "end"] if offsets else []
     columns += ["last_change"] if reasons else []
-    for told in described:
-        settings = ", ".join(f"{k}={v}" for k, v in told["configs"].items())
-        title = f"{told['name']}  id {told['topic_id']}  {told['state']}  {settings}".rstrip()
+    for result in described:
+        settings = ", ".join(f"{k}={v}" for k, v in result["configs"].items())
+        title = f"{result['name']}  id {result['topic_id']}  {result['state']}  {settings}".rstrip()
         headings = [column.replace("_", " ") for column in columns]
         table = table_of(title, *headings, right=("partition", "leader", "epoch", "start", "end"))
-        for row in told["partition_list"]:
+        for row in result["partition_list"]:
             table.add_row(*(_cell(row[column]) for column in columns))
         show(False, None, table)
-        for line in lines_of(told["name"], told["partition_list"], online=states):
+        for line in lines_of(result["name"], result["partition_list"], online=states):
             typer.echo(line)
 
 
@@ -230,14 +230,14 @@ def partitions_of(
     starts = connected.offsets(partitions, -2) if offsets else {}
     ends = connected.offsets(partitions) if offsets else {}
     for tp in partitions:
-        told = view.partitions[tp.partition]
+        reported = view.partitions[tp.partition]
         row: dict[str, Any] = {
             "partition": tp.partition,
-            "state": partition_states.state_of(told.leader, told.leader_epoch),
-            "leader": told.leader,
-            "epoch": told.leader_epoch,
-            "replicas": list(told.replicas),
-            "isr": list(told.isr),
+            "state": partition_states.state_of(reported.leader, reported.leader_epoch),
+            "leader": reported.leader,
+            "epoch": reported.leader_epoch,
+            "replicas": list(reported.replicas),
+            "isr": list(reported.isr),
         }
         if offsets:
             row["start"], row["end"] = starts[tp].offset, ends[tp].offset

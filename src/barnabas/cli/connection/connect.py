@@ -128,8 +128,8 @@ def cluster(
     except KafkaError as error:
         raise Failure(sentence(error) + topic_meant(connected, error), REFUSED) from error
     except ChannelError as error:
-        if error.kind == "unsupported" and (told := what_serves_there(connected)):
-            raise Failure(told, USAGE) from error
+        if error.kind == "unsupported" and (reported := what_serves_there(connected)):
+            raise Failure(reported, USAGE) from error
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
@@ -151,10 +151,10 @@ def what_serves_there(connected: Connected) -> str:
     at = connected.client.cluster.candidates()[0]
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
     try:
-        told = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
+        answer = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
     except ChannelError:
         return ""
-    if told.error_code:
+    if answer.error_code:
         return ""
     return (
         f"{at} is a controller's listener, which serves no clients: give brokers' addresses to"

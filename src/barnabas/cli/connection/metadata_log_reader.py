@@ -82,22 +82,22 @@ def find_quorum(connected: Connected) -> FoundQuorum:
                 raise_for(partition.error_code, partition.error_message)
 
     try:
-        told = connected.call(connected.client.ask_any(request, check))
+        answer = connected.call(connected.client.ask_any(request, check))
     except ChannelError as error:
         if error.kind == "unsupported":
             raise NoMetadataLog(
                 "this cluster has no metadata log: ZooKeeper coordinates it"
             ) from error
         raise
-    return found_quorum(told)
+    return found_quorum(answer)
 
 
-def found_quorum(told: Any) -> FoundQuorum:
+def found_quorum(answer: Any) -> FoundQuorum:
     """What a `DescribeQuorumResponse` says."""
-    part = told.topics[0].partitions[0]
+    part = answer.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
-        for node in sorted(told.nodes, key=lambda node: node.node_id)
+        for node in sorted(answer.nodes, key=lambda node: node.node_id)
         if node.listeners
     }
     return FoundQuorum(part.leader_id, part.leader_epoch, controllers)
@@ -226,8 +226,8 @@ def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Ite
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
-                for told in voters.read_record(message):
-                    yield ClusterEvent(run.base_offset, at_ms, *told, "")
+                for result in voters.read_record(message):
+                    yield ClusterEvent(run.base_offset, at_ms, *result, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)
         reader.image.moved_to(run.end_offset - 1, run.epoch, at_ms)

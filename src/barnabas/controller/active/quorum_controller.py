@@ -308,8 +308,8 @@ class QuorumController:
         self.finalized.on_resignation()
         waiting, self._waiting = [*self._waiting, *self._later], deque()
         self._later.clear()
-        told = f"this controller resigned: {reason}"
-        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, told) for one in waiting)
+        text = f"this controller resigned: {reason}"
+        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, text) for one in waiting)
 
     def require_active(self) -> None:
         """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""

@@ -293,10 +293,10 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
         if broker_key(key) is not None and not may_update(key, cluster_wide=not name)
     ]
     if fixed:
-        told = sorted(f"{key} ({why})" if (why := why_fixed(key)) else key for key in fixed)
+        reported = sorted(f"{key} ({why})" if (why := why_fixed(key)) else key for key in fixed)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(told)}",
+            f"Cannot update these configs dynamically: {', '.join(reported)}",
         )
     typed = BROKER_KEYS.defaults()
     try:

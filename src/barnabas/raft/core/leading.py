@@ -103,7 +103,7 @@ def poll_resigned(m: Machine, state: Resigned) -> None:
         m.newer_epoch(state.epoch + 1)
         return
     for node_id, endpoint in m.other_voters():
-        if node_id not in state.told:
+        if node_id not in state.notified:
             request = EndEpochRequest(state.epoch, m.me.id, state.successors, m.settings.listeners)
             m.send(node_id, endpoint, request)
 
@@ -215,7 +215,7 @@ def on_tick(m: Machine, event: on.Tick) -> None:
     if isinstance(m.state, Leader):
         for pending in _uninformed(m, m.state):
             _answer_pending(m, m.state, pending)
-    elif m.told[1] < 0 and m.leader_endpoint is not None:
+    elif m.announced[1] < 0 and m.leader_endpoint is not None:
         m.tell_leader()
 
 
@@ -238,7 +238,7 @@ def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
 
 def _error(m: Machine, error: ErrorCode, asker: int) -> FetchResponse:
     start = m.log.start_offset
-    return FetchResponse(error, m.epoch, *m.told_leader(asker), log_start_offset=start)
+    return FetchResponse(error, m.epoch, *m.leader_for(asker), log_start_offset=start)
 
 
 def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
@@ -353,7 +353,7 @@ def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> No
         SnapshotResponse(
             error,
             m.epoch,
-            *m.told_leader(request.replica.id),
+            *m.leader_for(request.replica.id),
             snapshot=request.snapshot,
             position=request.position,
             data=data,
