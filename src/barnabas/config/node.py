@@ -189,10 +189,7 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
     for_all = properties.get("allow.everyone.if.no.acl.found", "false").strip().lower()
     if for_all not in ("true", "false"):
         raise ConfigError("allow.everyone.if.no.acl.found", for_all, "it is true or false")
-    refused = dict(_NOT_SUPPORTED)
-    if is_classical(properties):
-        refused["delegation.token.secret.key"] = "there are no delegation tokens with ZooKeeper"
-    for name, why in refused.items():
+    for name, why in _NOT_SUPPORTED.items():
         given = properties.get(name, "").strip()
         if given:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
