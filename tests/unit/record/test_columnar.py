@@ -326,7 +326,8 @@ def test_runs_of_small_batches_give_the_rows_of_single_ones(
         fields = [("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
         schema = pa.schema([each for each in fields if each[0] in wanted or each[0] == "offset"])
         made = [each.to_arrow("t", 0, schema) for each in found]
-        return pa.Table.from_batches(made).to_pylist()
+        plain: list[Any] = pa.Table.from_batches(made).to_pylist()
+        return plain
 
     assert table(groups) == table(single)
 
