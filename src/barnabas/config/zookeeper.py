@@ -42,7 +42,7 @@ class ZookeeperSettings(Settings):
     """Whether the cluster moves to KRaft while its brokers serve (KIP-866)."""
 
 
-def is_classical(properties: Mapping[str, str]) -> bool:
+def is_in_zookeeper_mode(properties: Mapping[str, str]) -> bool:
     """Whether the file is of a broker that ZooKeeper coordinates."""
     return bool(properties.get("zookeeper.connect", "").strip()) and not properties.get(
         "process.roles", ""
@@ -104,7 +104,7 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
             raise ConfigError(key, "(hidden)" if "password" in key else text, why)
 
 
-def classical_id(texts: Mapping[str, str]) -> int:
+def broker_id_of(texts: Mapping[str, str]) -> int:
     """The broker's id by its file; `GENERATED` where the ensemble gives one. Raises :class:`ConfigError`."""
     text = texts.get("broker.id", texts.get("node.id", "-1")).strip()
     try:
@@ -124,7 +124,7 @@ def classical_id(texts: Mapping[str, str]) -> int:
 
 def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """`texts` with what a broker's table requires of the other mode's keys."""
-    number = str(max(classical_id(texts), 0))
+    number = str(max(broker_id_of(texts), 0))
     if is_migrating(texts):
         _check_quorum_is_named(texts)
         return {**texts, "process.roles": "broker", "node.id": number, "broker.id": number}
