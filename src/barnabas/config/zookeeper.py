@@ -33,6 +33,7 @@ class ZookeeperSettings(Settings):
     connection_timeout_ms: int | None = _key("zookeeper.connection.timeout.ms")
     max_in_flight: int = _key("zookeeper.max.in.flight.requests")
     tls: bool = _key("zookeeper.ssl.client.enable")
+    set_acl: bool = _key("zookeeper.set.acl")
     id_generation: bool = _key("broker.id.generation.enable")
     reserved_id_max: int = _key("reserved.broker.max.id")
     control_plane_listener: str | None = _key("control.plane.listener.name")
@@ -89,8 +90,13 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
     if values[key] not in _PROTOCOL_VERSIONS:
         raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
     key = "zookeeper.set.acl"
-    if values[key]:
-        raise ConfigError(key, "true", "this version makes znodes for every client")
+    has_certificate = texts.get("zookeeper.ssl.keystore.location", "").strip()
+    if values[key] and not (values["zookeeper.ssl.client.enable"] and has_certificate):
+        why = (
+            "brokers need an identity at the ensemble: zookeeper.ssl.client.enable=true and"
+            " zookeeper.ssl.keystore.location"
+        )
+        raise ConfigError(key, "true", why)
     authorizer = texts.get("authorizer.class.name", "").strip()
     if authorizer not in ("", ACL_AUTHORIZER):
         why = (

@@ -96,7 +96,9 @@ class ZookeeperNode:
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
         settings = session_settings(config.zookeeper, config.properties)
-        self.sessions = SessionKeeper(ports, ports.zookeeper, settings)
+        self.sessions = SessionKeeper(
+            ports, ports.zookeeper, settings, secures=config.zookeeper.set_acl
+        )
         self.broker: Broker | None = None
         self.controller: ZookeeperController | None = None
         self.election: ControllerElection

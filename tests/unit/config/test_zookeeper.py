@@ -88,3 +88,12 @@ def test_the_map_of_protocols_names_no_controllers() -> None:
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT"}
     config = NodeConfig.from_properties({**FILE, **listeners, **protocols})
     assert config.inter_broker_listener_name == "A"
+
+
+def test_znodes_are_not_secured_for_brokers_without_an_identity() -> None:
+    keys = {"zookeeper.connect": "z:2181", "broker.id": "1", "zookeeper.set.acl": "true"}
+    with pytest.raises(ConfigError, match="brokers need an identity at the ensemble"):
+        NodeConfig.from_properties(keys)
+    keys |= {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "/k.pem"}
+    settings = NodeConfig.from_properties(keys).zookeeper
+    assert settings is not None and settings.set_acl
