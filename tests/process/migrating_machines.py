@@ -132,7 +132,7 @@ class Machines(NodeFiles):
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.ambush = Ambush(home / "ambush")
         self.options: tuple[str, ...] = ()
-        """Of every command of ours."""
+        """Of every command of ours, as a client of the controllers."""
 
     def start(self, node: int) -> None:
         command = [sys.executable, "-m", "barnabas", "node", "start"]
@@ -286,7 +286,7 @@ class Machines(NodeFiles):
     @property
     def at_quorum(self) -> tuple[str, str]:
         """Whom a command asks for the metadata log: a broker of Apache Kafka's in ZooKeeper mode has none."""
-        if not self.theirs:
+        if not (self.theirs or self.options):
             return ("--bootstrap", self.bootstrap)
         listeners = (voter.partition("@")[2] for voter in self.voters.split(","))
         return ("--bootstrap-controller", ",".join(listeners))
