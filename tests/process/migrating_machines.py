@@ -131,6 +131,8 @@ class Machines(NodeFiles):
         self.level = "3.9-IV0" if self.theirs else ""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.ambush = Ambush(home / "ambush")
+        self.to_die = 0
+        """How many of the ambush have not died yet."""
         self.options: tuple[str, ...] = ()
         """Of every command of ours, as a client of the controllers."""
 
@@ -234,6 +236,7 @@ class Machines(NodeFiles):
         """Nodes die at these points of the migration, one after the other, and are started again: each a
         point of `ambushed_node` and a broker, or 0 for the controller that comes to it."""
         named = [(point, self.processes[node].pid if node else 0) for point, node in points]
+        self.to_die = len(named)
         self.ambush.lay(named)
 
     def survive(self) -> None:
@@ -241,12 +244,12 @@ class Machines(NodeFiles):
         wait_until(self._is_survived, f"these points were not reached: {self.ambush.left()}")
 
     def _is_survived(self) -> bool:
-        left = self.ambush.left()
         dead = [node for node, process in self.processes.items() if process.poll() is not None]
         for node in dead:
             assert self.processes.pop(node).returncode == -signal.SIGKILL, f"{node} has ended"
+            self.to_die -= 1
             self.start(node) if node in CONTROLLERS else self.revive(node)
-        return not left and not dead
+        return self.to_die == 0
 
     def end_migration(self) -> None:
         """Controllers start again without the key, and there is no way back."""
