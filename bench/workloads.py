@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.closed_loop import closed_loop
 from bench.systems import System
 from bench.wire import active_controller, leader_of
+from tests.clients.access import Access
 from tests.clients.connected import (
     KINDS,
     PARTITIONS,
@@ -341,16 +342,17 @@ def connected_before(system: System, index: int) -> Figures:
     (group,) = groups_of_one_coordinator(1)
     create_topic(system, topic, PARTITIONS)
     wait_whole(system, topic)
+    access = Access(system.bootstrap)
     clients: list[Client] = [
-        ConfluentProducer(system.bootstrap, topic),
-        ConfluentMember(system.bootstrap, topic, group),
-        ConfluentAdmin(system.bootstrap),
-        ConfluentOffsets(system.bootstrap, topic, group),
+        ConfluentProducer(access, topic),
+        ConfluentMember(access, topic, group),
+        ConfluentAdmin(access),
+        ConfluentOffsets(access, topic, group),
     ]
     given_up: list[str] = []
     try:
         act_at_once(clients, 0)
-        node = dies_as(system.bootstrap, kind, topic, group)
+        node = dies_as(access, kind, topic, group)
         system.kill(node)
         try:
             took = act_at_once(clients, 1, given_up)

@@ -194,46 +194,75 @@ def folders() -> dict[str, int]:
 NAMEDTUPLE = {"_replace", "_asdict", "_fields", "_make"}
 
 
-def private_accesses(tree: ast.AST, owner: str | None) -> Iterator[ast.Attribute]:
-    """``parameter._name`` in functions that are no methods of the parameter's own class."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef):
-            yield from private_accesses(node, node.name)
-            continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            strangers = {
-                argument.arg
-                for argument in [
-                    *node.args.posonlyargs,
-                    *node.args.args,
-                    *node.args.kwonlyargs,
-                ]
-                if argument.arg not in ("self", "cls")
+FOREIGN_PRIVATE = {
+    "_jsc": "PySpark has no public way to its JVM's context",
+    "_jdf": "PySpark has no public way to its JVM's frame",
+    "_PARTITION_EOF": "confluent-kafka has no public name for this code",
+    "_current_frames": "CPython documents it by this name",
+    "_exit": "os._exit is public",
+    "_getframe": "sys._getframe is public",
+    "_session_id": "kazoo has no public name for the session",
+    "_session_timeout": "kazoo has no public name for the session's time-out",
+    "_queue": "kazoo has no public name for what waits to be sent",
+}
+"""Private names of other people's classes, and why."""
+
+
+def private_accesses(tree: ast.Module) -> Iterator[ast.Attribute]:
+    """`x._name` outside of the class that has `_name`: of parameters, locals and attributes of other objects.
+    A class may reach into another object of its own kind; a module may name the methods of its own classes in
+    a table."""
+    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+    def walk(node: ast.AST, own: frozenset[str]) -> Iterator[ast.Attribute]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                yield from walk(child, own | members(child))
+                continue
+            if (
+                isinstance(child, ast.Attribute)
+                and re.match(r"_[^_]", child.attr)
+                and child.attr not in own
+                and child.attr not in NAMEDTUPLE
+                and child.attr not in FOREIGN_PRIVATE
                 and not (
-                    argument.annotation and owner and owner in ast.unparse(argument.annotation)
+                    isinstance(child.value, ast.Name)
+                    and child.value.id in {"self", "cls", *classes}
                 )
+                and not ast.unparse(child.value).startswith("super(")
+            ):
+                yield child
+            yield from walk(child, own)
+
+    yield from walk(tree, frozenset())
+
+
+def members(node: ast.ClassDef) -> frozenset[str]:
+    """What a class defines: its methods, what it assigns to `self`, and its fields."""
+    found = {
+        item.name for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    found |= {target.attr for target in assigned(ast.walk(node)) if is_self(target)}
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            found.add(item.target.id)
+        elif isinstance(item, ast.Assign):
+            found |= {
+                n.value
+                for n in ast.walk(item.value)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
             }
-            for inner in ast.walk(node):
-                if (
-                    isinstance(inner, ast.Attribute)
-                    and isinstance(inner.value, ast.Name)
-                    and inner.value.id in strangers
-                    and inner.attr.startswith("_")
-                    and not inner.attr.startswith("__")
-                    and inner.attr not in NAMEDTUPLE
-                ):
-                    yield inner
-        yield from private_accesses(node, owner)
+    return frozenset(found)
 
 
-PRIVATE_OF_ANOTHER = re.compile(r"(?<![\w.])(?!(?:self|cls)\b)\w+\._[a-z]")
+PRIVATE_OF_ANOTHER = re.compile(r"(?<!self)(?<!cls)\._[a-z]")
 
 
 def private_access_count(name: str) -> int:
     """Trees are walked only of files whose text has such an access at all."""
     if not PRIVATE_OF_ANOTHER.search((ROOT / name).read_text(encoding="utf-8")):
         return 0
-    return len(list(private_accesses(parsed(name)[0], None)))
+    return len(list(private_accesses(parsed(name)[0])))
 
 
 def ratchet() -> dict[str, int]:
@@ -384,7 +413,8 @@ def words() -> dict[str, dict[str, int]]:
         package = "/".join(parts[:3]) if parts[0] == "src" else parts[0]
         if path.suffix == ".md" and parts[0] in ("docs", path.name):
             package = "documents"
-        text = f"{path.stem} {path.read_text(encoding='utf-8')}"
+        stem = path.stem.replace("-", " ")
+        text = f"{stem} {path.read_text(encoding='utf-8')}"
         lower = text.lower().replace("_", " ")
         if not any(word in lower for word in KEYS):
             continue

@@ -62,7 +62,11 @@ EXTRA["DescribeClusterRequest"] = [
     {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
      "tag": 10001, "default": "false", "ignorable": True},
     {"name": "IncludeClientMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
-     "tag": 10002, "default": "false", "ignorable": True}]  # fmt: skip
+     "tag": 10002, "default": "false", "ignorable": True},
+    {"name": "EventsAfter", "type": "int64", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10003, "default": "-2", "ignorable": True},
+    {"name": "StatesOf", "type": "[]string", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10004, "ignorable": True}]  # fmt: skip
 EXTRA["DescribeClusterResponse"] = [
     {"name": "Refusals", "type": "[]ControllerRefusal", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "ignorable": True, "fields": [
@@ -84,7 +88,23 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "AtMs", "type": "int64", "versions": "0+"},
          {"name": "PushIntervalMs", "type": "int32", "versions": "0+"},
          {"name": "Terminating", "type": "bool", "versions": "0+"},
-         {"name": "Metrics", "type": "bytes", "versions": "0+"}]}]  # fmt: skip
+         {"name": "Metrics", "type": "bytes", "versions": "0+"}]},
+    {"name": "Events", "type": "[]ControllerEvent", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10003, "ignorable": True, "fields": [
+         {"name": "Number", "type": "int64", "versions": "0+"},
+         {"name": "AtMs", "type": "int64", "versions": "0+"},
+         {"name": "Kind", "type": "string", "versions": "0+"},
+         {"name": "Subject", "type": "string", "versions": "0+"},
+         {"name": "Change", "type": "string", "versions": "0+"},
+         {"name": "Reason", "type": "string", "versions": "0+"}]},
+    {"name": "States", "type": "[]SubjectState", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10004, "ignorable": True, "fields": [
+         {"name": "Topic", "type": "string", "versions": "0+"},
+         {"name": "Partition", "type": "int32", "versions": "0+"},
+         {"name": "Replica", "type": "int32", "versions": "0+"},
+         {"name": "State", "type": "string", "versions": "0+"},
+         {"name": "Reason", "type": "string", "versions": "0+"},
+         {"name": "AtMs", "type": "int64", "versions": "0+"}]}]  # fmt: skip
 
 # On DescribeQuorum: what the leader measures of itself, for a caller that asks for it.
 EXTRA["DescribeQuorumRequest"] = [

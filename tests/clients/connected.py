@@ -1,8 +1,9 @@
 """Clients that are connected before a node dies: how long each of them waits to do its next thing.
 
-A `Client` acts when it is asked: a producer has a record acknowledged in every partition, a group's member
-reads such a record of every partition and commits, an admin client creates a topic and asks for a group's
-offsets. `Deaths` kills a node by kill -9, has all of them act at that moment, and notes how long each takes.
+A `Client` acts when it is asked. A producer has a record acknowledged in every partition: its key is the
+producer's name, its value the number of the act. A group's member reads such a record of every partition and
+commits. An admin client creates a topic and asks for a group's offsets. `Deaths` kills a node by kill -9, has
+all of them act at that moment, and notes how long each takes.
 Between two deaths the cluster is whole again, and each client has acted once.
 """
 
@@ -15,10 +16,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.broker.coordinator.coordinators import partition_of
+from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import OFFSETS_TOPIC
-from bench.wire import active_controller, leader_of
-from tests.clients.checks import fresh
+from tests.clients.access import Access
+from tests.clients.checks import fresh, wait_for
 from tests.process.load import wait_until_whole
 
 PARTITIONS = 3
@@ -125,42 +127,87 @@ def act_at_once(
     return took
 
 
-def dies_as(bootstrap: str, kind: str, topic: str, group: str) -> int:
+def dies_as(access: Access, kind: str, topic: str, group: str) -> int:
     """The node that leads partition 0 of `topic`, coordinates `group`, or is the active controller."""
-    if kind == "controller":
-        return active_controller(bootstrap)
-    if kind == "leader":
-        return leader_of(bootstrap, topic, 0)
-    return leader_of(bootstrap, OFFSETS_TOPIC, partition_of(group, OFFSETS_PARTITIONS))
+    if kind == "coordinator":
+        topic, partition = OFFSETS_TOPIC, partition_of(group, OFFSETS_PARTITIONS)
+    else:
+        partition = 0
+    with connect(access.bootstrap, properties=access.properties) as client:
+        if kind == "controller":
+            return client.call(client.admin.describe_quorum()).leader_id
+        wait_for(lambda: client.topic(topic).partitions[partition].leader >= 0, "a leader")
+        return client.topic(topic).partitions[partition].leader
 
 
 class Deaths:
     """Kills the node that has a role, and times what the clients do from that moment on."""
 
-    def __init__(self, cluster: Cluster, topic: str, group: str, clients: list[Client]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        access: Access,
+        topic: str,
+        group: str,
+        clients: list[Client],
+        new_clients: Callable[[], list[Client]] | None = None,
+    ) -> None:
+        """`access` is for asking who has a role. `new_clients` makes clients that connect while a node is
+        dead: they act once as well."""
         self.cluster = cluster
         self.topic = topic
         self.clients = clients
+        self._access = access
         self._group = group
+        self._new_clients = new_clients
         self._number = 0
         self.seconds: dict[tuple[str, str], list[float]] = {}
         """By client and kind of death."""
+        self.acted: list[tuple[str, int]] = []
+        """Who acted, and the number of the act."""
 
     def all_act(self) -> dict[str, float]:
         self._number += 1
-        return act_at_once(self.clients, self._number)
+        took = act_at_once(self.clients, self._number)
+        self.acted += [(name, self._number) for name in took]
+        return took
 
     def play(self, kind: str) -> int:
         """One death, from a whole cluster to a whole cluster; who died."""
         self.all_act()
-        victim = dies_as(self.cluster.bootstrap, kind, self.topic, self._group)
+        victim = dies_as(self._access, kind, self.topic, self._group)
         self.cluster.kill(victim)
         for name, seconds in self.all_act().items():
             self.seconds.setdefault((name, kind), []).append(seconds)
+        if self._new_clients is not None:
+            self._let_new_clients_act(self._new_clients())
         self.cluster.restart(victim)
         wait_until_whole(self.cluster, self.topic)
         wait_until_whole(self.cluster, OFFSETS_TOPIC)
         return victim
+
+    def _let_new_clients_act(self, clients: list[Client]) -> None:
+        try:
+            took = act_at_once(clients, self._number)
+            self.acted += [(name, self._number) for name in took]
+        finally:
+            close_all(clients)
+
+    def check_nothing_is_lost(self) -> None:
+        """Every record that was acknowledged to one of the producers is in the topic. A producer writes its
+        name as the key, and the number of its act as the value, to each partition."""
+        with connect(self._access.bootstrap, properties=self._access.properties) as client:
+            there = {
+                (bytes(record.key or b"").decode(), int(record.value or b"-1"), record.partition)
+                for record in client.read([self.topic])
+            }
+        promised = {
+            (name, number, partition)
+            for name, number in self.acted
+            if name.endswith("producer")
+            for partition in range(PARTITIONS)
+        }
+        assert promised and promised <= there, sorted(promised - there)
 
     def table(self) -> str:
         """The worst and the median of each, in seconds."""
@@ -177,6 +224,11 @@ class Deaths:
         return max(max(seconds) for seconds in self.seconds.values())
 
     def close(self) -> None:
-        for client in self.clients:
-            with contextlib.suppress(Exception):
-                client.close()
+        close_all(self.clients)
+
+
+def close_all(clients: list[Client]) -> None:
+    """Whatever state they are in."""
+    for client in clients:
+        with contextlib.suppress(Exception):
+            client.close()

@@ -13,6 +13,10 @@ librdkafka's admin client for a group's offsets ends (``eonce->refcnt > 0``, up 
 coordinator's connection ends under such a request: a consumer asks for them here. kafka-python's admin client
 keeps a controller until an answer says NOT_CONTROLLER, and a coordinator for ever: it is made once more when
 it fails.
+
+And kafka-python (3.0) refreshes its metadata no more once a connection that it refreshes them by is reset, as
+one is whose broker dies during a TLS handshake: the loop in its ``cluster.py`` ends by any error that is not
+Kafka's own. A producer or member that this has happened to is made once more (`refreshes_metadata`).
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ import confluent_kafka
 import confluent_kafka.admin
 import kafka
 import kafka.admin
+import kafka.errors
 
+from tests.clients.access import Access
 from tests.clients.checks import fresh
 from tests.clients.connected import PARTITIONS, PATIENCE_S, Client, Member
 
@@ -41,21 +47,18 @@ RECONNECT_MS_MAX = 500
 POLL_MS = 1000
 
 
-def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
+def librdkafka(access: Access, **settings: object) -> dict[str, object]:
     """The configuration of one of its clients."""
     return {
-        "bootstrap.servers": bootstrap,
+        **access.librdkafka(),
         "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
         **{key.replace("_", "."): value for key, value in settings.items()},
     }
 
 
-def kafka_python(bootstrap: str) -> dict[str, Any]:
+def kafka_python(access: Access) -> dict[str, Any]:
     """The configuration of one of its clients."""
-    return {
-        "bootstrap_servers": bootstrap.split(","),
-        "reconnect_backoff_max_ms": RECONNECT_MS_MAX,
-    }
+    return {**access.kafka_python(), "reconnect_backoff_max_ms": RECONNECT_MS_MAX}
 
 
 def until_done(act: Callable[[], object]) -> None:
@@ -75,9 +78,9 @@ def until_done(act: Callable[[], object]) -> None:
 class ConfluentProducer:
     name = "confluent producer"
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, access: Access, topic: str) -> None:
         self._topic = topic
-        self._client = confluent_kafka.Producer(librdkafka(bootstrap, acks="all"))
+        self._client = confluent_kafka.Producer(librdkafka(access, acks="all"))
 
     def act(self, number: int) -> None:
         failures: list[object] = []
@@ -87,7 +90,13 @@ class ConfluentProducer:
                 failures.append(error)
 
         for partition in range(PARTITIONS):
-            self._client.produce(self._topic, b"%d" % number, partition=partition, on_delivery=note)
+            self._client.produce(
+                self._topic,
+                b"%d" % number,
+                self.name.encode(),
+                partition=partition,
+                on_delivery=note,
+            )
         assert self._client.flush(PATIENCE_S) == 0
         assert not failures, failures
 
@@ -102,8 +111,8 @@ class ConfluentAdmin:
 
     name = "confluent admin"
 
-    def __init__(self, bootstrap: str) -> None:
-        self._client = confluent_kafka.admin.AdminClient(librdkafka(bootstrap))
+    def __init__(self, access: Access) -> None:
+        self._client = confluent_kafka.admin.AdminClient(librdkafka(access))
 
     def act(self, number: int) -> None:
         until_done(self._create)
@@ -122,9 +131,9 @@ class ConfluentOffsets:
 
     name = "confluent offsets"
 
-    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+    def __init__(self, access: Access, topic: str, group: str) -> None:
         self._asked = [confluent_kafka.TopicPartition(topic, n) for n in range(PARTITIONS)]
-        self._client = confluent_kafka.Consumer(librdkafka(bootstrap, group_id=group))
+        self._client = confluent_kafka.Consumer(librdkafka(access, group_id=group))
 
     def act(self, number: int) -> None:
         until_done(lambda: self._client.committed(self._asked, timeout=PATIENCE_S))
@@ -134,10 +143,10 @@ class ConfluentOffsets:
 
 
 class ConfluentMember(Member):
-    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+    def __init__(self, access: Access, topic: str, group: str) -> None:
         self._client = confluent_kafka.Consumer(
             librdkafka(
-                bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+                access, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
             )
         )
         self._client.subscribe([topic])
@@ -155,20 +164,40 @@ class ConfluentMember(Member):
         self._client.close()
 
 
+def refreshes_metadata(metadata: Any) -> bool:
+    """Whether the loop of kafka-python's ``ClusterMetadata`` runs, or has not been needed yet."""
+    loop = getattr(metadata, "_refresh_loop_future")  # noqa: B009
+    return loop is None or not loop.is_done
+
+
 class KafkaPythonProducer:
     name = "kafka-python producer"
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, access: Access, topic: str) -> None:
         self._topic = topic
-        self._client = kafka.KafkaProducer(**kafka_python(bootstrap), acks="all")
+        self._settings = kafka_python(access)
+        self._client = kafka.KafkaProducer(**self._settings, acks="all")
 
     def act(self, number: int) -> None:
-        futures = [
-            self._client.send(self._topic, b"%d" % number, partition=partition)
+        deadline = time.monotonic() + PATIENCE_S
+        futures = self._send(number)
+        while futures:
+            try:
+                futures[0].get(REQUEST_S)
+                del futures[0]
+            except kafka.errors.KafkaTimeoutError:
+                if time.monotonic() > deadline:
+                    raise
+                if not refreshes_metadata(self._client._metadata):
+                    self._client.close(1)
+                    self._client = kafka.KafkaProducer(**self._settings, acks="all")
+                    futures = self._send(number)
+
+    def _send(self, number: int) -> list[Any]:
+        return [
+            self._client.send(self._topic, b"%d" % number, self.name.encode(), partition=partition)
             for partition in range(PARTITIONS)
         ]
-        for future in futures:
-            future.get(PATIENCE_S)
 
     def close(self) -> None:
         self._client.close(1)
@@ -179,8 +208,8 @@ class KafkaPythonAdmin:
 
     name = "kafka-python admin"
 
-    def __init__(self, bootstrap: str, group: str) -> None:
-        self._settings = kafka_python(bootstrap)
+    def __init__(self, access: Access, group: str) -> None:
+        self._settings = kafka_python(access)
         self._group = group
         self._client = kafka.admin.KafkaAdminClient(**self._settings)
 
@@ -211,19 +240,26 @@ class KafkaPythonMember(Member):
     """Its polls are long: the library forgets the assignment of a join that ends just when a poll's time is
     over, and the member then has no partitions for good (``join_group_async`` of 3.0)."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
-        self._client = kafka.KafkaConsumer(
-            topic,
-            **kafka_python(bootstrap),
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        super().__init__("kafka-python member", self._read, self._client.commit)
+    def __init__(self, access: Access, topic: str, group: str) -> None:
+        settings = {
+            **kafka_python(access),
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        self._make: Callable[[], Any] = lambda: kafka.KafkaConsumer(topic, **settings)
+        self._client = self._make()
+        super().__init__("kafka-python member", self._read, self._write)
 
     def _read(self) -> list[tuple[int, int]]:
+        if not refreshes_metadata(self._client._cluster):
+            self._client.close()
+            self._client = self._make()
         found = self._client.poll(timeout_ms=POLL_MS)
         return [(r.partition, int(r.value)) for records in found.values() for r in records]
+
+    def _write(self) -> object:
+        return self._client.commit()
 
     def close(self) -> None:
         super().close()
@@ -250,13 +286,13 @@ class Loop:
 class AiokafkaProducer:
     name = "aiokafka producer"
 
-    def __init__(self, loop: Loop, bootstrap: str, topic: str) -> None:
+    def __init__(self, loop: Loop, access: Access, topic: str) -> None:
         self._loop = loop
         self._topic = topic
-        self._client = loop.run(self._start(bootstrap))
+        self._client = loop.run(self._start(access))
 
-    async def _start(self, bootstrap: str) -> Any:
-        client = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+    async def _start(self, access: Access) -> Any:
+        client = aiokafka.AIOKafkaProducer(**access.aiokafka(), acks="all")
         await client.start()
         return client
 
@@ -266,7 +302,9 @@ class AiokafkaProducer:
     async def _act(self, number: int) -> None:
         await asyncio.gather(
             *(
-                self._client.send_and_wait(self._topic, b"%d" % number, partition=partition)
+                self._client.send_and_wait(
+                    self._topic, b"%d" % number, self.name.encode(), partition=partition
+                )
                 for partition in range(PARTITIONS)
             )
         )
@@ -278,14 +316,14 @@ class AiokafkaProducer:
 class AiokafkaAdmin:
     name = "aiokafka admin"
 
-    def __init__(self, loop: Loop, bootstrap: str, group: str) -> None:
+    def __init__(self, loop: Loop, access: Access, group: str) -> None:
         self._loop = loop
         self._group = group
-        self._client = loop.run(self._start(bootstrap))
+        self._client = loop.run(self._start(access))
 
-    async def _start(self, bootstrap: str) -> Any:
+    async def _start(self, access: Access) -> Any:
         client = aiokafka.admin.AIOKafkaAdminClient(
-            bootstrap_servers=bootstrap, request_timeout_ms=int(AIOKAFKA_REQUEST_S * 1000)
+            **access.aiokafka(), request_timeout_ms=int(AIOKAFKA_REQUEST_S * 1000)
         )
         await client.start()
         return client
@@ -309,15 +347,15 @@ class AiokafkaAdmin:
 
 
 class AiokafkaMember(Member):
-    def __init__(self, loop: Loop, bootstrap: str, topic: str, group: str) -> None:
+    def __init__(self, loop: Loop, access: Access, topic: str, group: str) -> None:
         self._loop = loop
-        self._client = loop.run(self._start(bootstrap, topic, group))
+        self._client = loop.run(self._start(access, topic, group))
         super().__init__("aiokafka member", self._read, self._write)
 
-    async def _start(self, bootstrap: str, topic: str, group: str) -> Any:
+    async def _start(self, access: Access, topic: str, group: str) -> Any:
         client = aiokafka.AIOKafkaConsumer(
             topic,
-            bootstrap_servers=bootstrap,
+            **access.aiokafka(),
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -337,18 +375,18 @@ class AiokafkaMember(Member):
         self._loop.run(self._client.stop())
 
 
-def all_clients(loop: Loop, bootstrap: str, topic: str, groups: list[str]) -> list[Client]:
+def all_clients(loop: Loop, access: Access, topic: str, groups: list[str]) -> list[Client]:
     """Producer, member and admin client of each library; the members' groups are `groups`."""
     first, second, third = groups
     return [
-        ConfluentProducer(bootstrap, topic),
-        ConfluentMember(bootstrap, topic, first),
-        ConfluentAdmin(bootstrap),
-        ConfluentOffsets(bootstrap, topic, first),
-        KafkaPythonProducer(bootstrap, topic),
-        KafkaPythonMember(bootstrap, topic, second),
-        KafkaPythonAdmin(bootstrap, second),
-        AiokafkaProducer(loop, bootstrap, topic),
-        AiokafkaMember(loop, bootstrap, topic, third),
-        AiokafkaAdmin(loop, bootstrap, third),
+        ConfluentProducer(access, topic),
+        ConfluentMember(access, topic, first),
+        ConfluentAdmin(access),
+        ConfluentOffsets(access, topic, first),
+        KafkaPythonProducer(access, topic),
+        KafkaPythonMember(access, topic, second),
+        KafkaPythonAdmin(access, second),
+        AiokafkaProducer(loop, access, topic),
+        AiokafkaMember(loop, access, topic, third),
+        AiokafkaAdmin(loop, access, third),
     ]

@@ -15,6 +15,7 @@ import pytest
 
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
+from tests.clients.access import Access
 from tests.clients.checks import fresh, wait_for
 from tests.clients.connected import KINDS, PARTITIONS, Deaths, groups_of_one_coordinator
 from tests.process.load import wait_until_whole
@@ -98,12 +99,14 @@ def test_static_members_that_subscribe_back_to_back_share_the_first_generation(
 
 def test_clients_connected_before_act_soon_after_a_death(cluster: Cluster) -> None:
     topic, groups, loop = new_topic(cluster), groups_of_one_coordinator(3), Loop()
-    clients = all_clients(loop, cluster.bootstrap, topic, groups)
-    deaths = Deaths(cluster, topic, groups[0], clients)
+    access = Access(cluster.bootstrap)
+    clients = all_clients(loop, access, topic, groups)
+    deaths = Deaths(cluster, access, topic, groups[0], clients)
     try:
         for _ in range(DEATHS):
             for kind in KINDS:
                 deaths.play(kind)
+        deaths.check_nothing_is_lost()
     finally:
         print(f"\n{deaths.table()}")
         deaths.close()

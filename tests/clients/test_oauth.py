@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import ssl
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.pipeline.options import cluster_options
 from barnabas.testing.cluster import Cluster
-from tests.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, IdentityProvider
+from tests.clients.access import CREDENTIALS, by_bearer_token, checking_tokens_of
+from tests.clients.round_trips import (
+    by_aiokafka,
+    by_kafka_python,
+    errors_of_librdkafka,
+    new_topic,
+)
+from tests.identity_provider import CLIENT, SECRET, IdentityProvider
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 WAIT_S = 30.0
 LIFE_S = 6.0
 """Of a token: sessions of the tests outlive it."""
-START = "sasl.oauthbearer.client.credentials.client."
 
 
 @pytest.fixture(scope="module")
@@ -39,66 +40,27 @@ def provider() -> Iterator[IdentityProvider]:
 def cluster(provider: IdentityProvider) -> Iterator[Cluster]:
     settings = {
         "group.initial.rebalance.delay.ms": "0",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "sasl.oauthbearer.jwks.endpoint.url": provider.jwks_url,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-        "sasl.oauthbearer.expected.issuer": ISSUER,
+        **checking_tokens_of(provider),
         "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
         "sasl.oauthbearer.token.endpoint.url": provider.token_url,
-        START + "id": "broker",
-        START + "secret": SECRET,
+        CREDENTIALS + "id": "broker",
+        CREDENTIALS + "secret": SECRET,
         "super.users": f"User:admin;User:broker;User:{CLIENT}",
     }
     with Cluster(nodes=2, settings=settings, secure=True) as cluster:
         yield cluster
 
 
-def authority(cluster: Cluster) -> str:
-    return str(cluster.directory / "cluster/security/ca.pem")
-
-
-def new_topic(cluster: Cluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
-        client.create_topic(name, 2, 2)
-    return name
-
-
-def with_token(cluster: Cluster, provider: IdentityProvider) -> dict[str, str]:
-    """A client's properties for Barnabas and for Kafka's tools."""
-    kept = {k: v for k, v in cluster.client_properties.items() if not k.startswith("sasl.")}
-    return kept | {
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer"
-        ".OAuthBearerLoginCallbackHandler",
-        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-        " required;",
-        "sasl.oauthbearer.token.endpoint.url": provider.token_url,
-        START + "id": CLIENT,
-        START + "secret": SECRET,
-    }
-
-
-def confluent(cluster: Cluster, token: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": cluster.bootstrap,
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": authority(cluster),
-        "sasl.mechanism": "OAUTHBEARER",
-        "oauth_cb": lambda _: token(),
-    }
+def topic_of_two(cluster: Cluster) -> str:
+    return new_topic(cluster, 2, 2)
 
 
 def test_confluent_kafka_outlives_its_tokens(cluster: Cluster, provider: IdentityProvider) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_two(cluster)
 
-    def token() -> tuple[str, float]:
-        return provider.token(), time.time() + LIFE_S
-
-    producer = Producer(confluent(cluster, token))
-    consumer = Consumer(
-        confluent(cluster, token) | {"group.id": topic, "auto.offset.reset": "earliest"}
-    )
+    settings = by_bearer_token(cluster, provider).librdkafka()
+    producer = Producer(settings)
+    consumer = Consumer(settings | {"group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     until, sent, found = time.monotonic() + 2 * LIFE_S, 0, 0
     while time.monotonic() < until:
@@ -117,96 +79,31 @@ def test_confluent_kafka_outlives_its_tokens(cluster: Cluster, provider: Identit
 def test_confluent_kafka_is_refused_with_a_wrong_token(
     cluster: Cluster, provider: IdentityProvider
 ) -> None:
-    errors: list[KafkaError] = []
     token = provider.token(aud="elsewhere")
-    settings = confluent(cluster, lambda: (token, time.time() + LIFE_S))
-    client = AdminClient(settings | {"error_cb": errors.append})
-    with pytest.raises(Exception, match=r"_TRANSPORT|_AUTHENTICATION|timed out|Failed"):
-        client.list_topics(timeout=2)
-    for _ in range(20):
-        client.poll(0.1)
-    assert KafkaError._AUTHENTICATION in [error.code() for error in errors]
+    settings = by_bearer_token(cluster, provider).librdkafka()
+    settings["oauth_cb"] = lambda _: (token, time.time() + LIFE_S)
+    assert KafkaError._AUTHENTICATION in errors_of_librdkafka(settings)
     log = "".join(cluster.log_text(node) for node in cluster.node_ids)
     assert "the token is for another audience" in log and token not in log
 
 
 def test_kafka_python_produces_and_consumes(cluster: Cluster, provider: IdentityProvider) -> None:
-    from kafka import KafkaConsumer, KafkaProducer
-    from kafka.net.sasl.oauth import AbstractTokenProvider
-
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-        def token(self) -> str:
-            return provider.token()
-
-    topic = new_topic(cluster)
-    settings = {
-        "bootstrap_servers": cluster.bootstrap.split(","),
-        "security_protocol": "SASL_SSL",
-        "ssl_cafile": authority(cluster),
-        "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": Tokens(),
-    }
-    producer = KafkaProducer(**settings)
-    for index in range(50):
-        producer.send(topic, str(index).encode())
-    producer.flush(WAIT_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, auto_offset_reset="earliest", consumer_timeout_ms=20_000, **settings
-    )
-    values = set()
-    for record in consumer:
-        values.add(record.value)
-        if len(values) == 50:
-            break
-    consumer.close()
-    assert len(values) == 50
+    assert by_kafka_python(by_bearer_token(cluster, provider), topic_of_two(cluster), 50) == 50
 
 
 def test_aiokafka_produces_and_consumes(cluster: Cluster, provider: IdentityProvider) -> None:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-    from aiokafka.abc import AbstractTokenProvider
-
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-        async def token(self) -> str:
-            return provider.token()
-
-    topic = new_topic(cluster)
-
-    async def run() -> int:
-        settings = {
-            "bootstrap_servers": cluster.bootstrap,
-            "security_protocol": "SASL_SSL",
-            "ssl_context": ssl.create_default_context(cafile=authority(cluster)),
-            "sasl_mechanism": "OAUTHBEARER",
-            "sasl_oauth_token_provider": Tokens(),
-        }
-        producer = AIOKafkaProducer(**settings)
-        await producer.start()
-        for index in range(50):
-            await producer.send_and_wait(topic, str(index).encode())
-        await producer.stop()
-        consumer = AIOKafkaConsumer(topic, auto_offset_reset="earliest", **settings)
-        await consumer.start()
-        count = 0
-        while count < 50:
-            await asyncio.wait_for(consumer.getone(), WAIT_S)
-            count += 1
-        await consumer.stop()
-        return count
-
-    assert asyncio.run(run()) == 50
+    assert by_aiokafka(by_bearer_token(cluster, provider), topic_of_two(cluster), 50) == 50
 
 
 def test_our_client_gets_its_tokens_itself(cluster: Cluster, provider: IdentityProvider) -> None:
-    topic = new_topic(cluster)
-    own = with_token(cluster, provider)
+    topic = topic_of_two(cluster)
+    own = dict(by_bearer_token(cluster, provider).properties)
     with connect(cluster.bootstrap, properties=own) as client:
         with client.producer() as producer:
             for index in range(20):
                 producer.send(ProducerRecord(topic, str(index).encode()))
         assert len(list(client.read([topic]))) == 20
-    wrong = own | {START + "secret": "wrong-7"}
+    wrong = own | {CREDENTIALS + "secret": "wrong-7"}
     refused = pytest.raises(ChannelError, match="status 401")
     with connect(cluster.bootstrap, properties=wrong) as client, refused as failure:
         client.topics()
@@ -214,8 +111,11 @@ def test_our_client_gets_its_tokens_itself(cluster: Cluster, provider: IdentityP
 
 
 def test_a_spark_task_gets_its_tokens_itself(cluster: Cluster, provider: IdentityProvider) -> None:
-    topic = new_topic(cluster)
-    given = {f"kafka.{key}": value for key, value in with_token(cluster, provider).items()}
+    topic = topic_of_two(cluster)
+    given = {
+        f"kafka.{key}": value
+        for key, value in dict(by_bearer_token(cluster, provider).properties).items()
+    }
     options = cluster_options({"kafka.bootstrap.servers": cluster.bootstrap, **given})
     assert SECRET not in repr(options)
     connection = options.connect()
@@ -224,7 +124,7 @@ def test_a_spark_task_gets_its_tokens_itself(cluster: Cluster, provider: Identit
 
 
 def test_followers_copy_by_tokens(cluster: Cluster, provider: IdentityProvider) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_two(cluster)
     with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
         with client.producer() as producer:
             for index in range(100):
@@ -250,12 +150,14 @@ def test_kafkas_tools_come_with_a_token(
     from barnabas.config.properties import format_properties
     from tests.peers import LIBS
 
-    topic = new_topic(cluster)
+    topic = topic_of_two(cluster)
     token = tmp_path / "token"
     token.write_text(provider.token(lasts_s=600))
     for url in (provider.token_url, f"file://{token}"):
         file = tmp_path / "client.properties"
-        own = with_token(cluster, provider) | {"sasl.oauthbearer.token.endpoint.url": url}
+        own = dict(by_bearer_token(cluster, provider).properties) | {
+            "sasl.oauthbearer.token.endpoint.url": url
+        }
         file.write_text(format_properties(own, "A client."))
         done = subprocess.run(
             [

@@ -5,20 +5,17 @@ Every listener is secured: SASL_SSL for clients and between brokers, mutual TLS 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
-import ssl
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient
 
+from barnabas.client.delegation_tokens import list_tokens
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.records import ProducerRecord
 from barnabas.config.properties import parse_properties
@@ -29,16 +26,22 @@ from barnabas.types import Endpoint
 from barnabas.wire.envelope import wrap
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.errors import KafkaError as KafkaFailure
+from barnabas.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from barnabas.wire.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
 from barnabas.wire.request import RequestContext
+from tests.clients.access import as_user, by_delegation_token, password_of
+from tests.clients.round_trips import (
+    by_aiokafka,
+    by_confluent_kafka,
+    by_kafka_python,
+    errors_of_librdkafka,
+    new_topic,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-SCRAM_LOGIN = (
-    'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
-)
 WAIT_S = 30.0
 
 
@@ -49,59 +52,23 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def authority(cluster: Cluster) -> str:
-    return str(cluster.directory / "cluster/security/ca.pem")
-
-
-def password(cluster: Cluster, user: str = "user") -> str:
-    file = cluster.directory / "cluster/security/passwords.json"
-    return str(json.loads(file.read_text())[user])
-
-
-def confluent(cluster: Cluster, mechanism: str, secret: str | None = None) -> dict[str, object]:
-    return {
-        "bootstrap.servers": cluster.bootstrap,
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": authority(cluster),
-        "sasl.mechanism": mechanism,
-        "sasl.username": "user",
-        "sasl.password": secret or password(cluster),
-    }
-
-
-def new_topic(cluster: Cluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
-        client.create_topic(name, 3, 3)
-    return name
+def topic_of_three(cluster: Cluster) -> str:
+    return new_topic(cluster, 3, 3)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_confluent_kafka_produces_and_consumes(cluster: Cluster, mechanism: str) -> None:
-    topic = new_topic(cluster)
-    producer = Producer(confluent(cluster, mechanism))
-    for index in range(300):
-        producer.produce(topic, b"x" * 2000, key=str(index))
-    assert producer.flush(WAIT_S) == 0
-    consumer = Consumer(
-        confluent(cluster, mechanism)
-        | {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-    )
-    consumer.subscribe([topic])
-    keys = set()
-    for message in consumer.consume(300, WAIT_S):
-        assert message.error() is None
-        keys.add(message.key())
-    consumer.close()
-    assert len(keys) == 300
+    access = as_user(cluster, mechanism, "user")
+    assert by_confluent_kafka(access, topic_of_three(cluster), 300) == 300
 
 
 def test_a_session_outlives_its_re_authentications(cluster: Cluster) -> None:
     """librdkafka authenticates again before ``connections.max.reauth.ms`` have passed."""
-    topic = new_topic(cluster)
-    producer = Producer(confluent(cluster, "SCRAM-SHA-512"))
+    topic = topic_of_three(cluster)
+    producer = Producer(as_user(cluster, "SCRAM-SHA-512", "user").librdkafka())
     consumer = Consumer(
-        confluent(cluster, "SCRAM-SHA-256") | {"group.id": topic, "auto.offset.reset": "earliest"}
+        as_user(cluster, "SCRAM-SHA-256", "user").librdkafka()
+        | {"group.id": topic, "auto.offset.reset": "earliest"}
     )
     consumer.subscribe([topic])
     found = 0
@@ -119,78 +86,22 @@ def test_a_session_outlives_its_re_authentications(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_password_is_refused(cluster: Cluster, mechanism: str) -> None:
-    errors: list[KafkaError] = []
-    settings = confluent(cluster, mechanism, "wrong") | {"error_cb": errors.append}
-    client = AdminClient(settings)
-    with pytest.raises(Exception, match=r"_TRANSPORT|_AUTHENTICATION|timed out|Failed"):
-        client.list_topics(timeout=2)
-    for _ in range(20):
-        client.poll(0.1)
-    assert KafkaError._AUTHENTICATION in [error.code() for error in errors]
+    wrong = as_user(cluster, mechanism, "user", "wrong").librdkafka()
+    assert KafkaError._AUTHENTICATION in errors_of_librdkafka(wrong)
 
 
 def test_kafka_python_produces_and_consumes(cluster: Cluster) -> None:
-    from kafka import KafkaConsumer, KafkaProducer
-
-    topic = new_topic(cluster)
-    settings = {
-        "bootstrap_servers": cluster.bootstrap.split(","),
-        "security_protocol": "SASL_SSL",
-        "ssl_cafile": authority(cluster),
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "user",
-        "sasl_plain_password": password(cluster),
-    }
-    producer = KafkaProducer(**settings)
-    for index in range(50):
-        producer.send(topic, str(index).encode())
-    producer.flush(WAIT_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, auto_offset_reset="earliest", consumer_timeout_ms=20_000, **settings
-    )
-    values = set()
-    for record in consumer:
-        values.add(record.value)
-        if len(values) == 50:
-            break
-    consumer.close()
-    assert len(values) == 50
+    access = as_user(cluster, "SCRAM-SHA-512", "user")
+    assert by_kafka_python(access, topic_of_three(cluster), 50) == 50
 
 
 def test_aiokafka_produces_and_consumes(cluster: Cluster) -> None:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
-    topic = new_topic(cluster)
-
-    async def run() -> int:
-        settings = {
-            "bootstrap_servers": cluster.bootstrap,
-            "security_protocol": "SASL_SSL",
-            "ssl_context": ssl.create_default_context(cafile=authority(cluster)),
-            "sasl_mechanism": "SCRAM-SHA-256",
-            "sasl_plain_username": "user",
-            "sasl_plain_password": password(cluster),
-        }
-        producer = AIOKafkaProducer(**settings)
-        await producer.start()
-        for index in range(50):
-            await producer.send_and_wait(topic, str(index).encode())
-        await producer.stop()
-        consumer = AIOKafkaConsumer(topic, auto_offset_reset="earliest", **settings)
-        await consumer.start()
-        count = 0
-        while count < 50:
-            await asyncio.wait_for(consumer.getone(), WAIT_S)
-            count += 1
-        await consumer.stop()
-        return count
-
-    assert asyncio.run(run()) == 50
+    access = as_user(cluster, "SCRAM-SHA-256", "user")
+    assert by_aiokafka(access, topic_of_three(cluster), 50) == 50
 
 
 def test_our_client_produces_through_a_leaders_death(cluster: Cluster) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_three(cluster)
     with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
         leader = client.topic(topic).partitions[0].leader
         with client.producer() as producer:
@@ -205,13 +116,13 @@ def test_our_client_produces_through_a_leaders_death(cluster: Cluster) -> None:
 
 def test_no_user_makes_a_topic_before_an_entry_allows_it(cluster: Cluster, tmp_path: Path) -> None:
     """Neither the user of ``up --secure`` nor one that the administrator adds, who may not produce either."""
-    topic, secret = new_topic(cluster), tmp_path / "secret"
+    topic, secret = topic_of_three(cluster), tmp_path / "secret"
     secret.write_text("alice-secret")
     at = ["--data", str(cluster.directory / "cluster")]
     added = barnabas("users", "add", "alice", "--password-file", str(secret), *at)
     assert added.returncode == 0, added.stderr
     user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
-    alice = user | {"sasl.jaas.config": SCRAM_LOGIN.format("alice", "alice-secret")}
+    alice = as_user(cluster, "SCRAM-SHA-512", "alice", "alice-secret").properties
     for properties in (user, alice):
         with connect(cluster.bootstrap, properties=properties) as client:
             with pytest.raises(KafkaFailure) as refused:
@@ -268,10 +179,10 @@ def shown_certificates(cluster: Cluster) -> dict[tuple[str, str], str]:
 
 
 def test_nodes_that_run_show_renewed_certificates(cluster: Cluster) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_three(cluster)
     before = shown_certificates(cluster)
     assert len(before) == 6  # a broker's and a controller's listener of three nodes
-    producer = Producer(confluent(cluster, "PLAIN"))
+    producer = Producer(as_user(cluster, "PLAIN", "user").librdkafka())
     producer.produce(topic, b"before")
     assert producer.flush(WAIT_S) == 0
     data = ["--data", str(cluster.directory / "cluster")]
@@ -281,7 +192,7 @@ def test_nodes_that_run_show_renewed_certificates(cluster: Cluster) -> None:
     assert after.keys() == before.keys() and not set(after.values()) & set(before.values())
     producer.produce(topic, b"after")  # by a connection from before
     assert producer.flush(WAIT_S) == 0
-    fresh = Producer(confluent(cluster, "SCRAM-SHA-256"))
+    fresh = Producer(as_user(cluster, "SCRAM-SHA-256", "user").librdkafka())
     fresh.produce(topic, b"new")
     assert fresh.flush(WAIT_S) == 0
     described = barnabas("cluster", "describe", "--json", *data)
@@ -307,22 +218,32 @@ def test_no_password_is_in_any_log(cluster: Cluster) -> None:
     for node in cluster.node_ids:
         text = cluster.log_text(node)
         for user in ("user", "admin", "broker"):
-            assert password(cluster, user) not in text
+            assert password_of(cluster, user) not in text
 
 
 def test_a_forged_envelope_ends_the_connection(cluster: Cluster) -> None:
-    """Only controllers' listeners serve Envelope, and those want a node's certificate."""
-    asked = DescribeUserScramCredentialsRequest(users=None)
-    forged = wrap(asked, RequestContext(api_key=50, api_version=0, principal="User:admin"))
+    """Only controllers' listeners serve Envelope, and those want a node's certificate. One that came by a
+    delegation token, and may therefore not ask for tokens, cannot say that it came by a password."""
+    users = DescribeUserScramCredentialsRequest(users=None)
+    token = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
-    with connect(cluster.bootstrap, properties=user) as client:
-        for endpoint, kinds in (
-            (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
-            (controller_of(cluster), {"closed", "authentication"}),
-        ):
-            with pytest.raises(ChannelError) as refused:
-                client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
-            assert refused.value.kind in kinds
+    for properties, asked, version in (
+        (user, users, 0),
+        (by_delegation_token(cluster).properties, token, 3),
+    ):
+        claimed = RequestContext(api_key=asked.API_KEY, api_version=version, principal="User:admin")
+        forged = wrap(asked, claimed)
+        with connect(cluster.bootstrap, properties=properties) as client:
+            client.topics()
+            for endpoint, kinds in (
+                (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
+                (controller_of(cluster), {"closed", "authentication"}),
+            ):
+                with pytest.raises(ChannelError) as refused:
+                    client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
+                assert refused.value.kind in kinds
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        assert len(client.call(list_tokens(client.client))) == 1
 
 
 def controller_of(cluster: Cluster) -> Endpoint:
@@ -336,11 +257,11 @@ def test_no_secret_is_in_a_description(cluster: Cluster) -> None:
         shown = repr(client.call(client.admin.describe_configs(4, str(cluster.node_ids[0]))))
         assert "sasl.enabled.mechanisms" in shown
     for user in ("user", "admin", "broker"):
-        assert password(cluster, user) not in shown
+        assert password_of(cluster, user) not in shown
 
 
 def test_the_command_line_takes_a_clients_file(cluster: Cluster) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_three(cluster)
     asked = [sys.executable, "-m", "barnabas", "topics", "list", "--bootstrap", cluster.bootstrap]
     let_in = [*asked, "--command-config", str(cluster.client_file)]
     done = subprocess.run(let_in, capture_output=True, text=True, timeout=60, check=False)
@@ -350,10 +271,10 @@ def test_the_command_line_takes_a_clients_file(cluster: Cluster) -> None:
 
 
 def test_a_spark_task_reaches_the_cluster_by_its_options(cluster: Cluster) -> None:
-    topic = new_topic(cluster)
+    topic = topic_of_three(cluster)
     given = {f"kafka.{key}": value for key, value in cluster.client_properties.items()}
     options = cluster_options({"kafka.bootstrap.servers": cluster.bootstrap, **given})
-    assert password(cluster, "admin") not in repr(options)
+    assert password_of(cluster, "admin") not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options
     assert options.connect().partition_count(topic) == 3
     options.connect().close()

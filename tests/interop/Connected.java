@@ -1,9 +1,9 @@
 // A producer, a member of a group and an admin client that stay connected while brokers die:
 //
-//     java -cp "LIBS/*" Connected.java BOOTSTRAP TOPIC GROUP PARTITIONS
+//     java -cp "LIBS/*" Connected.java CLIENT.PROPERTIES TOPIC GROUP PARTITIONS
 //
 // All act once for each number that is read from standard input: the producer has a record acknowledged in
-// every partition, the member reads it and commits, the admin client creates a topic and asks for the group's
+// every partition (its key is "java producer"), the member reads it and commits, the admin client creates a topic and asks for the group's
 // offsets. For each of them one line is printed: its name, the number, and the milliseconds that it took.
 
 import java.io.BufferedReader;
@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -26,6 +27,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.common.utils.Utils;
 
 public class Connected {
     private static String topic;
@@ -38,11 +40,11 @@ public class Connected {
         topic = args[1];
         group = args[2];
         partitions = Integer.parseInt(args[3]);
-        Map<String, Object> common = Map.of("bootstrap.servers", args[0]);
+        Properties common = Utils.loadProps(args[0]);
         KafkaProducer<String, String> producer =
                 new KafkaProducer<>(common, new StringSerializer(), new StringSerializer());
         Admin admin = Admin.create(common);
-        Thread member = new Thread(() -> poll(args[0]));
+        Thread member = new Thread(() -> poll(common));
         member.setDaemon(true);
         member.start();
         ExecutorService threads = Executors.newFixedThreadPool(3);
@@ -79,7 +81,7 @@ public class Connected {
     private static void produce(KafkaProducer<String, String> producer, int number) throws Exception {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (int partition = 0; partition < partitions; partition++) {
-            sent.add(producer.send(new ProducerRecord<>(topic, partition, null, "" + number)));
+            sent.add(producer.send(new ProducerRecord<>(topic, partition, "java producer", "" + number)));
         }
         for (Future<RecordMetadata> one : sent) {
             one.get();
@@ -87,7 +89,7 @@ public class Connected {
     }
 
     private static void administer(Admin admin, int number) throws Exception {
-        NewTopic created = new NewTopic(topic + "-" + number, 1, (short) 2);
+        NewTopic created = new NewTopic(group + "-" + number, 1, (short) 2);
         admin.createTopics(List.of(created), new CreateTopicsOptions().timeoutMs(20_000)).all().get();
         admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
     }
@@ -100,10 +102,11 @@ public class Connected {
         }
     }
 
-    private static void poll(String bootstrap) {
-        Map<String, Object> settings = Map.of(
-                "bootstrap.servers", bootstrap, "group.id", group, "enable.auto.commit", "false",
-                "auto.offset.reset", "earliest");
+    private static void poll(Properties common) {
+        Properties settings = new Properties();
+        settings.putAll(common);
+        settings.putAll(Map.of(
+                "group.id", group, "enable.auto.commit", "false", "auto.offset.reset", "earliest"));
         KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
         consumer.subscribe(List.of(topic));

@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import os
-import queue
-import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,15 +13,15 @@ import pytest
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import OFFSETS_TOPIC
+from tests.clients.access import Access
 from tests.clients.checks import fresh
-from tests.clients.connected import KINDS, PARTITIONS, PATIENCE_S, dies_as
-from tests.peers import CLASS_PATH
+from tests.clients.connected import KINDS, PARTITIONS, dies_as
+from tests.clients.connected_java import Java
 from tests.process.load import wait_until_whole
 
 DEATHS = int(os.environ.get("BARNABAS_DEATHS", "1"))
 """Of each kind."""
 WITHIN_MS = 2_000
-PROGRAM = Path(__file__).with_name("Connected.java")
 pytestmark = [
     pytest.mark.process,
     pytest.mark.java,
@@ -34,62 +31,21 @@ pytestmark = [
 ]
 
 
-class Java:
-    """The program of `PROGRAM`: three clients that stay connected."""
-
-    def __init__(self, bootstrap: str, topic: str, group: str, errors: Path) -> None:
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", CLASS_PATH, str(PROGRAM)]
-        self._errors = errors.open("wb")
-        self._process = subprocess.Popen(
-            [*command, bootstrap, topic, group, str(PARTITIONS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._number = 0
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-
-    def act(self) -> dict[str, int]:
-        """All three act; the milliseconds that each took."""
-        assert self._process.stdin is not None
-        self._number += 1
-        self._process.stdin.write(f"{self._number}\n")
-        self._process.stdin.flush()
-        took: dict[str, int] = {}
-        while True:
-            words = self._lines.get(timeout=PATIENCE_S).split()
-            if words[0] == "done":
-                return took
-            assert words[0] in ("producer", "member", "admin"), words
-            took[words[0]] = int(words[2])
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._errors.close()
-
-
 def test_java_clients_connected_before_act_within_two_seconds_of_a_death(tmp_path: Path) -> None:
     with Cluster(nodes=3) as cluster:
         topic, group = fresh("stays"), fresh("group")
         with connect(cluster.bootstrap) as client:
             client.create_topic(topic, PARTITIONS, 3, {"min.insync.replicas": "2"})
         wait_until_whole(cluster, topic)
-        java = Java(cluster.bootstrap, topic, group, tmp_path / "java.txt")
+        access = Access(cluster.bootstrap)
+        java = Java(access, topic, group, tmp_path)
         took: dict[tuple[str, str], list[int]] = {}
         try:
-            for kind in [kind for _ in range(DEATHS) for kind in KINDS]:
-                java.act()
-                victim = dies_as(cluster.bootstrap, kind, topic, group)
+            for turn, kind in enumerate([kind for _ in range(DEATHS) for kind in KINDS]):
+                java.act(2 * turn + 1)
+                victim = dies_as(access, kind, topic, group)
                 cluster.kill(victim)
-                for name, ms in java.act().items():
+                for name, ms in java.act(2 * turn + 2).items():
                     took.setdefault((name, kind), []).append(ms)
                 cluster.restart(victim)
                 wait_until_whole(cluster, topic)

@@ -108,7 +108,7 @@ def check_read_once(cluster: Cluster, topic: str, acknowledged: Mapping[int, lis
 def view(cluster: Cluster, topic: str) -> dict[int, Any]:
     """Leader and ISR by partition, as the first broker that answers has them; empty where none does."""
     try:
-        with connect(cluster.bootstrap) as client:
+        with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
             return dict(client.topic(topic).partitions)
     except (ChannelError, KafkaError):
         return {}

@@ -33,7 +33,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         java(), class_path()
     except ZooKeeperMissing as missing:
         pytest.skip(str(missing))
-    started = Up(tmp_path_factory.mktemp("classical"), "--coordination", "zookeeper", "--restart")
+    started = Up(tmp_path_factory.mktemp("zookeeper"), "--coordination", "zookeeper", "--restart")
     try:
         started.wait_for_line("bootstrap: ")
         yield started
@@ -185,6 +185,9 @@ def test_the_command_line_creates_alters_and_deletes(up: Up, znodes: KazooClient
     wait_until(lambda: znodes.exists("/brokers/topics/c") is None, "the topic's znodes stay")
     assert znodes.exists("/config/topics/c") is None
     wait_until(lambda: not list(up.data.glob("node-*/data/c-?")), "logs of the topic stay")
+    told = barnabas("cluster", "events", "--about", "c", "--kind", "step", *at).stdout
+    for step in ("assignment written", "LeaderAndIsr sent", "StopReplica sent", "znodes gone"):
+        assert step in told, told
 
 
 @pytest.mark.timeout(120)

@@ -7,6 +7,7 @@ No other file, output of a command, exception, plan or message may have one.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 from confluent_kafka import Producer
 from cryptography.hazmat.primitives import serialization
 
+from barnabas.client.delegation_tokens import create_token, list_tokens
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.config.providers import FILE
 from barnabas.host.client import connect
@@ -107,6 +109,7 @@ def said(cluster: Cluster, provider: IdentityProvider) -> Said:
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         come_with_a_wrong_password(cluster, said, mechanism)
     come_with_tokens(cluster, provider, said)
+    come_with_delegation_tokens(cluster, said)
     start_with_wrong_files(cluster, said)
     cluster.kill(cluster.node_ids[0])
     cluster.restart(cluster.node_ids[0])
@@ -199,6 +202,47 @@ def come_with_tokens(cluster: Cluster, provider: IdentityProvider, said: Said) -
 
 
 TOKENS: list[str] = []
+"""Bearer tokens, and delegation tokens' HMACs as clients write them and as bytes."""
+
+
+def come_with_delegation_tokens(cluster: Cluster, said: Said) -> None:
+    """One is used, renewed and expired; a client comes with its id and another password, and one too late."""
+    at = ("--data", str(data(cluster)))
+    given = data(cluster) / "given"
+    files = [given / "token-1.properties", given / "token-2.properties"]
+    for file in files:
+        said.barnabas("tokens", "create", "--renewer", "User:user", "--write", str(file), *at)
+    logins = [parse_properties(file.read_text()) for file in files]
+    for login in logins:
+        TOKENS.extend(hmac_of(login))
+    with connect(cluster.bootstrap, properties=logins[0]) as client:
+        client.topics()
+        said.add("a client with a token", repr(client.client))
+        with said.failing("a token by a token"):
+            client.call(create_token(client.client))
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        said.add("tokens", client.call(list_tokens(client.client)))
+    jaas = logins[0]["sasl.jaas.config"]
+    wrong = logins[0] | {"sasl.jaas.config": jaas.replace(hmac_of(logins[0])[0], WRONG)}
+    refused = said.failing("a token's id with another password")
+    with refused, connect(cluster.bootstrap, properties=wrong) as client:
+        client.topics()
+    said.barnabas("tokens", "list", *at)
+    found = json.loads(said.barnabas("tokens", "list", "--json", *at))
+    said.barnabas("tokens", "renew", found[0]["token_id"], "--for", "1h", *at)
+    ended = re.search(r'username="([^"]+)"', logins[1]["sasl.jaas.config"])
+    assert ended is not None
+    said.barnabas("tokens", "expire", ended[1], "--yes", *at)
+    said.barnabas(
+        "topics", "list", "--bootstrap", cluster.bootstrap, "--command-config", str(files[1])
+    )
+
+
+def hmac_of(properties: dict[str, str]) -> tuple[str, str]:
+    """A token's HMAC: in base 64, as clients have it, and byte for byte."""
+    found = re.search(r'password="([^"]+)"', properties["sasl.jaas.config"])
+    assert found is not None
+    return found[1], base64.b64decode(found[1]).decode("latin-1")
 
 
 def start_with_wrong_files(cluster: Cluster, said: Said) -> None:
@@ -262,6 +306,7 @@ def describe(cluster: Cluster, said: Said) -> None:
 def secrets_of(cluster: Cluster) -> dict[str, str]:
     found = json.loads((data(cluster) / "security/passwords.json").read_text())
     secrets = {f"password of {name}": password for name, password in found.items()}
+    secrets["the key of tokens"] = (data(cluster) / "security/token-key").read_text().strip()
     secrets |= {
         "a wrong password": WRONG,
         "carol's password": NEW_USER,
@@ -334,6 +379,10 @@ def test_sparks_plans_and_exceptions_have_no_secret(
     )  # fmt: skip
     query.awaitTermination()
     query.explain(True)
+    by_token = options(parse_properties((data(cluster) / "given/token-1.properties").read_text()))
+    frame = spark.read.format("barnabas").options(**by_token, subscribe="events").load()
+    frame.explain(True)
+    assert frame.count() >= 200
     shown: list[Any] = [query.lastProgress, query.status, cluster_options(good)]
     wrong = options(properties_with(cluster, "SCRAM-SHA-512", "carol", WRONG))
     spoken = Said()

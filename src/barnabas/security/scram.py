@@ -104,6 +104,7 @@ class ScramServer:
         self._lookup = lookup
         self._tokens = tokens
         self._nonce = nonce
+        self._client_nonce = ""
         self._pepper = pepper
         self._named = ""
         self._known = False
@@ -130,7 +131,8 @@ class ScramServer:
         self._known = credential is not None
         self._credential = credential or self._invented(name)
         self._header, self._first_bare = f"{binding},{authorization},", bare
-        self._nonce = match.group(2) + self._nonce
+        self._client_nonce = match.group(2)
+        self._nonce = self._client_nonce + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first.encode()
@@ -148,12 +150,14 @@ class ScramServer:
         return token.credential
 
     def _on_final(self, text: str) -> bytes:
+        """librdkafka before 2.6.1 writes its own nonce in front once more, which Kafka up to 3.9 accepts. The
+        proof covers the message as it was sent, this exchange's random part included."""
         credential = self._credential
         assert credential is not None
         match = _FINAL.fullmatch(text)
         if match is None or _unbase64(match.group(1)) != self._header.encode():
             raise SaslError("the final SCRAM message is malformed")
-        if not hmac.compare_digest(match.group(2).encode(), self._nonce.encode()):
+        if match.group(2) not in (self._nonce, self._client_nonce + self._nonce):
             raise SaslError("the final SCRAM message has another nonce")
         without_proof = text[: text.rindex(",p=")]
         signed = f"{self._first_bare},{self._server_first},{without_proof}".encode()

@@ -18,9 +18,12 @@ from barnabas import limits
 from barnabas.ports import Connection, Ports, Receiver, Wakeup
 from barnabas.types import Buffer, Endpoint
 
-READ_BYTES = 64 * 1024
+READ_BYTES_MIN, READ_BYTES_MAX = 8 * 1024, 64 * 1024
+"""What one read takes: little at first, as most connections carry little, and more where it was filled."""
 JOINED_BYTES = 16 * 1024
 """Parts up to this size leave as one record."""
+SLICE_BYTES = 256 * 1024
+"""What is encrypted leaves in slices: the library's buffer stays small, and the peer begins sooner."""
 MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
 
@@ -88,7 +91,7 @@ class TlsStream:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
         self._connection: Connection | None = None
-        self._view = memoryview(b"")
+        self._view = memoryview(bytearray(READ_BYTES_MIN))
         self._received = 0
         self._paused = self._over = self._told = False
         self._why: OSError | None = None
@@ -113,17 +116,18 @@ class TlsStream:
         except (OSError, ValueError) as error:
             self._fail(TlsHandshakeError(str(error)))
             return
-        self._shake()
+        if not self._tls.server_side:  # a server waits for the client's first message
+            self._shake()
 
     def get_buffer(self) -> memoryview:
-        if not self._view:
-            self._view = memoryview(bytearray(READ_BYTES if self.is_ready else 8 * 1024))
         return self._view
 
     def buffer_updated(self, size: int) -> None:
         if self._over:
             return
         self._in.write(self._view[:size])
+        if size == len(self._view) < READ_BYTES_MAX:
+            self._view = memoryview(bytearray(2 * size))
         if not self.is_ready:
             self._received += size
             if self._received > limits.HANDSHAKE_BYTES_MAX:
@@ -163,7 +167,6 @@ class TlsStream:
             return
         self._flush()
         self._gate.end(self)
-        self._view = memoryview(b"")
         self.is_ready = True
         self._inner.on_connected(self)
 
@@ -210,7 +213,9 @@ class TlsStream:
             for part in parts:
                 view = memoryview(part).cast("B")
                 while view:
-                    view = view[self._tls.write(view) :]
+                    view = view[self._tls.write(view[:SLICE_BYTES]) :]
+                    if self._out.pending >= SLICE_BYTES:
+                        self._flush()
         except ssl.SSLError as error:
             self._fail(TlsHandshakeError(sentence_of(error)))
             return

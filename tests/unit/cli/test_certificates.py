@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
+from typer.testing import CliRunner
 
 from barnabas.cli.certificates.files import (
     OK,
@@ -16,9 +23,12 @@ from barnabas.cli.certificates.files import (
     check_bundle,
     read_files,
 )
+from barnabas.cli.certificates.presented import presented
+from barnabas.cli.commands.certificates import app
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.certificate_authority import Authority, read_authority
 from barnabas.cli.local.local_security import LocalSecurity
+from barnabas.types import Endpoint
 
 PASSWORD = "geheim"
 
@@ -146,3 +156,45 @@ def test_an_authority_that_ends_too_soon_does_not_sign(authority: Authority) -> 
     kept = authority.pem_with_key
     assert read_authority(kept, 89) is not None
     assert read_authority(kept, 91) is None and read_authority("no PEM", 1) is None
+
+
+@contextmanager
+def listener(file: Path) -> Iterator[Endpoint]:
+    """One that shows the certificates of `file` to the client that comes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+
+    def shake(server: socket.socket) -> None:
+        with suppress(OSError):
+            taken, _ = server.accept()
+            with context.wrap_socket(taken, server_side=True) as secured:
+                secured.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=shake, args=(server,))
+        thread.start()
+        yield Endpoint("127.0.0.1", server.getsockname()[1])
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_listener_is_listed_with_its_chain(authority: Authority, tmp_path: Path) -> None:
+    identity = authority.identity("node-1")
+    file = pem(tmp_path, "node.pem", identity.pem() + authority.pem)
+    with listener(file) as at:
+        assert presented(at) == [identity.certificate, authority.certificate]
+    with listener(file) as at:
+        listed = CliRunner().invoke(app, ["list", "--json", "--at", str(at)])
+    (row,) = json.loads(listed.stdout)
+    (issuer,) = row["chain"]
+    assert row["subject"].startswith("CN=node-1") and issuer["subject"] == row["issuer"]
+    with listener(file) as at:
+        table = CliRunner().invoke(app, ["list", "--at", str(at)])
+    assert row["fingerprint"] in table.stdout and issuer["fingerprint"] in table.stdout
+
+
+def test_a_listener_that_speaks_no_tls_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        at = Endpoint("127.0.0.1", server.getsockname()[1])
+    with pytest.raises(Failure, match=f"{at} cannot be reached"):
+        presented(at)

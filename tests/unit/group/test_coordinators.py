@@ -337,7 +337,7 @@ def test_loading_gives_way_after_a_slice_and_refuses_requests_meanwhile() -> Non
     slow = SlowPorts()
     slow.now, slow.per_look_ms = world.ports.now, SLICE_MS / 4
     world.ports = slow
-    world.groups._ports = world.groups._loader._ports = slow  # type: ignore[assignment]
+    world.groups._ports = world.groups.loader._ports = slow  # type: ignore[assignment]
     world.groups.on_elected(0, world.logs[0], 2)
     turns = 0
     while slow.soon:

@@ -13,12 +13,14 @@ from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, of
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
+    StagingError,
     UnknownPartitionError,
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.one_place import QUERY_ID
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
@@ -182,7 +184,7 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
 
         @staticmethod
         def getLocalProperty(name: str) -> str:
-            return {sink.QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
+            return {QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     batch = writers.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
@@ -192,6 +194,32 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
     assert [(each.query, each.run) for each in tasks] == [("query", "")] * 2
     assert files[0].startswith("app/staged/1005-3-")
     assert files[1].startswith("app/staged/6-3-")
+
+
+def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk is its own, or Spark and Python mean different places by a bare path."""
+
+    class Context:
+        @staticmethod
+        def partitionId() -> int:
+            return 0
+
+        @staticmethod
+        def getLocalProperty(name: str) -> str:
+            return {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: ""}[name]
+
+    monkeypatch.setattr(TaskContext, "get", lambda: Context)
+    writer = writers.StreamWriter(options(tmp_path / "staging", checkpoint=str(tmp_path)))
+    sentence = "executor on .* does not find metadata in checkpointLocation .*fs.defaultFS"
+    with pytest.raises(StagingError, match=sentence):
+        writer.write(iter([rows(0, 10)]))
+    assert not (tmp_path / "staging").exists()
+    (tmp_path / "metadata").write_text('{"id": "query"}')
+    assert writer.write(iter([rows(0, 10)])).file is not None
+    elsewhere = options(tmp_path / "staging", checkpoint="s3a://bucket/path")  # Spark's own name
+    assert writers.StreamWriter(elsewhere).write(iter([rows(0, 10)])).file is None
 
 
 def test_the_search_for_what_has_landed_ends_with_the_last_of_it(

@@ -114,7 +114,7 @@ def test_a_broker_with_a_snapshot_of_what_is_lost_says_what_has_to_be_removed() 
         node.kill()
     disk = survivor.machine.disk.open_for_process()
     found = assess(disk, survivor.settings, "/data")
-    assert f"once its {DIRECTORY} is removed" in " ".join(found.sentences())
+    assert f"after its {DIRECTORY} is removed" in " ".join(found.sentences())
     recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
     survivor.start()
     for attempt in range(2):

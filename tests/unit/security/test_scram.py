@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 
 from barnabas.security.jaas import SCRAM_SHA_256, SCRAM_SHA_512
 from barnabas.security.plain import PlainServer
-from barnabas.security.scram import SaslError, ScramClient, ScramServer, new_credential
+from barnabas.security.scram import (
+    SaslError,
+    ScramClient,
+    ScramServer,
+    new_credential,
+    salted_password,
+)
 from barnabas.security.scram_credentials import parse_credential
 
 CLIENT_NONCE, SERVER_NONCE = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -47,6 +54,39 @@ def test_both_ends_agree_on_any_name(mechanism: str, name: str) -> None:
     assert final is not None
     client.evaluate(end.evaluate(final))
     assert client.is_done and end.user == name
+
+
+def final_message(first: bytes, challenge: bytes, nonce: str) -> bytes:
+    """What a client with the right password writes, with a `nonce` of its choice."""
+    salted = salted_password(SCRAM_SHA_256, b"pencil", SALT, 4096)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    unproven = f"c=biws,r={nonce}".encode()
+    signed = b",".join((first.removeprefix(b"n,,"), challenge, unproven))
+    signature = hmac.digest(USER.stored_key, signed, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return unproven + b",p=" + base64.b64encode(proof)
+
+
+@pytest.mark.parametrize(
+    ("nonce", "is_accepted"),
+    [
+        (CLIENT_NONCE + SERVER_NONCE, True),
+        (CLIENT_NONCE + CLIENT_NONCE + SERVER_NONCE, True),  # librdkafka before 2.6.1
+        ("other" + CLIENT_NONCE + SERVER_NONCE, False),
+        (SERVER_NONCE, False),
+        (CLIENT_NONCE, False),
+        (CLIENT_NONCE + CLIENT_NONCE, False),
+    ],
+)
+def test_the_nonce_of_the_final_message_is_this_exchanges(nonce: str, is_accepted: bool) -> None:
+    end, first = server(), f"n,,n=user,r={CLIENT_NONCE}".encode()
+    final = final_message(first, end.evaluate(first), nonce)
+    if is_accepted:
+        end.evaluate(final)
+    else:
+        with pytest.raises(SaslError, match="another nonce"):
+            end.evaluate(final)
+    assert (end.user == "user") is is_accepted
 
 
 def refusal(user: str, password: str) -> tuple[bytes, str]:

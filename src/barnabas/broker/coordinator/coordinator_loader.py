@@ -58,11 +58,11 @@ class CoordinatorLoader(Generic[M]):
     __slots__ = (
         "_is_current",
         "_loads",
-        "_make_machine",
         "_on_loaded",
         "_ports",
         "_read_bytes",
         "_running",
+        "make_machine",
     )
 
     def __init__(
@@ -77,7 +77,7 @@ class CoordinatorLoader(Generic[M]):
         `on_loaded` gets each shard that is read to its end."""
         self._ports = ports
         self._read_bytes = read_bytes
-        self._make_machine = make_machine
+        self.make_machine = make_machine
         self._is_current = is_current
         self._on_loaded = on_loaded
         self._loads: deque[_Load[M]] = deque()
@@ -171,7 +171,7 @@ class CoordinatorLoader(Generic[M]):
         if not self._is_current(load.shard):
             return
         if load.shard.failed:
-            load.begin_again(self._make_machine())
+            load.begin_again(self.make_machine())
         self._loads.append(load)
         self._schedule()
 

@@ -101,11 +101,11 @@ class Coordinators(Generic[M]):
         packed with `codec`."""
         self.topic = topic
         self._ports = ports
-        self._make_machine = make_machine
+        self.make_machine = make_machine
         self._partition_count = partition_count
         self._write_timeout_ms = write_timeout_ms
         self._codec = codec
-        self._loader = CoordinatorLoader[M](
+        self.loader = CoordinatorLoader[M](
             ports, load_bytes, make_machine, self._is_current, self._on_loaded
         )
         self._shards: dict[int, CoordinatorShard[M]] = {}
@@ -209,7 +209,7 @@ class Coordinators(Generic[M]):
             partition,
             log,
             leader_epoch,
-            self._make_machine(),
+            self.make_machine(),
             self._write_timeout_ms,
             self._codec,
             self.perform,
@@ -217,7 +217,7 @@ class Coordinators(Generic[M]):
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
         self._elected_ms[partition] = self._ports.clock.now_ms()
-        self._loader.add(shard)
+        self.loader.add(shard)
 
     def on_resigned(self, partition: int) -> None:
         """This broker leads `partition` no longer, or the partition is gone."""

@@ -255,8 +255,8 @@ def _row(
     """None where the image is newer."""
     index = state.partition_index
     if known is not None and known.has(index):
-        told = (state.leader_epoch, partition_epoch)
-        if told < (known.leader_epoch[index], known.partition_epoch[index]):
+        reported = (state.leader_epoch, partition_epoch)
+        if reported < (known.leader_epoch[index], known.partition_epoch[index]):
             return None
     if not state.replicas:
         return None

@@ -75,7 +75,7 @@ def _of_controllers(connected: Connected, brokers: set[int]) -> list[TimeLeft]:
     for node_id, listener, at in controllers_of(connected):
         if node_id not in brokers:
             try:
-                found.append(TimeLeft(node_id, listener, seconds_left(presented(at))))
+                found.append(TimeLeft(node_id, listener, seconds_left(presented(at)[0])))
             except Failure:
                 continue  # it is away, or without TLS
     return found

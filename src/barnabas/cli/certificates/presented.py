@@ -1,4 +1,4 @@
-"""The certificate that a listener shows to its clients: read by a handshake that trusts anyone.
+"""The certificates that a listener shows to its clients: read by a handshake that trusts anyone.
 
 Nothing is sent behind the handshake. A listener that wants its clients' certificates shows its own before it
 sees theirs (TLS 1.3).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
 from datetime import UTC, datetime
 
 from cryptography import x509
@@ -20,8 +21,9 @@ from barnabas.types import Endpoint
 TIMEOUT_S = 5.0
 
 
-def presented(endpoint: Endpoint) -> x509.Certificate:
-    """Raises :class:`Failure` where it does not answer or speaks no TLS."""
+def presented(endpoint: Endpoint) -> list[x509.Certificate]:
+    """Its own certificate, and behind it those of its chain. Raises :class:`Failure` where it does not answer
+    or speaks no TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -30,7 +32,7 @@ def presented(endpoint: Endpoint) -> x509.Certificate:
             socket.create_connection((endpoint.host, endpoint.port), TIMEOUT_S) as raw,
             context.wrap_socket(raw, server_hostname=endpoint.host) as secured,
         ):
-            der = secured.getpeercert(binary_form=True)
+            shown = _shown_by(secured)
     except ssl.SSLError as error:
         raise Failure(f"{endpoint} speaks no TLS ({error.reason or error})") from error
     except TimeoutError as error:
@@ -39,12 +41,21 @@ def presented(endpoint: Endpoint) -> x509.Certificate:
         raise Failure(f"{endpoint} cannot be reached: {error.strerror or error}") from error
     except ValueError as error:
         raise Failure(f"{endpoint} names no host: {error}") from error
-    if der is None:
+    if not shown:
         raise Failure(f"{endpoint} shows no certificate")
     try:
-        return x509.load_der_x509_certificate(der)
+        return [x509.load_der_x509_certificate(der) for der in shown]
     except ValueError as error:
         raise Failure(f"{endpoint} shows a certificate that cannot be read: {error}") from error
+
+
+def _shown_by(secured: ssl.SSLSocket) -> list[bytes]:
+    """DER. What lists the chain is public from Python 3.13 on; before, the object inside has it."""
+    if sys.version_info >= (3, 13):
+        return list(secured.get_unverified_chain())
+    inner = getattr(secured, "_sslobj")  # noqa: B009
+    chain = inner.get_unverified_chain() or ()
+    return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in chain]
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:

@@ -2,19 +2,25 @@
 
 Decisions are read from the metadata log itself. Refusals write no record: every controller is asked
 for those it remembers (a tagged field of ours on DescribeCluster; an Apache Kafka controller skips
-it and tells none). `--follow` continues until it is interrupted.
+it and tells none). In ZooKeeper mode every broker is asked for what it did as the controller. `--follow`
+continues until it is interrupted.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import typer
 
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster, event_line
-from barnabas.cli.connection.metadata_log_reader import FoundQuorum, MetadataLogReader
+from barnabas.cli.connection.controller_events import ControllerEvents
+from barnabas.cli.connection.metadata_log_reader import (
+    FoundQuorum,
+    MetadataLogReader,
+    NoMetadataLog,
+)
 from barnabas.cli.failure import Failure
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
@@ -55,18 +61,47 @@ def events(
         return [e for e in found if (not kind or e.kind in kind) and about in e.subject]
 
     with cluster(bootstrap, data) as connected:
-        log, reader = MetadataLogReader(connected), EventReader()
-        refusals = RefusalReader(connected)
+        read = _source(connected)
+        chosen = wanted(read(0))
+        print_events(chosen[-last:] if last else chosen)
+        while follow:
+            print_events(wanted(read(FOLLOW_MS)))
+
+
+def _source(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
+    """Reads what is new, by date; where nothing is it may wait for so many milliseconds."""
+    try:
+        log = MetadataLogReader(connected)
+    except NoMetadataLog:
+        return _of_brokers(connected)
+    reader, refusals = EventReader(), RefusalReader(connected)
+
+    def read(wait_ms: int) -> list[ClusterEvent]:
+        if wait_ms:
+            return log.read(reader, wait_ms) + refusals.read(log.quorum)
         found = refusals.read(log.quorum)
         while not log.at_end:
             found += log.read(reader)
         for silent in refusals.silent:
             print(f"controller {silent} does not answer: its refusals are missing", file=sys.stderr)
-        found.sort(key=lambda event: event.at_ms)
-        chosen = wanted(found)
-        print_events(chosen[-last:] if last else chosen)
-        while follow:
-            print_events(wanted(log.read(reader, FOLLOW_MS) + refusals.read(log.quorum)))
+        return sorted(found, key=lambda event: event.at_ms)
+
+    return read
+
+
+def _of_brokers(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
+    """Of a cluster in ZooKeeper mode: what its brokers remember of having been the controller."""
+    events = ControllerEvents(connected)
+
+    def read(wait_ms: int) -> list[ClusterEvent]:
+        if wait_ms:
+            connected.run_for(wait_ms)
+        found = events.read()
+        for silent in events.silent if not wait_ms else ():
+            print(f"broker {silent} does not answer: its events are missing", file=sys.stderr)
+        return found
+
+    return read
 
 
 class RefusalReader:
@@ -92,11 +127,16 @@ class RefusalReader:
             except (ChannelError, KafkaError):
                 self.silent.append(controller)
                 continue
-            for told in response.refusals:
-                self._last[controller] = told.number
+            for result in response.refusals:
+                self._last[controller] = result.number
                 found.append(
                     ClusterEvent(
-                        NO_OFFSET, told.at_ms, "refusal", told.subject, told.code, told.reason
+                        NO_OFFSET,
+                        result.at_ms,
+                        "refusal",
+                        result.subject,
+                        result.code,
+                        result.reason,
                     )
                 )
         return sorted(found, key=lambda event: event.at_ms)

@@ -24,8 +24,8 @@ from barnabas.controller.partitions.leader_and_isr import (
 class BrokerFencing:
     """Which brokers are being fenced, and the work that does it."""
 
-    def __init__(self, runtime: DutyController) -> None:
-        self._runtime = runtime
+    def __init__(self, controller: DutyController) -> None:
+        self._controller = controller
         self._pending: dict[int, tuple[int, str]] = {}
         """Broker → (epoch, reason) of those that no work has taken up yet."""
         self._under_way: dict[int, tuple[int, str]] = {}
@@ -35,19 +35,19 @@ class BrokerFencing:
     def fence(self, broker: int, reason: str) -> None:
         """Fence the broker's present incarnation; nothing to do where that has been done or begun here. That
         it is departing says nothing: it may be about to lose a directory, and no more."""
-        runtime = self._runtime
-        known = runtime.image.brokers.get(broker)
+        controller = self._controller
+        known = controller.image.brokers.get(broker)
         if known is None or known.fenced:
             return
         begun = self._pending.get(broker) or self._under_way.get(broker)
         if begun is not None and begun[0] == known.epoch:
             return
-        runtime.cluster.departing[broker] = reason
+        controller.cluster.departing[broker] = reason
         self._pending[broker] = (known.epoch, reason)
-        runtime.ports.log("warning", "broker.fencing", broker=broker, reason=reason)
+        controller.ports.log("warning", "broker.fencing", broker=broker, reason=reason)
         if not self._scheduled:
             self._scheduled = True
-            runtime.begin(self._work())
+            controller.begin(self._work())
 
     def clear(self) -> None:
         self._pending.clear()
@@ -69,17 +69,17 @@ class BrokerFencing:
     def _give_up(self) -> None:
         """After an unexpected fault, give each broker that is still to be fenced a new session; when that
         runs out, the fencing is tried again."""
-        runtime = self._runtime
+        controller = self._controller
         for broker, (epoch, _) in {**self._under_way, **self._pending}.items():
-            runtime.cluster.departing.pop(broker, None)
-            runtime.sessions.start(broker, epoch, runtime.now_ms())
+            controller.cluster.departing.pop(broker, None)
+            controller.sessions.start(broker, epoch, controller.now_ms())
         self.clear()
-        runtime.arm(runtime.sessions.deadline_ms())
+        controller.arm(controller.sessions.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
         """Of those under way who is still to be fenced: other work before this one may have done it. They are
         departing, whatever that said."""
-        cluster = self._runtime.cluster
+        cluster = self._controller.cluster
         present = {}
         for broker, (epoch, reason) in self._under_way.items():
             known = cluster.image.brokers.get(broker)
@@ -93,7 +93,7 @@ class BrokerFencing:
     def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
         """All at once where the brokers have few partitions. Else first those that they lead, since clients
         wait for a leader; then those that they follow. The last slice includes the fencing itself."""
-        cluster = self._runtime.cluster
+        cluster = self._controller.cluster
         last: list[int] = []
         replicas = sum(cluster.image.replicas_on(broker) for broker in brokers)
         if replicas <= cluster.bounds.inline_max:
@@ -110,7 +110,7 @@ class BrokerFencing:
         yield self._finish(brokers, last)
 
     def _finish(self, brokers: dict[int, tuple[int, str]], keys: list[int]) -> Decision[Any]:
-        cluster = self._runtime.cluster
+        cluster = self._controller.cluster
         records: list[Any] = list(isr_updates(cluster, keys, None))
         for broker, (epoch, reason) in brokers.items():
             known = cluster.image.brokers.get(broker)

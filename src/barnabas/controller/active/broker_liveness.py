@@ -25,44 +25,44 @@ LATE_MS = 1000.0
 class BrokerLiveness:
     """Watches brokers and has them fenced."""
 
-    def __init__(self, runtime: DutyController, fence: Callable[[int, str], None]) -> None:
-        self._runtime = runtime
+    def __init__(self, controller: DutyController, fence: Callable[[int, str], None]) -> None:
+        self._controller = controller
         self._fence = fence
         self._probes: dict[int, ListenerProbe] = {}
 
     def on_activation(self) -> None:
         """A new controller has had no heartbeat yet: every broker gets a session from now, and a broker
         that is not connected is probed."""
-        runtime = self._runtime
-        now_ms = runtime.now_ms()
-        for broker in sorted(runtime.image.brokers):
-            known = runtime.image.brokers[broker]
+        controller = self._controller
+        now_ms = controller.now_ms()
+        for broker in sorted(controller.image.brokers):
+            known = controller.image.brokers[broker]
             if known.fenced:
                 continue
-            session = runtime.sessions.start(broker, known.epoch, now_ms)
+            session = controller.sessions.start(broker, known.epoch, now_ms)
             if known.in_controlled_shutdown:
-                session.shutdown_offset = runtime.image.offset
+                session.shutdown_offset = controller.image.offset
             self.probe(known)
-        runtime.arm(self.deadline_ms())
+        controller.arm(self.deadline_ms())
 
     def clear(self) -> None:
         for probe in self._probes.values():
             probe.cancel()
         self._probes.clear()
-        self._runtime.sessions.clear()
+        self._controller.sessions.clear()
 
     def on_broker_connection_closed(self, broker: int) -> None:
         """The connection over which the broker sent heartbeats ended."""
-        known = self._runtime.image.brokers.get(broker)
+        known = self._controller.image.brokers.get(broker)
         if known is not None and not known.fenced:
             self.probe(known)
 
     def on_heartbeat(self, broker: int, epoch: int, metadata_offset: int, connection: int) -> None:
         """The broker was heard of: whatever looked like its end was none."""
-        sessions = self._runtime.sessions
-        sessions.touch(broker, epoch, self._runtime.now_ms(), metadata_offset)
+        sessions = self._controller.sessions
+        sessions.touch(broker, epoch, self._controller.now_ms(), metadata_offset)
         sessions.seen_on(broker, connection)
-        self._runtime.arm(self.deadline_ms())
+        self._controller.arm(self.deadline_ms())
         probe = self._probes.pop(broker, None)
         if probe is not None:
             probe.cancel()
@@ -71,9 +71,9 @@ class BrokerLiveness:
         self, broker: int, decision: Decision[BrokerHeartbeatResponse], offset: int
     ) -> None:
         """Note where a broker gave up its leaderships: others must be that far before it stops."""
-        sessions = self._runtime.sessions
+        sessions = self._controller.sessions
         session = sessions.get(broker)
-        known = self._runtime.image.brokers.get(broker)
+        known = self._controller.image.brokers.get(broker)
         if known is None or session is None:
             return
         if known.in_controlled_shutdown and not known.fenced:
@@ -82,19 +82,19 @@ class BrokerLiveness:
 
     def on_registered(self, broker: int, epoch: int) -> None:
         """A new incarnation: its session begins with its first heartbeat's time-out."""
-        runtime = self._runtime
-        session = runtime.sessions.get(broker)
+        controller = self._controller
+        session = controller.sessions.get(broker)
         if session is None or session.epoch != epoch:
-            runtime.sessions.start(broker, epoch, runtime.now_ms())
+            controller.sessions.start(broker, epoch, controller.now_ms())
         probe = self._probes.pop(broker, None)
         if probe is not None:
             probe.cancel()
 
     def probe(self, known: BrokerRegistration) -> None:
         """Ask whether the broker's process is gone. Not of this node's own broker."""
-        runtime = self._runtime
+        controller = self._controller
         endpoint = self.probe_endpoint(known)
-        if known.id == int(runtime.config.node_id) or endpoint is None:
+        if known.id == int(controller.config.node_id) or endpoint is None:
             return
         earlier = self._probes.pop(known.id, None)
         if earlier is not None:
@@ -104,38 +104,38 @@ class BrokerLiveness:
             self._on_refused(broker, epoch, endpoint)
 
         probe = ListenerProbe(
-            runtime.ports.network, runtime.ports.wakeups, runtime.now_ms, endpoint, refused
+            controller.ports.network, controller.ports.wakeups, controller.now_ms, endpoint, refused
         )
         self._probes[known.id] = probe
         probe.start()
 
     def probe_endpoint(self, known: BrokerRegistration) -> Endpoint | None:
         """The advertised listener for other brokers, else the first one."""
-        found = known.endpoint(self._runtime.config.inter_broker_listener_name)
+        found = known.endpoint(self._controller.config.inter_broker_listener_name)
         if found is not None:
             return found
         return next((to.endpoint for to in known.listeners.values()), None)
 
     def _on_refused(self, broker: int, epoch: int, endpoint: Endpoint) -> None:
-        runtime = self._runtime
+        controller = self._controller
         self._probes.pop(broker, None)
-        known = runtime.image.brokers.get(broker)
-        if runtime.may_decide and known is not None and known.epoch == epoch:
+        known = controller.image.brokers.get(broker)
+        if controller.may_decide and known is not None and known.epoch == epoch:
             self._fence(broker, f"broker {broker} is gone: {endpoint} refuses connections")
 
     def deadline_ms(self) -> float | None:
-        return self._runtime.sessions.deadline_ms()
+        return self._controller.sessions.deadline_ms()
 
     def on_time(self, now_ms: float) -> None:
         """Fence the brokers that sent no heartbeat within the session time-out."""
-        runtime = self._runtime
-        timeout = runtime.sessions.timeout_ms
-        due = runtime.sessions.deadline_ms()
+        controller = self._controller
+        timeout = controller.sessions.timeout_ms
+        due = controller.sessions.deadline_ms()
         if due is not None and now_ms - due > LATE_MS:
             # The deadline passed while this process stood still: heartbeats wait to be read.
-            runtime.ports.log("warning", "controller.late", late_ms=round(now_ms - due))
-            runtime.sessions.forgive(now_ms - due + LATE_MS)
+            controller.ports.log("warning", "controller.late", late_ms=round(now_ms - due))
+            controller.sessions.forgive(now_ms - due + LATE_MS)
             return
-        for broker in runtime.sessions.expired(now_ms):
-            runtime.sessions.end(broker)
+        for broker in controller.sessions.expired(now_ms):
+            controller.sessions.end(broker)
             self._fence(broker, f"broker {broker} sent no heartbeat for {timeout:.0f} ms")

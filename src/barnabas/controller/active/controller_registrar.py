@@ -42,13 +42,13 @@ class ControllerRegistrar:
     """The registration of this process."""
 
     def __init__(
-        self, runtime: DutyController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
+        self, controller: DutyController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
     ) -> None:
         """`endpoints`: where others reach the controller listeners, by name."""
-        self._runtime = runtime
+        self._controller = controller
         self._endpoints = endpoints
         self._sender = sender
-        self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
+        self.incarnation = Uuid(controller.ports.rng("controller.incarnation").randbytes(16))
         self._asked = False
         self._retry_ms = REGISTRATION_RETRY_MS
         self._retry: Wakeup | None = None
@@ -62,25 +62,25 @@ class ControllerRegistrar:
 
     @property
     def done(self) -> bool:
-        known = self._runtime.image.controllers.get(self._runtime.node_id)
+        known = self._controller.image.controllers.get(self._controller.node_id)
         return known is not None and known.incarnation == self.incarnation
 
     def request(self) -> ControllerRegistrationRequest:
         """What this controller says of itself."""
-        runtime = self._runtime
+        controller = self._controller
         return ControllerRegistrationRequest(
-            controller_id=runtime.node_id,
+            controller_id=controller.node_id,
             incarnation_id=self.incarnation,
             listeners=self._listeners(),
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in sorted(supported().items())
             ],
-            zk_migration_ready=runtime.config.migration is not None,
+            zk_migration_ready=controller.config.migration is not None,
         )
 
     def _listeners(self) -> list[Listener]:
-        specs = self._runtime.config.controller_listeners
+        specs = self._controller.config.controller_listeners
         return [
             Listener(
                 name=spec.name,
@@ -94,10 +94,10 @@ class ControllerRegistrar:
 
     def on_activation(self) -> None:
         """The active controller writes its own registration."""
-        runtime = self._runtime
+        controller = self._controller
         if not self.done and self._is_known:
-            now = runtime.ports.clock.wall_ms()
-            runtime.commit(register_controller(runtime.cluster, self.request(), now))
+            now = controller.ports.clock.wall_ms()
+            controller.commit(register_controller(controller.cluster, self.request(), now))
 
     def on_leader(self) -> None:
         """Another controller leads: ask it to register this one, unless that is done or under way. A request
@@ -105,9 +105,9 @@ class ControllerRegistrar:
         if self._retry is not None:
             self._retry.cancel()
             self._retry, self._asked, self._retry_ms = None, False, REGISTRATION_RETRY_MS
-        runtime = self._runtime
-        endpoint = runtime.quorum.leader_endpoint
-        if self.done or self._asked or runtime.is_active:
+        controller = self._controller
+        endpoint = controller.quorum.leader_endpoint
+        if self.done or self._asked or controller.is_active:
             return
         self._asked = True
         if endpoint is None:  # no event reports that the endpoint becomes known: retry
@@ -128,7 +128,7 @@ class ControllerRegistrar:
 
     def on_image(self) -> None:
         """The image may say something else of this controller's id."""
-        known = self._runtime.image.controllers.get(self._runtime.node_id)
+        known = self._controller.image.controllers.get(self._controller.node_id)
         if known is self._known:
             return
         self._known = known
@@ -142,25 +142,25 @@ class ControllerRegistrar:
             self._before = known
 
     def _on_replaced(self, other: ControllerRegistration) -> None:
-        runtime = self._runtime
+        controller = self._controller
         times = self._replaced[other.incarnation] = self._replaced.get(other.incarnation, 0) + 1
-        runtime.ports.log(
+        controller.ports.log(
             "error",
             "controller.id_is_taken",
-            controller=runtime.node_id,
+            controller=controller.node_id,
             by=holder_of_controller_id(other),
         )
         before = self._before
         if before is not None and before.incarnation == other.incarnation and times >= CLAIMS_MAX:
-            runtime.ports.halt(
-                f"another process has the controller id {runtime.node_id}: "
+            controller.ports.halt(
+                f"another process has the controller id {controller.node_id}: "
                 f"{holder_of_controller_id(before)}. Give one of the two another node.id"
             )
         elif times <= CLAIMS_MAX:
-            runtime.ports.wakeups.call_soon(self._claim)
+            controller.ports.wakeups.call_soon(self._claim)
 
     def _claim(self) -> None:
-        if self._runtime.may_decide:
+        if self._controller.may_decide:
             self.on_activation()
         else:
             self.on_leader()
@@ -168,7 +168,7 @@ class ControllerRegistrar:
     @property
     def _is_known(self) -> bool:
         """Whether the level knows of registrations."""
-        return self._runtime.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE
+        return self._controller.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE
 
     def _answered(self, response: object) -> None:
         if isinstance(response, ControllerRegistrationResponse) and not response.error_code:
@@ -178,8 +178,8 @@ class ControllerRegistrar:
         self._retry_ms = min(self._retry_ms * 2, RETRY_MS_MAX)
 
     def _ask_again(self, wait_ms: float) -> None:
-        runtime = self._runtime
-        self._retry = runtime.ports.wakeups.call_at(runtime.now_ms() + wait_ms, self._again)
+        controller = self._controller
+        self._retry = controller.ports.wakeups.call_at(controller.now_ms() + wait_ms, self._again)
 
     def _again(self) -> None:
         self._retry, self._asked = None, False

@@ -83,14 +83,14 @@ class LeaderSearch:
     """Partitions without a leader are looked at from time to time, and when the rules of elections
     change: a topic may have allowed meanwhile what it did not."""
 
-    def __init__(self, runtime: DutyController) -> None:
-        self._runtime = runtime
-        self.interval_ms = float(runtime.config.controller.unclean_election_interval_ms)
+    def __init__(self, controller: DutyController) -> None:
+        self._controller = controller
+        self.interval_ms = float(controller.config.controller.unclean_election_interval_ms)
         self._next_ms: float | None = None
 
     def on_activation(self) -> None:
-        self._next_ms = self._runtime.now_ms() + self.interval_ms
-        self._runtime.arm(self._next_ms)
+        self._next_ms = self._controller.now_ms() + self.interval_ms
+        self._controller.arm(self._next_ms)
 
     def clear(self) -> None:
         self._next_ms = None
@@ -104,7 +104,7 @@ class LeaderSearch:
             self.check("a leader is looked for again")
 
     def check(self, reason: str) -> None:
-        self._runtime.begin(look_for_leaders(self._runtime.cluster, reason))
+        self._controller.begin(look_for_leaders(self._controller.cluster, reason))
 
     def on_configs(self, decision: Decision[Any], offset: int) -> None:
         """Configurations were changed."""
@@ -140,20 +140,20 @@ class Reasons:
 class LeaderBalancer:
     """The periodic pass of the active controller."""
 
-    def __init__(self, runtime: DutyController) -> None:
-        self._runtime = runtime
-        settings = runtime.config.controller
+    def __init__(self, controller: DutyController) -> None:
+        self._controller = controller
+        settings = controller.config.controller
         self.enabled = bool(settings.leader_rebalance)
         self.interval_ms = settings.imbalance_check_interval_seconds * 1000.0
         self.percentage = settings.imbalance_percentage
         self._next_ms: float | None = None
         self._running = False
-        self._reasons = Reasons(runtime.refusals.add)
+        self._reasons = Reasons(controller.refusals.add)
 
     def on_activation(self) -> None:
         if self.enabled:
-            self._next_ms = self._runtime.now_ms() + self.interval_ms
-            self._runtime.arm(self._next_ms)
+            self._next_ms = self._controller.now_ms() + self.interval_ms
+            self._controller.arm(self._next_ms)
 
     def clear(self) -> None:
         self._next_ms = None
@@ -169,7 +169,7 @@ class LeaderBalancer:
         self._next_ms = now_ms + self.interval_ms
         if not self._running:
             self._running = True
-            self._runtime.begin(self.work())
+            self._controller.begin(self.work())
 
     def work(self) -> Iterator[Decision[Any]]:
         """One pass; a fault in it is not the end of all passes."""
@@ -181,19 +181,19 @@ class LeaderBalancer:
 
     def _pass(self) -> Iterator[Decision[Any]]:
         """Over the brokers, in slices."""
-        runtime = self._runtime
-        image, tell = runtime.image, self._reasons.log_change
-        moves, bounds = 0, runtime.cluster.bounds
+        controller = self._controller
+        image, tell = controller.image, self._reasons.log_change
+        moves, bounds = 0, controller.cluster.bounds
         for broker in sorted({*image.brokers, *image.membership.brokers()}):
             if moves >= bounds.moves_max:
                 break
             found = Imbalance(broker, 0, [])
-            for last in imbalance(runtime.cluster, broker):
+            for last in imbalance(controller.cluster, broker):
                 found = last or found
                 yield Decision(None)
             if not found.elsewhere:
                 continue
-            if not runtime.cluster.is_active(broker):
+            if not controller.cluster.is_active(broker):
                 tell(f"broker {broker}", self._lacking(found, "it is not available"))
                 continue
             if found.percentage <= self.percentage:
@@ -216,13 +216,13 @@ class LeaderBalancer:
         self._running = False
         if moves >= bounds.moves_max:
             tell("leaders", f"{moves} were moved in one pass; the next begins at once")
-            self._next_ms = runtime.now_ms()
-            runtime.arm(self._next_ms)
+            self._next_ms = controller.now_ms()
+            controller.arm(self._next_ms)
         else:
             self._reasons.end()
 
     def _lacking(self, found: Imbalance, why: str) -> str:
-        first = [self._runtime.image.at(key) for key in found.elsewhere[:NAMED_MAX]]
+        first = [self._controller.image.at(key) for key in found.elsewhere[:NAMED_MAX]]
         names = [f"{at[0].name}-{at[1]}" for at in first if at is not None]
         count = len(found.elsewhere)
         return (
@@ -234,7 +234,7 @@ class LeaderBalancer:
         self, found: Imbalance, keys: list[int], moves: int, alone: list[str]
     ) -> list[Message]:
         """Records for the partitions of `keys` that may move; `alone` gets the names of the others."""
-        cluster = self._runtime.cluster
+        cluster = self._controller.cluster
         records: list[Message] = []
         for key in keys:
             at = cluster.image.at(key)

@@ -31,10 +31,12 @@ CONTROLLERS = 2
 class LeadersIdCheck:
     """Of one process, from its start until it hears of a leader."""
 
-    def __init__(self, runtime: DutyController, sender: QuerySender) -> None:
-        self._runtime = runtime
+    def __init__(self, controller: DutyController, sender: QuerySender) -> None:
+        self._controller = controller
         self._sender = sender
-        self._others = [v.endpoint for v in runtime.config.voters if v.node_id != runtime.node_id]
+        self._others = [
+            v.endpoint for v in controller.config.voters if v.node_id != controller.node_id
+        ]
         self._named: dict[Endpoint, int] = {}
         """How often each voter named this id."""
         self._wakeup: Wakeup | None = None
@@ -49,8 +51,8 @@ class LeadersIdCheck:
             self._wakeup = None
 
     def _arm(self, wait_ms: float) -> None:
-        at = self._runtime.now_ms() + wait_ms
-        self._wakeup = self._runtime.ports.wakeups.call_at(at, self._ask_others)
+        at = self._controller.now_ms() + wait_ms
+        self._wakeup = self._controller.ports.wakeups.call_at(at, self._ask_others)
 
     def _ask_others(self) -> None:
         for voter in self._others:
@@ -62,7 +64,7 @@ class LeadersIdCheck:
         self._arm(CHECK_INTERVAL_MS)
 
     def _answered(self, voter: Endpoint, answer: object) -> None:
-        me = self._runtime.node_id
+        me = self._controller.node_id
         if not self._others or not isinstance(answer, DescribeClusterResponse):
             return
         if answer.error_code or answer.controller_id != me:
@@ -79,11 +81,11 @@ class LeadersIdCheck:
 
     def _confirmed(self, holder: Endpoint, answer: object) -> None:
         """Where the endpoint is this process's own, it names no leader."""
-        me = self._runtime.node_id
+        me = self._controller.node_id
         if not self._others or not isinstance(answer, DescribeClusterResponse):
             return
         if not answer.error_code and answer.controller_id == me:
-            self._runtime.ports.halt(
+            self._controller.ports.halt(
                 f"another process has the controller id {me}: the controller at {holder} leads the quorum."
                 " Give one of the two another node.id"
             )

@@ -131,11 +131,11 @@ def most_advanced(
     if best == NO_LEADER:
         return Elected(NO_LEADER, f"no live replica told how far it is{why}")
     at = answers[best]
-    told = f"furthest ahead of {sorted(answers)} with offset {at.offset} in epoch {at.epoch}{why}"
+    text = f"furthest ahead of {sorted(answers)} with offset {at.offset} in epoch {at.epoch}{why}"
     all_answered = all(replica in answers for replica in electorate.replicas)
     if all_answered and told_epochs and electorate.last_known == (best,):
-        return Elected(best, f"{best} led last and is {told}", True, lossless=True)
-    return Elected(best, f"unclean: {best} is {told}", True)
+        return Elected(best, f"{best} led last and is {text}", True, lossless=True)
+    return Elected(best, f"unclean: {best} is {text}", True)
 
 
 def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
@@ -168,11 +168,11 @@ class UncleanRecovery:
 
     def __init__(
         self,
-        runtime: DutyController,
+        controller: DutyController,
         sender: QuerySender,
         endpoint_of: Callable[[BrokerRegistration], Endpoint | None],
     ) -> None:
-        self._runtime = runtime
+        self._controller = controller
         self._endpoint_of = endpoint_of
         self._sender = sender
         self._inquiries: dict[int, LogEndQuery] = {}
@@ -236,7 +236,7 @@ class UncleanRecovery:
         more: this caller knows better what is wanted. If the caller elects none, the inquiry is retried."""
         former = inquiry.then
         if former is None:
-            self._retry[inquiry.key] = self._runtime.now_ms() + INQUIRY_RETRY_MS
+            self._retry[inquiry.key] = self._controller.now_ms() + INQUIRY_RETRY_MS
 
         def both(ended: LogEndQuery) -> None:
             if former is not None:
@@ -248,18 +248,18 @@ class UncleanRecovery:
     def begin(self, keys: Iterable[int], then: Callable[[LogEndQuery], None] | None = None) -> None:
         """Ask for the partitions that are not being asked for already; where it is to elect, for those
         without a leader."""
-        runtime = self._runtime
-        deadline = runtime.now_ms() + DEADLINE_MS
+        controller = self._controller
+        deadline = controller.now_ms() + DEADLINE_MS
         questions: dict[int, list[LogEndQuery]] = {}
         for key in keys:
-            at = runtime.image.at(key)
+            at = controller.image.at(key)
             if at is None or (then is None and at[0].leader[at[1]] != NO_LEADER):
                 self._since.pop(key, None)
                 continue
             if key in self._inquiries:
                 if then is None and self._inquiries[key].then is not None:
                     # That inquiry belongs to a survey, which may elect no leader in the end.
-                    self._retry[key] = runtime.now_ms() + INQUIRY_RETRY_MS
+                    self._retry[key] = controller.now_ms() + INQUIRY_RETRY_MS
                 continue
             topic, index = at
             asked = tuple(
@@ -268,30 +268,30 @@ class UncleanRecovery:
                     for broker, directory in zip(
                         topic.replicas[index], topic.directories[index], strict=True
                     )
-                    if runtime.cluster.may_lead(broker, directory)
+                    if controller.cluster.may_lead(broker, directory)
                 ]
             )
             if then is None:  # a survey may elect no leader in the end
                 self._retry.pop(key, None)
             if asked:
-                epochs = {broker: runtime.image.brokers[broker].epoch for broker in asked}
+                epochs = {broker: controller.image.brokers[broker].epoch for broker in asked}
                 inquiry = self._inquiries[key] = LogEndQuery(key, asked, epochs, deadline, then)
                 for broker in asked:
                     questions.setdefault(broker, []).append(inquiry)
         for broker in sorted(questions):
             self._ask(broker, questions[broker])
-        runtime.arm(self.deadline_ms())
+        controller.arm(self.deadline_ms())
 
     def _ask(self, broker: int, inquiries: list[LogEndQuery]) -> None:
-        runtime = self._runtime
-        known = runtime.image.brokers.get(broker)
+        controller = self._controller
+        known = controller.image.brokers.get(broker)
         endpoint = None if known is None else self._endpoint_of(known)
         if endpoint is None:
             self._answered(broker, inquiries, None)
             return
         by_name: dict[str, list[ListOffsetsPartition]] = {}
         for inquiry in inquiries:
-            at = runtime.image.at(inquiry.key)
+            at = controller.image.at(inquiry.key)
             if at is not None:
                 topic, index = at
                 by_name.setdefault(topic.name, []).append(
@@ -317,15 +317,15 @@ class UncleanRecovery:
     def _answered(
         self, broker: int, inquiries: list[LogEndQuery], response: ListOffsetsResponse | None
     ) -> None:
-        if not self._runtime.may_decide:
+        if not self._controller.may_decide:
             return
-        told = {} if response is None else _answers(response)
+        reported = {} if response is None else _answers(response)
         complete, behind = [], []
         for inquiry in inquiries:
-            at = self._runtime.image.at(inquiry.key)
+            at = self._controller.image.at(inquiry.key)
             if at is None or self._inquiries.get(inquiry.key) is not inquiry:
                 continue  # it has ended
-            position = told.get((at[0].name, at[1]))
+            position = reported.get((at[0].name, at[1]))
             if position is BEHIND:
                 behind.append(inquiry)
                 continue
@@ -340,11 +340,11 @@ class UncleanRecovery:
             if not inquiry.waiting:
                 complete.append(inquiry)
         if behind:
-            self._behind.append((self._runtime.now_ms() + BEHIND_MS, broker, behind))
+            self._behind.append((self._controller.now_ms() + BEHIND_MS, broker, behind))
         self._choose(complete)
 
     def _choose(self, inquiries: Iterable[LogEndQuery]) -> None:
-        runtime = self._runtime
+        controller = self._controller
         for inquiry in inquiries:
             del self._inquiries[inquiry.key]
             self._forget_former(inquiry)
@@ -353,20 +353,22 @@ class UncleanRecovery:
                 inquiry.then(inquiry)
                 continue
             decision = (
-                elect_most_advanced(runtime.cluster, inquiry) if self._may_choose(inquiry) else None
+                elect_most_advanced(controller.cluster, inquiry)
+                if self._may_choose(inquiry)
+                else None
             )
             if decision is not None:
                 self._since.pop(inquiry.key, None)
-                runtime.commit(decision)
-            elif _is_leaderless(runtime, inquiry.key):
-                self._retry[inquiry.key] = runtime.now_ms() + INQUIRY_RETRY_MS
+                controller.commit(decision)
+            elif _is_leaderless(controller, inquiry.key):
+                self._retry[inquiry.key] = controller.now_ms() + INQUIRY_RETRY_MS
             else:
                 self._since.pop(inquiry.key, None)
-        runtime.arm(self.deadline_ms())
+        controller.arm(self.deadline_ms())
 
     def _forget_former(self, inquiry: LogEndQuery) -> None:
         """What a process told that another one has followed since does not count."""
-        brokers = self._runtime.image.brokers
+        brokers = self._controller.image.brokers
         for broker in list(inquiry.answers):
             known = brokers.get(broker)
             if known is None or known.epoch != inquiry.epochs[broker]:
@@ -375,18 +377,20 @@ class UncleanRecovery:
     def _may_choose(self, inquiry: LogEndQuery) -> bool:
         """A balanced recovery hears every replica first, and waits for the furthest one where that has died
         since; for `BALANCED_WAIT_MS`, after which who answered does, the last known leader among them."""
-        runtime = self._runtime
-        at = runtime.image.at(inquiry.key)
-        if at is None or runtime.cluster.rules(at[0]).recovery != "balanced":
+        controller = self._controller
+        at = controller.image.at(inquiry.key)
+        if at is None or controller.cluster.rules(at[0]).recovery != "balanced":
             return True
         topic, index = at
         has_all = all(replica in inquiry.answers for replica in topic.replicas[index])
         if has_all:
             best = max(inquiry.answers.values())
             where = zip(topic.replicas[index], topic.directories[index], strict=True)
-            if any(inquiry.answers[b] == best and runtime.cluster.may_lead(b, d) for b, d in where):
+            if any(
+                inquiry.answers[b] == best and controller.cluster.may_lead(b, d) for b, d in where
+            ):
                 return True
-        now_ms = runtime.now_ms()
+        now_ms = controller.now_ms()
         if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
             return False
         last_known = topic.rare.get(index, ORDINARY).last_known_elr
@@ -416,8 +420,8 @@ class UncleanRecovery:
         self.begin(again)
 
 
-def _is_leaderless(runtime: DutyController, key: int) -> bool:
-    at: tuple[Topic, int] | None = runtime.image.at(key)
+def _is_leaderless(controller: DutyController, key: int) -> bool:
+    at: tuple[Topic, int] | None = controller.image.at(key)
     return at is not None and at[0].leader[at[1]] == NO_LEADER
 
 

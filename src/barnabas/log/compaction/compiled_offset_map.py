@@ -80,9 +80,9 @@ class CompiledOffsetMap(OffsetMap):
         self._used += new + self._uncounted
         self._uncounted = 0
         if code != key_kernels.OK:
-            self._note_spans(spans_of(section, header), header.base_offset, from_offset)
+            self._put_spans(spans_of(section, header), header.base_offset, from_offset)
 
-    def _note_spans(self, spans: list[Span], base: int, from_offset: int) -> None:
+    def _put_spans(self, spans: list[Span], base: int, from_offset: int) -> None:
         for _, _, delta, _, key, _ in spans:
             if key is not None and base + delta >= from_offset:
                 self._used += key_kernels.put_key(
@@ -160,6 +160,12 @@ class CompiledOffsetMap(OffsetMap):
                 kept.append(span)
         return retained_of(section, kept)
 
+    def warm_up_single_keys(self) -> None:
+        """Compile what handles one key at a time."""
+        self._put_spans([(0, 0, 0, 0, b"key", True)], 0, 0)
+        self._last(b"key")
+        self._make_room(SLOTS_MIN)
+
     def _last(self, key: bytes) -> int:
         return int(key_kernels.last_offset_of_key(_view(key), self._k0, self._k1, self._slots))
 
@@ -177,6 +183,4 @@ def warm_up() -> None:
     keys.note_run(memoryview(b""), 0, 0, 0)
     keys.clean_run(memoryview(b""), 0, 0, 0)
     keys.index_run(b"", Indexing(0, 0, 0, 0, 0))
-    keys._note_spans([(0, 0, 0, 0, b"key", True)], 0, 0)
-    keys._last(b"key")
-    keys._make_room(SLOTS_MIN)
+    keys.warm_up_single_keys()

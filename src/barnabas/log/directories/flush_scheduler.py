@@ -31,13 +31,15 @@ class FlushedLogs(Protocol):
 class FlushScheduler:
     """The syncs that ``flush.messages`` asked for."""
 
-    def __init__(self, ports: Ports, logs: FlushedLogs) -> None:
+    def __init__(
+        self, ports: Ports, logs: FlushedLogs, on_flushed: Callable[[TopicPartition], None]
+    ) -> None:
+        """`on_flushed` is called whenever the written end of a log moved, or will not move any more."""
         self._ports = ports
         self._logs = logs
         self._wanted: dict[PartitionLog, int] = {}
         """Up to where each log has to be synced; present while a sync of it is under way."""
-        self.on_flushed: Callable[[TopicPartition], None] = lambda partition: None
-        """Called whenever the written end of a log moved, or will not move any more."""
+        self._on_flushed = on_flushed
 
     def demand(self, log: PartitionLog, before: int) -> None:
         """What was appended from offset `before` on is written once it is synced."""
@@ -82,9 +84,9 @@ class FlushScheduler:
         if log in self._wanted:
             self._wanted[log] = min(self._wanted[log], log.log_end_offset)
             self._sync(log)
-        self.on_flushed(log.partition)
+        self._on_flushed(log.partition)
 
     def _give_up(self, log: PartitionLog) -> None:
         """The log was deleted, moved, or its directory failed."""
         del self._wanted[log]
-        self.on_flushed(log.partition)
+        self._on_flushed(log.partition)

@@ -21,6 +21,7 @@ from barnabas.log.compaction.compaction_rules import KEY_COST
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
 from barnabas.log.compaction.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.truncation import forget_cuts
@@ -40,7 +41,7 @@ class CleanableLogs(Candidates, Protocol):
         self, name: str, only: LogDirectory | None = None, done: Callable[[], None] | None = None
     ) -> None: ...
     @property
-    def on_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
+    def events(self) -> LogEvents: ...
 
 
 class Round:
@@ -324,7 +325,7 @@ class LogCleaner:
             pass  # deleted, cut or retained away while it was read
         elif isinstance(error, CorruptLogError):
             self._leave_alone(partition, str(error))
-            self._logs.on_corrupt(partition, error)
+            self._logs.events.corrupt(partition, error)
         elif isinstance(error, HelperDied):
             self._on_helper_died(error)
             self._give_up(work)

@@ -22,8 +22,8 @@ from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
 from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
+from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
-from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.flush_jobs import (
     begin_sync,
@@ -64,12 +64,7 @@ class LogDirectories:
         self.settings = settings
         self.config_of = config_of
         self.on_offline = on_offline
-        self.on_corrupt: Callable[[TopicPartition, CorruptLogError], None] = lambda name, fault: (
-            None
-        )
-        """Told of corrupt batches that the upkeep of the logs comes upon."""
-        self.on_start_moved: Callable[[TopicPartition], None] = lambda name: None
-        """Told of logs of which retention took segments."""
+        self.events = LogEvents()
         self.files = FileCache(ports.disk, loaded_tables_max=ports.bounds.logs.loaded_tables_max)
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
@@ -87,7 +82,7 @@ class LogDirectories:
         self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
-        self.flushes = FlushScheduler(ports, self)
+        self.flushes = FlushScheduler(ports, self, self.events.flushed)
         self.cleaner = LogCleaner(ports, settings, self)
         self.closing: LogShutdown | None = None
         """The end, once it has begun."""
@@ -119,7 +114,7 @@ class LogDirectories:
             except OSError as error:
                 self.fail(directory, f"opening it failed: {error}")
             except Exception as error:  # noqa: BLE001 - a fault of this program: told, and the others live
-                self.fail(directory, f"opening it failed: {_told(error)}")
+                self.fail(directory, f"opening it failed: {_text_of(error)}")
                 self.ports.wakeups.call_soon(partial(_raise, error))
         self.futures.clean_up_at_start()
         if not any(directory.is_online for directory in self.directories):
@@ -509,7 +504,7 @@ def _retain(logs: LogDirectories, log: PartitionLog, wall_ms: int) -> None:
     if old:
         logs.ports.log("info", "log.retention", partition=str(log.partition), segments=len(old))
         logs.remove_later(log)
-        logs.on_start_moved(log.partition)
+        logs.events.start_moved(log.partition)
 
 
 def _keep_one(
@@ -609,7 +604,7 @@ def _end_waiting(logs: LogDirectories, directory: LogDirectory) -> None:
         logs.ports.wakeups.call_soon(done)
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """A fault of the program in one line, with what it was about."""
     return " ".join([repr(error), *getattr(error, "__notes__", ())])
 

@@ -32,8 +32,9 @@ from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
 
 KINDS = ("election", "isr", "reassignment", "partition", "broker", "controller", "topic", "config",
-         "feature", "quorum", "refusal")  # fmt: skip
-"""The last two come from control records and from the controllers' lists: see the command line."""
+         "feature", "quorum", "refusal", "state", "step")  # fmt: skip
+"""The last four come from control records and from the controllers' lists: see the command line. States and
+steps are those of a controller of ZooKeeper mode (`barnabas.zookeeper.states`)."""
 
 
 class ClusterEvent(NamedTuple):
@@ -72,19 +73,23 @@ class EventReader:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)
-            told = self._describe(record)
+            reported = described_record(self.image, record)
             self.image.replay(record)
-            if told is not None:
-                kind, subject, change = told
+            if reported is not None:
+                kind, subject, change = reported
                 reason = getattr(record, "reason", None) or ""
                 yield ClusterEvent(base_offset + i, at_ms, kind, subject, change, reason)
 
-    def _describe(self, record: Message) -> tuple[str, str, str] | None:
-        tell = _TELL.get(type(record))
-        return None if tell is None else tell(self.image, record)
-
 
 Told = tuple[str, str, str] | None
+"""Kind, subject and change."""
+
+
+def described_record(image: MetadataImage, record: Message) -> Told:
+    """What `record` changes; `image` has not replayed it yet. None where it is no event."""
+    tell = _TELL.get(type(record))
+    reported: Told = None if tell is None else tell(image, record)
+    return reported
 
 
 def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> Told:

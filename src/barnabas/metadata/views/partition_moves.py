@@ -11,9 +11,19 @@ from typing import NamedTuple
 
 from barnabas.metadata.image.partition_states import NON_EXISTENT, state_of
 from barnabas.metadata.image.topic import NO_LEADER, PartitionState
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.metadata.records.register_broker_record import RegisterBrokerRecord
+from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
 from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
 from barnabas.metadata.views.partition_history import words_of
 from barnabas.types import Buffer, Uuid
+
+OF_BROKERS = frozenset(
+    record.API_KEY
+    for record in (RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord)
+)
 
 
 class PartitionMove(NamedTuple):
@@ -50,6 +60,8 @@ class StateReader(EventReader):
         self._topics = None if topics is None else [bytes(topic_id) for topic_id in topics]
         self.moves: dict[tuple[str, int], PartitionMove] = {}
         self.changes: dict[tuple[str, int], PartitionStateChange] = {}
+        self.brokers: dict[int, PartitionStateChange] = {}
+        """What happened last to each broker."""
         self._seen: dict[tuple[str, int], PartitionState] = {}
 
     def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
@@ -72,14 +84,21 @@ class StateReader(EventReader):
                     yield event
 
     def _concerns(self, value: Buffer) -> bool:
-        """Whether a record names one of the topics, by the bytes of its id."""
+        """Whether a record is of a broker, or names one of the topics, by the bytes of its id."""
         if self._topics is None:
             return True
         raw = bytes(value)
+        if len(raw) > 1 and raw[1] in OF_BROKERS:  # behind the frame's version
+            return True
         return any(topic_id in raw for topic_id in self._topics)
 
     def _note(self, event: ClusterEvent) -> None:
         """Called once the image has replayed the event's record."""
+        if event.kind == "broker":
+            self.brokers[int(event.subject)] = PartitionStateChange(
+                event.change, event.reason, event.at_ms, event.offset
+            )
+            return
         if event.kind == "topic" and event.subject not in self.image.topics_by_name:
             self._forget(event.subject)
             return

@@ -27,6 +27,8 @@ from barnabas.wire.schema import Message
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 NOT_ASKED = -2147483648
+NOT_ASKED_AFTER = -2
+"""Of events and refusals: see DescribeCluster."""
 """The value of authorized operations that no request asks for."""
 _ATTRIBUTES_AT = 22
 """The byte of a batch that says whether it belongs to a transaction."""
@@ -166,6 +168,13 @@ def _cluster_operations(question: Question, response: Any) -> Message:
 
 
 def check_describe_cluster(question: Question) -> Answer:
+    """What controllers did and refused names topics: it is for those who may describe the cluster."""
+    request = question.request
+    asked = request.events_after, request.refusals_after, list(request.states_of)
+    if asked != (NOT_ASKED_AFTER, NOT_ASKED_AFTER, []):
+        if not question.may_cluster(Operation.DESCRIBE):
+            request.events_after = request.refusals_after = NOT_ASKED_AFTER
+            request.states_of = ()
     return lambda response: _cluster_operations(question, response)
 
 

@@ -43,7 +43,7 @@ class OnlyIdleOffsetsExpire(Checker):
     def _listen(broker: Broker, judged: type[GroupMachine]) -> None:
         """Each machine that it has or makes is one that is heard."""
         groups = broker.groups
-        make = groups._make_machine
+        make = groups.make_machine
 
         def hear(machine: GroupMachine) -> GroupMachine:
             machine.__class__ = judged
@@ -51,8 +51,8 @@ class OnlyIdleOffsetsExpire(Checker):
 
         for shard in groups.shards.values():
             hear(shard.machine)
-        for maker in (groups, groups._loader):
-            maker._make_machine = lambda: hear(make())
+        for maker in (groups, groups.loader):
+            maker.make_machine = lambda: hear(make())
 
     def _on_group_expired(self, group_id: str) -> None:
         self._history.on_group_expired(group_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from barnabas.wire.schema import FOREVER, Field, Message
 
 
@@ -13,6 +15,8 @@ class DescribeClusterRequest(Message):
         "refusals_after",
         "include_metrics",
         "include_client_metrics",
+        "events_after",
+        "states_of",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -48,6 +52,25 @@ class DescribeClusterRequest(Message):
             default=False,
             ignorable=True,
         ),
+        Field(
+            "events_after",
+            "int64",
+            (0, FOREVER),
+            tag=10003,
+            tagged=(0, FOREVER),
+            default=-2,
+            ignorable=True,
+        ),
+        Field(
+            "states_of",
+            "string",
+            (0, FOREVER),
+            array=True,
+            tag=10004,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -59,6 +82,8 @@ class DescribeClusterRequest(Message):
         refusals_after: int = -2,
         include_metrics: bool = False,
         include_client_metrics: bool = False,
+        events_after: int = -2,
+        states_of: Sequence[str] = (),
     ) -> None:
         self.include_cluster_authorized_operations = include_cluster_authorized_operations
         self.endpoint_type = endpoint_type
@@ -66,3 +91,5 @@ class DescribeClusterRequest(Message):
         self.refusals_after = refusals_after
         self.include_metrics = include_metrics
         self.include_client_metrics = include_client_metrics
+        self.events_after = events_after
+        self.states_of = states_of

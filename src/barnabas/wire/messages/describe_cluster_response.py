@@ -136,6 +136,78 @@ class PushedMetrics(Message):
         self.metrics = metrics
 
 
+class ControllerEvent(Message):
+    __slots__ = (
+        "number",
+        "at_ms",
+        "kind",
+        "subject",
+        "change",
+        "reason",
+    )
+    FIELDS = (
+        Field("number", "int64", (0, FOREVER), default=0),
+        Field("at_ms", "int64", (0, FOREVER), default=0),
+        Field("kind", "string", (0, FOREVER), default=""),
+        Field("subject", "string", (0, FOREVER), default=""),
+        Field("change", "string", (0, FOREVER), default=""),
+        Field("reason", "string", (0, FOREVER), default=""),
+    )
+
+    def __init__(
+        self,
+        *,
+        number: int = 0,
+        at_ms: int = 0,
+        kind: str = "",
+        subject: str = "",
+        change: str = "",
+        reason: str = "",
+    ) -> None:
+        self.number = number
+        self.at_ms = at_ms
+        self.kind = kind
+        self.subject = subject
+        self.change = change
+        self.reason = reason
+
+
+class SubjectState(Message):
+    __slots__ = (
+        "topic",
+        "partition",
+        "replica",
+        "state",
+        "reason",
+        "at_ms",
+    )
+    FIELDS = (
+        Field("topic", "string", (0, FOREVER), default=""),
+        Field("partition", "int32", (0, FOREVER), default=0),
+        Field("replica", "int32", (0, FOREVER), default=0),
+        Field("state", "string", (0, FOREVER), default=""),
+        Field("reason", "string", (0, FOREVER), default=""),
+        Field("at_ms", "int64", (0, FOREVER), default=0),
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partition: int = 0,
+        replica: int = 0,
+        state: str = "",
+        reason: str = "",
+        at_ms: int = 0,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.replica = replica
+        self.state = state
+        self.reason = reason
+        self.at_ms = at_ms
+
+
 class DescribeClusterResponse(Message):
     __slots__ = (
         "throttle_time_ms",
@@ -149,6 +221,8 @@ class DescribeClusterResponse(Message):
         "refusals",
         "metrics",
         "client_metrics",
+        "events",
+        "states",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -197,6 +271,28 @@ class DescribeClusterResponse(Message):
             default=(),
             ignorable=True,
         ),
+        Field(
+            "events",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=ControllerEvent,
+            tag=10003,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
+        Field(
+            "states",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=SubjectState,
+            tag=10004,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -213,6 +309,8 @@ class DescribeClusterResponse(Message):
         refusals: Sequence[ControllerRefusal] = (),
         metrics: Sequence[ControllerMetric] = (),
         client_metrics: Sequence[PushedMetrics] = (),
+        events: Sequence[ControllerEvent] = (),
+        states: Sequence[SubjectState] = (),
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -225,3 +323,5 @@ class DescribeClusterResponse(Message):
         self.refusals = refusals
         self.metrics = metrics
         self.client_metrics = client_metrics
+        self.events = events
+        self.states = states

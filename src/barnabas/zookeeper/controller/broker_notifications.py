@@ -44,6 +44,7 @@ from barnabas.zookeeper.layout.request_znodes import (
 from barnabas.zookeeper.layout.topic_znodes import PartitionStateZnode, state_path
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, Multi, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.states.controller_steps import ControllerSteps
 
 IDLE_LOOK_MS = 20.0
 """A state that a leader wrote is read when this controller's own writes are done."""
@@ -59,6 +60,7 @@ class BrokerNotifications:
         journal: ZookeeperJournal,
         controller: QuorumController,
         orders: BrokerOrders,
+        steps: ControllerSteps,
         ask: Callable[[Any, Any], None],
     ) -> None:
         """`ask` reads for as long as the present office lasts."""
@@ -67,6 +69,7 @@ class BrokerNotifications:
         self._journal = journal
         self._controller = controller
         self._orders = orders
+        self._steps = steps
         self._ask = ask
         self._offline: dict[Key, set[int]] = controller.cluster.offline_replicas
         orders.offline_replicas = self._offline
@@ -167,6 +170,7 @@ class BrokerNotifications:
 
     def _on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
         """The broker has answered LeaderAndIsr."""
+        self._steps.on_replicas(broker, offline, online)
         failed = [key for key in offline if broker not in self._offline.get(key, ())]
         back = [key for key in online if broker in self._offline.get(key, ())]
         for key in failed:

@@ -139,6 +139,7 @@ class BrokerOrders:
         """What a broker has answered of its replicas."""
         self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
+        self.on_sent: Callable[[int, Message], None] = lambda broker, request: None
         self.on_reached: Callable[[int], None] = lambda broker: None
         """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
@@ -280,6 +281,7 @@ class BrokerOrders:
             return
         request, undo = made
         queue.under_way = True
+        self.on_sent(queue.broker, request)
         self._sender.send(
             queue.endpoint,
             request,

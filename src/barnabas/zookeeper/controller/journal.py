@@ -104,6 +104,10 @@ class ZookeeperJournal:
         self.on_commit: Callable[[Sequence[JournalBatch]], None] = lambda batches: None
         self.on_written: Callable[[WrittenChanges], None] = lambda committed: None
         self.on_lost: Callable[[str], None] = lambda reason: None
+        self.on_decided: Callable[[Sequence[Message]], None] = lambda records: None
+        """Records were appended that the znodes do not say yet."""
+        self.on_record: Callable[[Message], None] = lambda record: None
+        """A record is written; `committed` has not replayed it yet."""
 
     # -- the proposer's side (Quorum) ---------------------------------------------------------------
 
@@ -128,6 +132,8 @@ class ZookeeperJournal:
             values,
         )
         self._queue.append(_Batch(records, batch, self._observing))
+        if not self._observing:
+            self.on_decided(records)
         self._schedule()
         return batch.last_offset
 
@@ -271,6 +277,7 @@ class ZookeeperJournal:
                     removed += self._leavers(record)
                     key = Uuid(record.topic_id), record.partition_id
                     assigned.setdefault(key, []).extend(self._joiners(record))
+                self.on_record(record)
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)

@@ -11,6 +11,7 @@ Source: Kafka's ``TopicDeletionManager`` and ``ReplicaStateMachine``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,12 +21,14 @@ from barnabas.types import Uuid
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
 from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
 from barnabas.zookeeper.layout.topic_znodes import partition_path, state_path, topic_path
 from barnabas.zookeeper.operations import Delete, Multi, Operation
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.states.controller_steps import ControllerSteps
 
 
 class DeletedTopic(NamedTuple):
@@ -56,7 +59,9 @@ class TopicDeletion:
         sessions: SessionKeeper,
         journal: ZookeeperJournal,
         orders: BrokerOrders,
+        steps: ControllerSteps,
     ) -> None:
+        self._steps = steps
         self._ports = ports
         self._sessions = sessions
         self._journal = journal
@@ -70,6 +75,7 @@ class TopicDeletion:
         if topic.name in self._under_way:
             return
         deletion = self._under_way[topic.name] = _Deletion(topic)
+        self._steps.on_deletion_found(topic.name, topic.replicas)
         self._ports.log("info", "topic.deletion_started", topic=topic.name)
         for broker in sorted(deletion.left):
             self._stop(deletion, broker)
@@ -86,17 +92,24 @@ class TopicDeletion:
                 self._stop(deletion, broker)
 
     def _stop(self, deletion: _Deletion, broker: int) -> None:
-        if not self._orders.stop_replicas(broker, deletion.left[broker]):
-            self._ports.log(
-                "info",
-                "topic.deletion_ineligible",
-                topic=deletion.topic.name,
-                broker=broker,
-                reason="the broker is not alive; it is asked when it returns",
-            )
+        left = deletion.left[broker]
+        if self._orders.is_alive(broker):
+            self._steps.on_stopping(broker, left)
+            self._orders.stop_replicas(broker, left)
+        else:
+            reason = f"broker {broker} is not alive; it is asked when it returns"
+            self._ineligible(deletion.topic.name, broker, left, reason)
+
+    def _ineligible(self, topic: str, broker: int, left: Iterable[Stopped], reason: str) -> None:
+        self._steps.on_ineligible(broker, left, reason)
+        self._ports.log(
+            "info", "topic.deletion_ineligible", topic=topic, broker=broker, reason=reason
+        )
 
     def on_stopped(self, broker: int, stopped: Iterable[Stopped]) -> None:
         """The broker has deleted its logs of these partitions."""
+        stopped = list(stopped)
+        self._steps.book.on_deleted(broker, stopped)
         for one in stopped:
             deletion = self._under_way.get(one[0])
             left = None if deletion is None else deletion.left.get(broker)
@@ -109,14 +122,15 @@ class TopicDeletion:
 
     def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
         """The broker could not delete its logs of these partitions."""
-        for name in sorted({topic for topic, _ in failed if topic in self._under_way}):
-            self._ports.log(
-                "info",
-                "topic.deletion_ineligible",
-                topic=name,
-                broker=broker,
-                reason="a log directory of the broker has failed; it is asked when it registers again",
-            )
+        left: dict[str, list[Stopped]] = {}
+        for one in failed:
+            if one[0] in self._under_way:
+                left.setdefault(one[0], []).append(one)
+        reason = (
+            f"a log directory of broker {broker} has failed; it is asked when it registers again"
+        )
+        for name in sorted(left):
+            self._ineligible(name, broker, left[name], reason)
 
     def _maybe_finish(self, deletion: _Deletion) -> None:
         leadership = self._journal.leadership
@@ -134,19 +148,18 @@ class TopicDeletion:
         config = f"{CONFIG}/topics/{topic.name}"
         return [*paths, f"{at}/partitions", at, config, f"{DELETE_TOPICS}/{topic.name}"]
 
-    def _remove(self, deletion: _Deletion, leadership: Leadership, paths: list[str]) -> None:
-        most = self._ports.bounds.zookeeper.operations_max - 1
-        now, later = paths[:most], paths[most:]
-        operations: tuple[Operation, ...] = (leadership.check, *[Delete(path) for path in now])
-        done = partial(self._on_removed, deletion, leadership, now, later)
-        self._sessions.submit(Multi(operations), done)
+    def _remove(self, deletion: _Deletion, leadership: Leadership, paths: Iterable[str]) -> None:
+        left: deque[Operation] = deque(Delete(path) for path in paths)
+        now = take_operations(left, self._ports.bounds.zookeeper, besides=1)
+        done = partial(self._on_removed, deletion, leadership, now, left)
+        self._sessions.submit(Multi((leadership.check, *now)), done)
 
     def _on_removed(
         self,
         deletion: _Deletion,
         leadership: Leadership,
-        now: list[str],
-        later: list[str],
+        now: Sequence[Operation],
+        later: Iterable[Operation],
         result: object,
     ) -> None:
         name = deletion.topic.name
@@ -154,17 +167,19 @@ class TopicDeletion:
             return
         if isinstance(result, MultiFailed) and result.index > 0:
             if isinstance(result.cause, NoNode):
-                del now[result.index - 1]
-                self._remove(deletion, leadership, now + later)
+                gone = now[result.index - 1]
+                left = [one.path for one in (*now, *later) if one is not gone]
+                self._remove(deletion, leadership, left)
                 return
             self._ports.log("error", "topic.deletion_failed", topic=name, error=result)
             self._journal.on_lost(f"the znodes of topic {name} cannot be removed: {result}")
         elif isinstance(result, ZooKeeperError):
             self._journal.on_lost(f"the znodes of topic {name} were not removed: {result}")
-        elif later:
-            self._remove(deletion, leadership, later)
+        elif left := [one.path for one in later]:
+            self._remove(deletion, leadership, left)
         else:
             del self._under_way[name]
+            self._steps.on_znodes_gone(name)
             self._journal.forget_topic(name)
             self._ports.log("info", "topic.deletion_completed", topic=name)
 

@@ -28,9 +28,10 @@ from barnabas.zookeeper.controller.topic_deletion import TopicDeletion
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigZnode
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
-from barnabas.zookeeper.layout.topic_znodes import TopicZnode, topic_path
+from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode, topic_path
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.states.controller_steps import ControllerSteps
 
 
 class TopicRequests:
@@ -43,10 +44,12 @@ class TopicRequests:
         journal: ZookeeperJournal,
         controller: QuorumController,
         deletions: TopicDeletion,
+        steps: ControllerSteps,
         ask: Callable[[Any, Any], None],
     ) -> None:
         """`ask` reads for as long as the present office lasts."""
         self._ports = ports
+        self._steps = steps
         self._sessions = sessions
         self._journal = journal
         self._controller = controller
@@ -66,6 +69,7 @@ class TopicRequests:
         if isinstance(node, ZooKeeperError) or self._journal.has_topic(name):
             return
         self._journal.knows_topic(name, node.stat.version)
+        self._steps.on_found(TOPICS, name)
         self.complete(name, TopicZnode.decode(topic_path(name), node.data))
 
     def complete(self, name: str, assignment: TopicZnode) -> None:
@@ -142,6 +146,7 @@ class TopicRequests:
                 self._sessions.submit(Delete(f"{DELETE_TOPICS}/{name}"), lambda _: None)
                 continue
             self._journal.knows_deletion(name)
+            self._steps.on_found(DELETE_TOPICS, name)
             reason = f"the deletion of {name} is asked for in ZooKeeper"
             record = RemoveTopicRecord(topic_id=topic.id, reason=reason)
             controller.commit(Decision(None, [record], reason))

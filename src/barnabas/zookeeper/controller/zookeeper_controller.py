@@ -51,6 +51,7 @@ from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.states.controller_steps import ControllerSteps
 
 WATCHED = (
     IDS, TOPICS, DELETE_TOPICS, REASSIGN, PREFERRED_ELECTION, ISR_CHANGES, LOG_DIR_EVENTS,
@@ -79,13 +80,14 @@ class ZookeeperController:
         self._journal = journal
         self._orders = orders
         self.decider = controller
-        self.deletions = TopicDeletion(ports, sessions, journal, orders)
+        steps = self.steps = ControllerSteps(ports, journal.committed, lambda: controller.epoch)
+        self.deletions = TopicDeletion(ports, sessions, journal, orders, steps)
         self._requests = TopicRequests(
-            ports, sessions, journal, controller, self.deletions, self._ask
+            ports, sessions, journal, controller, self.deletions, steps, self._ask
         )
         self._moves = PartitionRequests(ports, sessions, controller, self._ask)
         self.notifications = BrokerNotifications(
-            ports, sessions, journal, controller, orders, self._ask
+            ports, sessions, journal, controller, orders, steps, self._ask
         )
         controller.cluster.orders_by_epoch = True
         self._reader: MetadataReader | None = None
@@ -102,6 +104,8 @@ class ZookeeperController:
         journal.on_commit = controller.on_commit
         journal.on_written = self._on_written
         journal.on_lost = election.resign
+        journal.on_decided, journal.on_record = steps.on_decided, steps.on_record
+        orders.on_sent = steps.on_sent
         orders.on_stopped = self.deletions.on_stopped
         orders.on_not_stopped = self.deletions.on_not_stopped
         orders.on_reached = self._on_reached
@@ -115,6 +119,7 @@ class ZookeeperController:
     # -- an office ---------------------------------------------------------------------------------
 
     def _on_elected(self, leadership: Leadership) -> None:
+        self.steps.on_elected(self.decider.node_id, leadership.epoch)
         self._reader = MetadataReader(
             self._ports,
             self._sessions,
@@ -134,6 +139,7 @@ class ZookeeperController:
         layout, incomplete = found.layout, found.incomplete()
         image = self._journal.begin(leadership, found)
         self._registered = {broker: czxid for broker, (_, czxid) in layout.brokers.items()}
+        self.steps.on_loaded(leadership.epoch, self._registered)
         controller = self.decider
         controller.on_snapshot(image)
         controller.on_leader_change(controller.node_id, leadership.epoch)
@@ -186,6 +192,7 @@ class ZookeeperController:
         if self._look is not None:
             self._look.cancel()
             self._look = None
+        self.steps.on_lost(controller.node_id, reason)
         self._ports.log("info", "controller.office_lost", reason=reason)
 
     @property
@@ -198,7 +205,9 @@ class ZookeeperController:
             begin()
         self._orders.on_written(committed.changes, committed.deleted, committed.assigned)
         for broker, partition in committed.removed:
-            self._orders.stop_replicas(broker, [partition])
+            if self._orders.is_alive(broker):
+                self.steps.on_stopping(broker, [partition])
+                self._orders.stop_replicas(broker, [partition])
         self._moves.on_written()
         for topic in committed.deleted:
             replicas = {index: ids for index, ids in enumerate(topic.replicas) if ids}

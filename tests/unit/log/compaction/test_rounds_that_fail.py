@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.directories.future_log_copy import align, append_run, begin
+from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import CLEANED, REPAIRED
@@ -52,7 +53,7 @@ def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
         assert place is not None and segment_repair.examine(place) is None
         world.logs.cleaner.on_sound(partition)
 
-    world.logs.on_corrupt = on_corrupt
+    world.logs.events.listen(LogListener(on_corrupt=on_corrupt))
     world.disk.rot(log.segments[1].path, 100)
     world.run_ms(100_000)
     assert len(found) == 1 and not world.logs.cleaner.uncleanable
@@ -70,7 +71,9 @@ def test_what_is_sound_and_cannot_be_compacted_is_tried_twice() -> None:
         raise CorruptLogError("a file", 7, "its records are not what its CRC covers")
 
     with pytest.MonkeyPatch().context() as monkeypatch:
-        world.logs.on_corrupt = lambda partition, fault: world.logs.cleaner.on_sound(partition)
+        world.logs.events.listen(
+            LogListener(on_corrupt=lambda partition, fault: world.logs.cleaner.on_sound(partition))
+        )
         monkeypatch.setattr(cleaning_pass, "build_map", refuse)
         world.run_ms(200_000)
     assert tried == 2 and list(world.logs.cleaner.uncleanable) == [T0]

@@ -65,7 +65,8 @@ def test_the_doctor_judges_versions_cache_cluster_and_checkpoint() -> None:
     packages = {"barnabas": "0.0.1", "pyspark": "4.3.0", "numba": None}
     answer = {
         "host": "h", "folder": "/w", "python": "3.11.7", "executable": "/p", "packages": packages,
-        "machine_code": False, "unreachable": {"b:9092": "refused"}, "shares": False,
+        "machine_code": False, "unreachable": {"b:9092": "refused"},
+        "folders": {"/c": (False, "", "Permission denied")},
     }  # fmt: skip
     bad = {each.check: each.said for each in judged(answer, "/c", "/c") if not each.is_well}
     assert list(bad) == [
