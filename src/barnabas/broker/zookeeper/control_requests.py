@@ -115,7 +115,7 @@ class ControlRequests:
             )
 
     def _refuse_without_ids(self, request: Any) -> None:
-        """Nothing is changed: without an id a replica cannot be told from one of an earlier topic."""
+        """Nothing is changed: without an id a replica may be one of an earlier topic with that name."""
         why = (
             f"controller {request.controller_id} orders topics without ids: brokers of Kafka need"
             " inter.broker.protocol.version 2.8 or later where one of them is controller"
