@@ -57,8 +57,8 @@ def read_batches(
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
 ) -> int:  # fmt: skip
     """Read ahead the records of the small plain batches at `at`, as many batches as have `RECORDS_AHEAD`
-    records; `batches` gets where each ends and how many records it has. How many batches; 0 where the first one has
-    more records, or is not plainly sound."""
+    records; `batches` gets where each ends and how many records it has. Returns how many batches; 0 where the
+    first one has more records, or is not plainly sound."""
     filled = found = 0
     while found < RECORDS_AHEAD:
         size = small_plain_batch(data, at, size_max, low, high)
