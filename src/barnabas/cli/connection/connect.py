@@ -1,7 +1,7 @@
 """What every command shares that asks a cluster: where it is, failures as sentences, tables or JSON.
 
-`--bootstrap` wins; then ``$BARNABAS_BOOTSTRAP``; then ``bootstrap.servers`` in the client's properties, of the
-profile that is chosen; then ``cluster.json`` in `--data` or in the present directory, as ``barnabas up``
+`--bootstrap` wins; then ``$BARNABAS_BOOTSTRAP``; then ``bootstrap.servers`` in the client's properties, of
+the profile that is chosen; then ``cluster.json`` in `--data` or in the present directory, as ``barnabas up``
 keeps it. With `--json` a command prints one JSON value and nothing else.
 
 Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 no server answered.
