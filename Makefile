@@ -55,7 +55,7 @@ layers: venv
 	$(BIN)/python -m tools.import_circles
 
 tidy: venv
-	$(PYTEST) -q tests/test_tidy.py
+	$(PYTEST) -q tests/test_tidy.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
 
 UNIT := BARNABAS_EFFORT=0.05 $(PYTEST) -q -m "not slow"
 unit: unit-first unit-second
@@ -65,7 +65,7 @@ unit-first: venv
 	$(UNIT) $(FIRST_HALF)
 
 unit-second: venv
-	$(UNIT) tests/unit tests/contract tests/golden tests/scripts $(addprefix --ignore=,$(FIRST_HALF))
+	$(UNIT) tests/unit tests/contract tests/golden tests/scripts tests/sim/test_mutants.py $(addprefix --ignore=,$(FIRST_HALF))
 
 SEEDS ?= 1000
 FROM ?= 1

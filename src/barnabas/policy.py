@@ -113,8 +113,8 @@ def _load(key: str, properties: Mapping[str, str]) -> object | None:
     except ConfigError:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise ConfigError(key, named, f"it cannot be loaded ({told})") from error
+        reported = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ConfigError(key, named, f"it cannot be loaded ({reported})") from error
     if not callable(getattr(policy, "validate", None)):
         raise ConfigError(key, named, "its class must have a method validate(request)")
     return policy

@@ -132,4 +132,4 @@ def test_replicas_are_placed_by_hand_and_mistakes_are_refused(cluster: Cluster) 
         told = barnabas(*words, text)
         assert told.returncode == status and why in told.stderr, told
     told = barnabas(*words, "1", "-p", "1")
-    assert told.returncode == 2 and "says how many partitions" in told.stderr
+    assert told.returncode == 2 and "determines the number of partitions" in told.stderr

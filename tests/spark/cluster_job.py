@@ -2,7 +2,8 @@
 
 A task that finds ``hold-<stage>`` in the control folder takes the file, gives half of its rows, says in
 ``held-<stage>`` in which working directory it is, and gives no more: what has to be killed in the middle of a
-stage is killed then. Arguments: stream or batch, master, bootstrap, from, to, directory.
+stage is killed then. Arguments: stream or batch, master, bootstrap, from, to, directory, and
+where tasks stage if that is elsewhere than beside the checkpoint.
 """
 
 from __future__ import annotations
@@ -54,7 +55,15 @@ def copied(frame: Any, directory: str) -> Any:
     return rows.mapInArrow(holding(control, "write"), "key binary, value binary")
 
 
-def main(kind: str, master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
+def main(
+    kind: str,
+    master: str,
+    bootstrap: str,
+    source: str,
+    target: str,
+    directory: str,
+    staging: str = "",
+) -> None:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -76,12 +85,15 @@ def main(kind: str, master: str, bootstrap: str, source: str, target: str, direc
     options = {"kafka.bootstrap.servers": bootstrap}
     reading = {**options, "subscribe": source, "startingOffsets": "earliest"}
     writing = {**options, "topic": target, "delivery": "exactly-once", "kafka.batch.size": "2000"}
+    if staging:
+        writing["stagingLocation"] = staging
     if kind == "batch":
         frame = spark.read.format("barnabas").options(**reading).load()
         writer = copied(frame, directory).write.format("barnabas").mode("append")
         writer.options(**writing, txnAppId=target, txnVersion="0").save()
     else:
-        frame = spark.readStream.format("barnabas").options(**reading, maxOffsetsPerTrigger="1500")
+        limits = {"maxOffsetsPerTrigger": "1500", "maxOffsetsInDriver": "0"}  # tasks are killed
+        frame = spark.readStream.format("barnabas").options(**reading, **limits)
         query = (
             copied(frame.load(), directory)
             .writeStream.format("barnabas")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -51,6 +52,11 @@ class Job:
     def hold(self, stage: str) -> None:
         (self._control / f"hold-{stage}").touch()
 
+    def failure(self) -> str:
+        """What a run that ends with an error says."""
+        assert self.process.wait(END_S) != 0
+        return self._log.read_text()
+
     def end(self) -> None:
         assert self.process.wait(END_S) == 0, self._log.read_text()[-2000:]
 
@@ -58,7 +64,7 @@ class Job:
 @contextmanager
 def running(
     kind: str, cluster: StandaloneCluster, bootstrap: str, topics: tuple[str, str], directory: Path,
-    *, place: str,
+    *more: str, place: str,
 ) -> Iterator[Job]:  # fmt: skip
     """The job in a working directory of its own; afterwards its driver is gone."""
     folder = directory / place
@@ -68,7 +74,7 @@ def running(
     with open(log, "wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.cluster_job", kind, cluster.url, bootstrap, *topics,
-             str(directory)],
+             str(directory), *more],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SPARK_LOCAL_IP": "127.0.0.1"},
             stdout=out,
@@ -164,3 +170,48 @@ def test_the_doctor_names_executors_without_the_package(
         assert f"{each}: cluster" not in found
     assert found["driver: cluster"]["ok"]
     assert not list((tmp_path / "shared").iterdir())
+
+
+JOB = """
+name = "apart"
+checkpoint = "{directory}/job"
+[cluster]
+kafka.bootstrap.servers = "{bootstrap}"
+[source]
+topics = ["{topic}"]
+[[sink]]
+parquet = "/proc/self/cwd/table"
+"""
+
+
+@pytest.mark.interop
+@pytest.mark.long
+def test_places_that_are_not_shared_are_named_with_an_executor(
+    standalone: StandaloneCluster, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """A path below the working directory is another one for each process."""
+    topics = make_topic(2), make_topic(1)
+    write(bootstrap, topics[0], (b"%d" % n for n in range(20)))
+    apart = "/proc/self/cwd/staging"
+    with running("stream", standalone, bootstrap, topics, tmp_path, apart, place="here") as job:
+        said = job.failure()
+    assert re.search(r"executor on \S+ \(working directory \S+\) has staged rows in", said)
+    assert f"the driver does not find them below stagingLocation {apart}" in said
+    assert not read(bootstrap, topics[1])
+    file = tmp_path / "apart.toml"
+    file.write_text(JOB.format(directory=tmp_path, bootstrap=bootstrap, topic=topics[0]))
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "pipeline", "run", str(file), "--available-now",
+         "--master", standalone.url, "--conf", "spark.executor.memory=512m",
+         "--conf", "spark.driver.host=127.0.0.1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=END_S,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(
+        r"executor on \S+ \(working directory \S+\) and the driver do not share /proc/self/cwd/table",
+        done.stdout + done.stderr,
+    )

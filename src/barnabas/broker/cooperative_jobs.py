@@ -1,11 +1,11 @@
 """Requests about thousands of partitions, handled in parts, a part per turn of the loop.
 
-A step handles some ten partitions: their appends or reads. A job takes as many steps at once as a turn
-allows; the rest follows in later turns, and other requests are served in between. Jobs do not wait for
-each other: each has a part of every turn.
+A step appends to, or reads from, some ten partitions. A job runs as many steps as one turn allows and
+continues in later turns; other requests are served in between. Jobs do not wait for each other: each gets a
+part of every turn.
 
-A job continues after its connection closed: a request that arrived complete takes effect, as with Apache
-Kafka. Only the broker's end stops it.
+A job continues after its connection has closed: as in Apache Kafka, a request that arrived complete takes
+effect. Only the broker's shutdown stops it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports
 
 STEPS_PER_TURN_MAX = 8
-"""In one turn, however quick they are."""
+"""Steps of one job in one turn of the loop, even if they take no time."""
 
-Failed = Callable[[Exception], None]
+OnError = Callable[[Exception], None]
 
 
 class CooperativeJobs:
@@ -31,16 +31,17 @@ class CooperativeJobs:
         self._closed = False
         self.under_way = 0
 
-    def run(self, steps: Iterator[object], failed: Failed) -> None:
-        """Take `steps`, the first of them now. `failed` gets what a step raises; no step follows it."""
+    def run(self, steps: Iterator[object], on_error: OnError) -> None:
+        """Iterate over `steps`, beginning now. If a step raises, the job ends and `on_error` gets the
+        exception."""
         self.under_way += 1
-        self._take_steps(steps, failed)
+        self._take_steps(steps, on_error)
 
     def close(self) -> None:
-        """Nothing is done any more."""
+        """Stop all jobs: no further step runs."""
         self._closed = True
 
-    def _take_steps(self, steps: Iterator[object], failed: Failed) -> None:
+    def _take_steps(self, steps: Iterator[object], on_error: OnError) -> None:
         if self._closed:
             return
         now_ms = self._ports.clock.now_ms
@@ -50,10 +51,10 @@ class CooperativeJobs:
             for _ in steps:
                 left -= 1
                 if not left or now_ms() >= until_ms:
-                    self._ports.wakeups.call_soon(partial(self._take_steps, steps, failed))
+                    self._ports.wakeups.call_soon(partial(self._take_steps, steps, on_error))
                     return
-        except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a response
+        except Exception as error:  # noqa: BLE001 - a client waits for a response, whatever the error
             self.under_way -= 1
-            failed(error)
+            on_error(error)
         else:
             self.under_way -= 1

@@ -1,4 +1,4 @@
-"""Dates and durations as people and Kafka's tools write them, to milliseconds, and back for people."""
+"""Parses dates and durations of the command line into milliseconds, and formats them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
 def parse_date(text: str) -> int:
-    """``2026-11-24T17:00:00.000``, ``2026-11-24 17:00`` or ``2026-11-24``; UTC where no zone is given. Raises
-    ``ValueError``."""
+    """Milliseconds since 1970 of ``2026-11-24T17:00:00.000``, ``2026-11-24 17:00`` or ``2026-11-24``; UTC if
+    no zone is given. Raises ``ValueError``."""
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -28,7 +28,8 @@ def parse_date(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """``P1DT2H30M5.5S`` or ``1d2h30m5.5s``, no longer than the protocol's 64 bits. Raises ``ValueError``."""
+    """Milliseconds of ``P1DT2H30M5.5S`` or ``1d2h30m5.5s``. Raises ``ValueError``, also if they do not fit
+    into 64 bits."""
     given = text.strip()
     found = _ISO_DURATION.fullmatch(given) or _SHORT_DURATION.fullmatch(given.lower())
     parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
@@ -41,7 +42,7 @@ def parse_duration(text: str) -> int:
 
 
 def date_text(at_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """Milliseconds since 1970 as a date in UTC; as they are where no date of Python's is that far away."""
+    """Milliseconds since 1970 as a date in UTC; as a number if Python has no date for them."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
@@ -49,8 +50,8 @@ def date_text(at_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """How long before `now_ms` that was: ``12 ms ago``, ``3.4 s ago``, ``5 min ago``, ``2 h ago``, ``9 days
-    ago``; ``never`` for what has no time."""
+    """The time from `then_ms` to `now_ms`: ``12 ms ago``, ``3.4 s ago``, ``5 min ago``, ``2 h ago``, ``9 days
+    ago``; ``never`` if `then_ms` is negative."""
     if then_ms < 0:
         return "never"
     passed = max(now_ms - then_ms, 0)

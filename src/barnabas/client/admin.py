@@ -1,7 +1,7 @@
-"""Administration: topics, configurations, groups, offsets, cluster, quorum.
+"""Administration: topics, configurations, groups, cluster, quorum.
 
-Each method is one coroutine over `Client`: it asks, retries what may succeed later, and returns
-plain values; a refusal is a `KafkaError`, per item where the protocol answers per item.
+Each method is a coroutine over `Client`. It sends requests, retries retriable errors, and returns plain
+values. An error is a `KafkaError`; if the protocol has errors per item, each item has its own.
 
 Source: Kafka's ``KafkaAdminClient``.
 """
@@ -49,14 +49,15 @@ from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 TOPIC, BROKER = 2, 4
 """Types of configuration resource."""
 UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Retriable for a caller that waits for a topic; the final answer for one that deletes a topic."""
+"""Errors that are retriable in general, but final for a deletion: the topic does not exist."""
 SET, DELETE = 0, 1
 """Incremental operations on a configuration key."""
 
 
 @dataclass(slots=True)
 class NewTopic:
-    """A topic to create; -1 is the cluster's default. `assignments` place replicas by hand."""
+    """A topic to create; -1 is the cluster's default. `assignments`: the brokers of each partition, by index;
+    then `partitions` and `replication_factor` are not used."""
 
     name: str
     partitions: int = -1
@@ -67,7 +68,7 @@ class NewTopic:
 
 @dataclass(slots=True)
 class TopicOutcome:
-    """What became of one topic of a request."""
+    """The result for one topic of a request."""
 
     name: str
     topic_id: Uuid = ZERO_UUID
@@ -76,7 +77,7 @@ class TopicOutcome:
     error: KafkaError | None = None
 
     def check(self) -> TopicOutcome:
-        """Itself. Raises its error."""
+        """Return itself. Raises its error if it has one."""
         if self.error is not None:
             raise self.error
         return self
@@ -128,11 +129,11 @@ class ConfigEntry:
     sensitive: bool
 
 
-def _outcome(told: Any) -> TopicOutcome:
+def _outcome(result: Any) -> TopicOutcome:
     error = None
-    if told.error_code:
-        error = KafkaError(code_of(told.error_code), told.error_message or "")
-    return TopicOutcome(told.name or "", getattr(told, "topic_id", ZERO_UUID), error=error)
+    if result.error_code:
+        error = KafkaError(code_of(result.error_code), result.error_message or "")
+    return TopicOutcome(result.name or "", getattr(result, "topic_id", ZERO_UUID), error=error)
 
 
 class Admin:
@@ -150,7 +151,7 @@ class Admin:
         validate_only: bool = False,
         timeout_ms: float = API_TIMEOUT_MS,
     ) -> list[TopicOutcome]:
-        """Create; one outcome per topic. A retriable refusal of any topic repeats those refused."""
+        """Create topics; one outcome per topic, in order. Topics with retriable errors are tried again."""
         wanted = {topic.name: topic for topic in topics}
         outcomes: dict[str, TopicOutcome] = {}
 
@@ -162,10 +163,10 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.topics:
-                outcome = _outcome(told)
-                outcome.partitions = told.num_partitions
-                outcome.replication_factor = told.replication_factor
+            for result in response.topics:
+                outcome = _outcome(result)
+                outcome.partitions = result.num_partitions
+                outcome.replication_factor = result.replication_factor
                 if outcome.error is None or not outcome.error.retriable:
                     outcomes[outcome.name] = outcome
             _raise_retriable(response.topics)
@@ -176,7 +177,7 @@ class Admin:
     async def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, **configs: str
     ) -> TopicOutcome:
-        """One topic; configuration keys with ``_`` for ``.``. Raises `KafkaError`."""
+        """Create one topic. `configs` are keys with ``_`` in place of ``.``. Raises `KafkaError`."""
         keys = {key.replace("_", "."): value for key, value in configs.items()}
         topic = NewTopic(name, partitions, replication_factor, keys)
         return (await self.create_topics([topic]))[0].check()
@@ -184,6 +185,7 @@ class Admin:
     async def delete_topics(
         self, names: Sequence[str], *, timeout_ms: float = API_TIMEOUT_MS
     ) -> list[TopicOutcome]:
+        """Delete topics; one outcome per topic, in order. Topics with retriable errors are tried again."""
         outcomes: dict[str, TopicOutcome] = {}
 
         def request() -> DeleteTopicsRequest:
@@ -195,8 +197,8 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.responses:
-                outcome = _outcome(told)
+            for result in response.responses:
+                outcome = _outcome(result)
                 error = outcome.error
                 if error is None or not error.retriable or error.code in UNKNOWN_TOPIC:
                     outcomes[outcome.name] = outcome
@@ -223,13 +225,13 @@ class Admin:
             )
 
         def take(response: Any) -> None:
-            for told in response.results:
-                raise_for(told.error_code, told.error_message)
+            for result in response.results:
+                raise_for(result.error_code, result.error_message)
 
         await self._client.ask_any(request, take, timeout_ms=timeout_ms)
 
     async def list_topics(self, *, timeout_ms: float = API_TIMEOUT_MS) -> list[TopicMetadata]:
-        """Every topic, by name."""
+        """All topics, sorted by name."""
         cluster = self._client.cluster
         cluster.topics.clear()
         await cluster.refresh(every=True, timeout_ms=timeout_ms)
@@ -238,7 +240,7 @@ class Admin:
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: float = API_TIMEOUT_MS
     ) -> list[TopicMetadata]:
-        """These topics, as metadata has them now. Raises `KafkaError` for one that is not there."""
+        """The current metadata of these topics. Raises `KafkaError` for one that does not exist."""
         names = list(names)
         await self._client.cluster.refresh(names, timeout_ms=timeout_ms)
         return [self._client.cluster.require(name) for name in names]
@@ -248,8 +250,8 @@ class Admin:
     async def describe_configs(
         self, kind: int, name: str, *, timeout_ms: float = ATTEMPT_TIMEOUT_MS
     ) -> list[ConfigEntry]:
-        """The configuration of one resource (`TOPIC`, `BROKER`; a broker tells its own). Raises
-        `KafkaError`, and `ChannelError` where that broker does not answer."""
+        """The configuration of one resource (`TOPIC` or `BROKER`; a broker's own is asked of that broker).
+        Raises `KafkaError`, and `ChannelError` if that broker does not answer."""
 
         def request() -> DescribeConfigsRequest:
             resource = DescribeConfigsResource(
@@ -273,7 +275,7 @@ class Admin:
         ]
 
     async def alter_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set keys; None takes a key back to its default. Raises `KafkaError`."""
+        """Set keys; None removes a key's setting. Raises `KafkaError`."""
 
         def request() -> IncrementalAlterConfigsRequest:
             configs = [
@@ -305,7 +307,7 @@ class Admin:
         return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
     async def describe_quorum(self, *, timeout_ms: float = API_TIMEOUT_MS) -> QuorumDescription:
-        """The metadata quorum as its leader sees it."""
+        """The metadata quorum, as its leader reports it."""
 
         def request() -> DescribeQuorumRequest:
             topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -318,13 +320,13 @@ class Admin:
                     raise_for(partition.error_code, partition.error_message)
 
         response = await self._client.ask_any(request, check, timeout_ms=timeout_ms)
-        told = response.topics[0].partitions[0]
+        result = response.topics[0].partitions[0]
         return QuorumDescription(
-            told.leader_id,
-            told.leader_epoch,
-            told.high_watermark,
-            [_quorum_replica(r) for r in told.current_voters],
-            [_quorum_replica(r) for r in told.observers],
+            result.leader_id,
+            result.leader_epoch,
+            result.high_watermark,
+            [_quorum_replica(r) for r in result.current_voters],
+            [_quorum_replica(r) for r in result.observers],
         )
 
     # -- groups ----------------------------------------------------------------------------------
@@ -332,9 +334,9 @@ class Admin:
     async def list_groups(
         self, types: Sequence[str] = (), states: Sequence[str] = ()
     ) -> list[GroupListing]:
-        """All groups of all brokers, by id; those of `types` and in `states`, where given. Where a broker
-        does not answer all are asked again, as they are then: the groups of a broker that died are
-        others' by the time the metadata have forgotten it."""
+        """All groups of all brokers, sorted by id; `types` and `states` filter them. If a broker does not
+        answer, the metadata are refreshed and all brokers are asked again: when the metadata no longer have a
+        dead broker, its groups have other coordinators."""
         client = self._client
 
         async def of(node: int) -> list[GroupListing]:
@@ -355,8 +357,8 @@ class Admin:
         return sorted((group for groups in found for group in groups), key=lambda g: g.group_id)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """A group of either kind. Raises `KafkaError`; a group that is not there is in state Dead or
-        GROUP_ID_NOT_FOUND."""
+        """Describe a classic or consumer group. Raises `KafkaError`: GROUP_ID_NOT_FOUND for a group that does
+        not exist; older brokers describe it in state Dead."""
         return await groups.describe(self._client, group_id)
 
 
@@ -373,18 +375,18 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _quorum_replica(told: Any) -> QuorumReplicaState:
+def _quorum_replica(result: Any) -> QuorumReplicaState:
     return QuorumReplicaState(
-        told.replica_id,
-        told.log_end_offset,
-        told.last_fetch_timestamp,
-        told.last_caught_up_timestamp,
+        result.replica_id,
+        result.log_end_offset,
+        result.last_fetch_timestamp,
+        result.last_caught_up_timestamp,
     )
 
 
 def _raise_retriable(results: Iterable[Any]) -> None:
-    """So that `Client.retry` asks again for those topics."""
-    for told in results:
-        error = KafkaError(code_of(told.error_code), told.error_message or "")
-        if told.error_code and error.retriable:
+    """Raise the first retriable error, so that `Client.retry` sends a request for the remaining topics."""
+    for result in results:
+        error = KafkaError(code_of(result.error_code), result.error_message or "")
+        if result.error_code and error.retriable:
             raise error

@@ -1,7 +1,7 @@
-"""Feature levels and registrations: what an administrator changes about the cluster as a whole.
+"""Describes and updates feature levels; unregisters brokers.
 
-Like `admin`: each function is one coroutine over `Client` and gives plain values; a refusal is a
-`KafkaError`. Source: KIP-584, KIP-778 (UpdateFeatures), KIP-631 (UnregisterBroker).
+Like `admin`: each function is a coroutine over `Client`, returns plain values and raises `KafkaError`.
+Source: KIP-584, KIP-778 (UpdateFeatures), KIP-631 (UnregisterBroker).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 class Feature(NamedTuple):
-    """One feature as a broker knows it; its level is 0 where none is finalized."""
+    """One feature with the levels that a broker supports; `level` is the finalized one, 0 if there is
+    none."""
 
     name: str
     lowest: int
@@ -28,21 +29,21 @@ class Feature(NamedTuple):
     level: int
 
     def level_name(self, level: int) -> str:
-        """For people: a metadata.version has a name."""
+        """A level as text; levels of metadata.version have a name."""
         if self.name == METADATA_VERSION and level:
             return f"{metadata_version_name(level)} ({level})"
         return str(level)
 
 
 class FeatureLevels(NamedTuple):
-    """By name; `epoch` is the offset of the metadata that say so, -1 where that is not known."""
+    """Features by name; `epoch` is the offset of the finalized levels in the metadata log, -1 if unknown."""
 
     features: dict[str, Feature]
     epoch: int
 
 
 async def describe_features(client: Client) -> FeatureLevels:
-    """What some broker supports, and which levels are finalized."""
+    """The finalized levels, and those that one broker supports. Raises `KafkaError`."""
     response = await client.ask_any(
         lambda: ApiVersionsRequest(
             client_software_name="barnabas", client_software_version=__version__
@@ -62,7 +63,7 @@ async def describe_features(client: Client) -> FeatureLevels:
 async def update_features(
     client: Client, levels: Mapping[str, int], kind: int, *, validate_only: bool = False
 ) -> None:
-    """Move all of them, or none. With `validate_only` the controller only says whether it would."""
+    """Change all of these levels, or none. With `validate_only` nothing changes. Raises `KafkaError`."""
 
     def request() -> UpdateFeaturesRequest:
         updates = [
@@ -75,7 +76,7 @@ async def update_features(
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Have the cluster forget a broker that is gone for good."""
+    """Unregister a broker that will not return. Raises `KafkaError`."""
     await client.ask_any(lambda: UnregisterBrokerRequest(broker_id=broker_id), _check)
 
 

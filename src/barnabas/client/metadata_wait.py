@@ -1,7 +1,8 @@
-"""Waiting until every broker knows of a topic, or of its end.
+"""Waits until every broker knows that a topic was created or deleted.
 
-Either is true when the quorum has committed it. A broker hears of it a moment later: who asks another one
-than before may find nothing yet, or something still (as with Apache Kafka, which leaves that to programs).
+The quorum commits the change first; brokers replay it a moment later. A client that asks another broker in
+between may not find the new topic, or still find the deleted one. In Apache Kafka programs have to cope with
+that.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 WAIT_MS = 2_000.0
-"""Who has not answered by then is not waited for: it may be dead."""
+"""Longest wait; a broker that has not answered by then may be dead."""
 _NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
-    """Until all live brokers that answer know `name` as that topic."""
+    """Wait until all brokers that answer know the topic `name` with this id."""
 
     def knows(topic: Any) -> bool:
-        told = Uuid(topic.topic_id)
-        return not topic.error_code and (told == topic_id or ZERO_UUID in (told, topic_id))
+        reported = Uuid(topic.topic_id)
+        return not topic.error_code and (reported == topic_id or ZERO_UUID in (reported, topic_id))
 
     await _until(client, name, knows)
 
 
 async def until_unknown(client: Client, name: str) -> None:
-    """Until none that answers knows a topic of that name."""
+    """Wait until no broker that answers knows a topic of that name."""
     await _until(client, name, lambda topic: topic.error_code in _NO_TOPIC)
 
 

@@ -127,14 +127,16 @@ async def _ask_leader(
         raise
     failure: KafkaError | None = None
     for topic in response.topics:
-        for told in topic.partitions:
-            tp = TopicPartition(topic.name, told.partition_index)
-            if told.error_code:
-                failure = KafkaError(code_of(told.error_code), f"{tp} at broker {leader}")
-                if told.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                failure = KafkaError(code_of(partition.error_code), f"{tp} at broker {leader}")
+                if partition.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
                     client.cluster.doubt_epoch(tp)
             else:
-                found[tp] = OffsetAndTimestamp(told.offset, told.timestamp, told.leader_epoch)
+                found[tp] = OffsetAndTimestamp(
+                    partition.offset, partition.timestamp, partition.leader_epoch
+                )
     if failure is not None:
         await client.cluster.refresh(topics)
         raise failure
@@ -180,13 +182,13 @@ async def commit(
         refused: KafkaError | None = None
         for topic in response.topics:
             name = topic.name or client.cluster.name_of(topic.topic_id)
-            for told in topic.partitions:
-                if not told.error_code:
-                    left.pop(TopicPartition(name or "", told.partition_index), None)
+            for partition in topic.partitions:
+                if not partition.error_code:
+                    left.pop(TopicPartition(name or "", partition.partition_index), None)
                 elif refused is None or refused.retriable:
-                    _learn_id(client, told.error_code, topics_of(left))
+                    _learn_id(client, partition.error_code, topics_of(left))
                     text = f"commit of group {who.group_id}"
-                    refused = KafkaError(code_of(told.error_code), text)
+                    refused = KafkaError(code_of(partition.error_code), text)
         if refused is not None:
             raise refused
 
@@ -216,9 +218,9 @@ async def committed_offsets(
         group = legacy_requests.offsets_of(response, group_id)
         raise_for(group.error_code, f"offsets of group {group_id}")
         for topic in group.topics:
-            for told in topic.partitions:
-                _learn_id(client, told.error_code, topics_of(wanted or ()))
-                raise_for(told.error_code, f"offsets of group {group_id}")
+            for partition in topic.partitions:
+                _learn_id(client, partition.error_code, topics_of(wanted or ()))
+                raise_for(partition.error_code, f"offsets of group {group_id}")
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
     topics = legacy_requests.offsets_of(response, group_id).topics
@@ -226,10 +228,12 @@ async def committed_offsets(
     found: dict[TopicPartition, CommittedOffset] = {}
     for topic in topics:
         name = topic.name or client.cluster.name_of(topic.topic_id)
-        for told in topic.partitions:
-            if name is not None and told.committed_offset >= 0:
-                found[TopicPartition(name, told.partition_index)] = CommittedOffset(
-                    told.committed_offset, told.committed_leader_epoch, told.metadata or ""
+        for partition in topic.partitions:
+            if name is not None and partition.committed_offset >= 0:
+                found[TopicPartition(name, partition.partition_index)] = CommittedOffset(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.metadata or "",
                 )
     return found
 

@@ -1,8 +1,9 @@
-"""What operators ask beside topics and groups themselves: configurations in full, elections, and deletions
-of records, groups and committed offsets.
+"""Further administration: configurations with synonyms, elections, and deletion of records, groups and
+committed offsets.
 
-Like `admin`: each function is one coroutine over `Client`; a refusal of the whole is a `KafkaError`,
-a refusal of an item its value. Source: KIP-107, KIP-226, KIP-229, KIP-460, KIP-496, KIP-569.
+Like `admin`: each function is a coroutine over `Client`. An error of the whole request is raised as
+`KafkaError`; an error of one item is that item's value. Source: KIP-107, KIP-226, KIP-229, KIP-460, KIP-496,
+KIP-569.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ PREFERRED, UNCLEAN = 0, 1
 """Kinds of election."""
 TIMEOUT_MS = 30_000
 Refusals = dict[TopicPartition, KafkaError | None]
-"""By partition: why not; None where it was done."""
+"""The error of each partition; None if it succeeded."""
 
 
 class Setting(NamedTuple):
-    """One place where a key, or another that means the same, is set; `source` is Kafka's number."""
+    """A value that is set for a key or one of its synonyms; `source` is Kafka's number."""
 
     source: int
     name: str
@@ -44,7 +45,7 @@ class Setting(NamedTuple):
 
 
 class DescribedKey(NamedTuple):
-    """One key with all that DescribeConfigs tells of it."""
+    """One key with all fields of DescribeConfigs."""
 
     name: str
     value: str | None
@@ -54,7 +55,7 @@ class DescribedKey(NamedTuple):
     type: int
     documentation: str
     synonyms: tuple[Setting, ...]
-    """Strongest first."""
+    """In order of precedence."""
 
 
 class ConfigEdit(NamedTuple):
@@ -68,7 +69,8 @@ class ConfigEdit(NamedTuple):
 async def describe_keys(
     client: Client, kind: int, name: str, keys: Sequence[str] = ()
 ) -> list[DescribedKey]:
-    """Every key of a resource, or those of `keys`. A broker and its loggers are asked of that broker."""
+    """All keys of a resource, or only `keys`. Keys of a broker and its loggers are asked of that broker.
+    Raises `KafkaError`, `ChannelError`."""
 
     def request() -> DescribeConfigsRequest:
         resource = DescribeConfigsResource(
@@ -97,7 +99,8 @@ async def describe_keys(
 async def change_configs(
     client: Client, kind: int, name: str, changes: Sequence[ConfigEdit], *, validate_only: bool
 ) -> None:
-    """All changes of one resource, or none; with `validate_only` it is only judged. Raises `KafkaError`."""
+    """Make all changes of one resource, or none; with `validate_only` only check them. Raises
+    `KafkaError`."""
 
     def request() -> IncrementalAlterConfigsRequest:
         configs = [
@@ -110,7 +113,7 @@ async def change_configs(
     if kind == LOGGER_KIND or (
         kind == BROKER_KIND and name and int(name) in client.cluster.brokers
     ):
-        # A broker that is there: it answers next what holds.
+        # Asked of that broker, so that a describe request that follows sees the change.
         _check_results((await client.ask_node(int(name), request())).responses)
     else:
         await client.ask_any(request, lambda r: _check_results(r.responses))
@@ -124,7 +127,7 @@ def is_of_one_broker(kind: int, name: str) -> bool:
 async def elect(
     client: Client, kind: int, partitions: Collection[TopicPartition] | None
 ) -> Refusals:
-    """Hold elections for `partitions`, or (None) wherever one is due. Raises `KafkaError`."""
+    """Elect leaders for `partitions`, or (None) for all partitions that need it. Raises `KafkaError`."""
 
     def request() -> leaders.ElectLeadersRequest:
         asked = None
@@ -139,26 +142,26 @@ async def elect(
 
     response = await client.ask_any(request, lambda r: raise_for(r.error_code))
     return {
-        TopicPartition(topic.topic, told.partition_id): _refusal(
-            told.error_code, told.error_message
+        TopicPartition(topic.topic, partition.partition_id): _refusal(
+            partition.error_code, partition.error_message
         )
         for topic in response.replica_election_results
-        for told in topic.partition_result
+        for partition in topic.partition_result
     }
 
 
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Delete what is before these offsets (-1: all that is committed); by partition where its log begins
-    then, or why nothing was deleted. Raises `ChannelError`."""
+    """Delete the records before these offsets (-1: the high watermark). Returns each partition's new low
+    watermark, or its error. Raises `ChannelError`."""
     await client.cluster.refresh(sorted({tp.topic for tp in before}))
     outcome: dict[TopicPartition, int | KafkaError] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
     for tp in sorted(before):
         leader = client.cluster.leader(tp)
         if leader is None:
-            outcome[tp] = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "it has no leader")
+            outcome[tp] = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the partition has no leader")
         else:
             by_leader.setdefault(leader, []).append(tp)
     for leader, partitions in sorted(by_leader.items()):
@@ -179,15 +182,16 @@ async def delete_records(
         )
         response = await client.ask_node(leader, request, timeout_ms=TIMEOUT_MS + 5_000)
         for topic in response.topics:
-            for told in topic.partitions:
-                refused = _refusal(told.error_code, None)
-                at = TopicPartition(topic.name, told.partition_index)
-                outcome[at] = told.low_watermark if refused is None else refused
+            for partition in topic.partitions:
+                refused = _refusal(partition.error_code, None)
+                at = TopicPartition(topic.name, partition.partition_index)
+                outcome[at] = partition.low_watermark if refused is None else refused
     return outcome
 
 
 async def delete_group(client: Client, group_id: str) -> None:
-    """With its committed offsets. Raises `KafkaError` (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+    """Delete a group with its committed offsets. Raises `KafkaError` (NON_EMPTY_GROUP,
+    GROUP_ID_NOT_FOUND)."""
 
     def check(response: Any) -> None:
         for result in response.results:
@@ -201,7 +205,7 @@ async def delete_group(client: Client, group_id: str) -> None:
 async def delete_offsets(
     client: Client, group_id: str, partitions: Collection[TopicPartition]
 ) -> Refusals:
-    """Forget what a group has committed for `partitions`. Raises `KafkaError`."""
+    """Delete a group's committed offsets of `partitions`. Raises `KafkaError`."""
 
     def request() -> offsets.OffsetDeleteRequest:
         topics = [
@@ -219,9 +223,9 @@ async def delete_offsets(
         GROUP, group_id, request, lambda r: raise_for(r.error_code)
     )
     return {
-        TopicPartition(topic.name, told.partition_index): _refusal(told.error_code, None)
+        TopicPartition(topic.name, partition.partition_index): _refusal(partition.error_code, None)
         for topic in response.topics
-        for told in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -1,7 +1,7 @@
-"""What a producer is given and a consumer gives: records with their partition; and which partition.
+"""Records of producers and consumers, and the default partitioner.
 
-Source: Kafka's default partitioner (murmur2 of the key), so that every client puts a key where
-the others look for it.
+Source: Kafka's default partitioner (murmur2 of the key), so that all clients choose the same partition for a
+key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from barnabas.record.decode import Headers
 
 
 class ProducerRecord(NamedTuple):
-    """A record to write. `partition` None lets the key or chance decide; `timestamp_ms` None is now."""
+    """A record to write. `partition` None: the key chooses it, or chance. `timestamp_ms` None: now."""
 
     topic: str
     value: bytes | None
@@ -23,7 +23,7 @@ class ProducerRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About its bytes in a batch, uncompressed."""
+        """Its approximate size in a batch in bytes, uncompressed."""
         _, value, key, _, _, headers = self
         size = 21 + (len(value) if value else 0) + (len(key) if key else 0)
         for name, content in headers:
@@ -42,7 +42,7 @@ class Delivery(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record read."""
+    """A record that was read."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ class ConsumerRecord(NamedTuple):
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition of `key` in a topic of that many."""
+    """The partition of `key` in a topic with this many partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

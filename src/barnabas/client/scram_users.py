@@ -1,4 +1,4 @@
-"""SCRAM users by the wire: list, add, remove. A password never leaves this process: it is salted here.
+"""Lists, adds and removes SCRAM credentials. A password never leaves this process: it is salted here.
 
 Source: KIP-554.
 """
@@ -34,7 +34,7 @@ class ScramUser(NamedTuple):
 
 
 async def list_users(client: Client, names: Sequence[str] = ()) -> list[ScramUser]:
-    """All, or those with these names, sorted. Raises `KafkaError`."""
+    """The credentials of all users, or of those with these names, sorted. Raises `KafkaError`."""
 
     def check(response: Any) -> None:
         raise_for(response.error_code, response.error_message)
@@ -54,7 +54,7 @@ async def list_users(client: Client, names: Sequence[str] = ()) -> list[ScramUse
 async def set_password(
     client: Client, name: str, mechanism: str, password: str, salt: bytes, iterations: int
 ) -> None:
-    """Add a credential, or replace it. Raises `KafkaError`."""
+    """Add or replace a credential. Raises `KafkaError`."""
     salted = salted_password(mechanism, password.encode(), salt, iterations)
     wanted = ScramCredentialUpsertion(
         name=name,

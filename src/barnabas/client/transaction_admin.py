@@ -127,8 +127,8 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
     """Raises `KafkaError`: TRANSACTIONAL_ID_NOT_FOUND, ..."""
 
     def check(response: Any) -> None:
-        for told in response.transaction_states:
-            raise_for(told.error_code, f"transactional id {transactional_id}")
+        for result in response.transaction_states:
+            raise_for(result.error_code, f"transactional id {transactional_id}")
 
     response = await client.ask_coordinator(
         TRANSACTION,
@@ -136,18 +136,18 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
         lambda: DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         check,
     )
-    [told] = response.transaction_states
+    [result] = response.transaction_states
     return TransactionDescription(
-        told.transactional_id,
-        told.transaction_state,
-        told.producer_id,
-        told.producer_epoch,
-        told.transaction_timeout_ms,
-        told.transaction_start_time_ms,
+        result.transactional_id,
+        result.transaction_state,
+        result.producer_id,
+        result.producer_epoch,
+        result.transaction_timeout_ms,
+        result.transaction_start_time_ms,
         tuple(
             sorted(
                 TopicPartition(topic.topic, index)
-                for topic in told.topics
+                for topic in result.topics
                 for index in topic.partitions
             )
         ),
@@ -171,12 +171,12 @@ async def describe_producers(
         response = await client.ask_node(node, request)
         failure: KafkaError | None = None
         for told_topic in response.topics:
-            for told in told_topic.partitions:
-                tp = TopicPartition(told_topic.name, told.partition_index)
-                if told.error_code:
-                    failure = KafkaError(code_of(told.error_code), f"{tp} at broker {node}")
+            for partition in told_topic.partitions:
+                tp = TopicPartition(told_topic.name, partition.partition_index)
+                if partition.error_code:
+                    failure = KafkaError(code_of(partition.error_code), f"{tp} at broker {node}")
                 else:
-                    found[tp] = [_producer_of(producer) for producer in told.active_producers]
+                    found[tp] = [_producer_of(producer) for producer in partition.active_producers]
         if failure is not None:
             raise failure
 
@@ -215,8 +215,8 @@ async def abort_transaction(
             topics=[topic],
         )
         response = await client.ask_node(node, WriteTxnMarkersRequest(markers=[marker]))
-        for told in response.markers:
-            for told_topic in told.topics:
+        for result in response.markers:
+            for told_topic in result.topics:
                 for told_partition in told_topic.partitions:
                     raise_for(told_partition.error_code, f"{partition} at broker {node}")
 
@@ -297,12 +297,12 @@ def _by_node(
     return by_node
 
 
-def _producer_of(told: Any) -> ProducerView:
+def _producer_of(answer: Any) -> ProducerView:
     return ProducerView(
-        told.producer_id,
-        told.producer_epoch,
-        told.last_sequence,
-        told.last_timestamp,
-        told.coordinator_epoch,
-        told.current_txn_start_offset,
+        answer.producer_id,
+        answer.producer_epoch,
+        answer.last_sequence,
+        answer.last_timestamp,
+        answer.coordinator_epoch,
+        answer.current_txn_start_offset,
     )

@@ -48,7 +48,7 @@ _SYNONYMS = {name: family for family in _FAMILIES for name in family}
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The keys that mean the same as `name`, strongest first, with `name` among them."""
+    """The keys with the same meaning as `name`, in order of precedence; `name` is among them."""
     return _SYNONYMS.get(name, (name,))
 
 
@@ -59,12 +59,12 @@ def broker_key(name: str) -> ConfigKey | None:
 
 
 def nearest_key(name: str) -> str | None:
-    """The key of a node's file that a misspelt `name` was meant to be; None where none is near."""
+    """The key with the name most similar to `name`; None if none is similar."""
     return nearest(name, [*BROKER.keys, *BROKER_THROTTLES.keys])
 
 
 def broker_id(name: str) -> int | None:
-    """The id that a resource's name says; None where it is no number of 32 bits."""
+    """A resource's name as a broker id; None if it is not a number of 32 bits."""
     digits = name[1:] if name[:1] in ("-", "+") else name
     if not (digits.isascii() and digits.isdigit() and len(digits) < 24):
         return None
@@ -104,13 +104,13 @@ _FIXED_HERE = (
     ("group.share.", "there are no share groups"),
     ("group.streams.", "there are no streams groups"),
 )
-"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Stores
-of TLS (`ssl.keystore.*`, `ssl.truststore.*`) follow; the other keys of TLS and those of SASL are kept, and
-take effect at the next start."""
+"""Keys, or prefixes of keys, that are dynamic in Apache Kafka and need a restart here, with the reason.
+Changes of TLS stores (`ssl.keystore.*`, `ssl.truststore.*`) take effect at once. Other keys of TLS and SASL
+can be changed and take effect at the next start."""
 
 
 def why_fixed(name: str) -> str | None:
-    """Why a key that is dynamic in Apache Kafka needs a restart here; None where it does not."""
+    """Why a key that is dynamic in Apache Kafka needs a restart here; None if it does not."""
     plain = strip_listener_prefix(name)
     for start, reason in _FIXED_HERE:
         if plain == start or (start.endswith(".") and plain.startswith(start)):

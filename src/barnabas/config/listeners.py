@@ -49,7 +49,7 @@ def parse_endpoint(key: str, text: str) -> Endpoint:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigError(key, text, "an IPv6 address must stand in brackets")
+        raise ConfigError(key, text, "an IPv6 address must be in brackets")
     return Endpoint(host, int(port))
 
 
@@ -109,7 +109,7 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
         if not endpoint.host or not endpoint.port:
             raise ConfigError(key, item, "each voter needs a host and a port above 0")
         if endpoint.host == "0.0.0.0":
-            raise ConfigError(key, item, "no client is reached at the address of any host")
+            raise ConfigError(key, item, "others cannot connect to 0.0.0.0")
         if int(node) in voters:
             raise ConfigError(key, ",".join(items), f"it names voter {node} twice")
         voters[int(node)] = Voter(NodeId(int(node)), endpoint)

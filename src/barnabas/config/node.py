@@ -1,8 +1,8 @@
-"""One node's configuration: its properties, checked as a whole, as typed values.
+"""A node's configuration: its properties as typed values, validated as a whole.
 
-A :class:`NodeConfig` never changes; dynamic configuration gives a new one (`with_dynamic`). Groups
-of plain settings are attributes (``config.quorum.fetch_timeout_ms``); anything else is
-``config.values["some.key"]``. Source: ``KafkaConfig`` of Apache Kafka 4.3.0, KRaft only.
+A :class:`NodeConfig` is immutable; dynamic configuration makes a new one (`with_dynamic`). Groups of settings
+are attributes (``config.quorum.fetch_timeout_ms``); other keys are in ``config.values["some.key"]``. Source:
+``KafkaConfig`` of Apache Kafka 4.3.0; for brokers that ZooKeeper coordinates, of 3.9.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _ANY_HOST = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeConfig:
-    """The whole configuration of a node before it starts.
+    """The whole configuration of a node.
 
-    `properties` is the text as given, `dynamic` what ConfigRecords laid over it, `values` every key
-    typed. `unknown` names keys that no table defines; they are kept, and the node warns of them.
+    `properties` are the texts of its file, `dynamic` those of ConfigRecords, which override them. `values`
+    has every key as a typed value. `unknown` are the keys that no table defines; the node warns of them.
     """
 
     properties: Mapping[str, str]
@@ -57,11 +57,11 @@ class NodeConfig:
     listeners: tuple[ListenerSpec, ...]
     """All listeners, in the order of the file."""
     advertised: tuple[ListenerSpec, ...]
-    """Where others reach this node; a port 0 here means: whatever port the listener got."""
+    """Where others reach this node; port 0 means the port that the listener gets."""
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     voters: tuple[Voter, ...]
-    """By id; empty where the quorum is dynamic (KIP-853)."""
+    """Sorted by id; empty if the quorum is dynamic (KIP-853)."""
     bootstrap_controllers: tuple[Endpoint, ...]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
@@ -78,30 +78,31 @@ class NodeConfig:
     transactions: settings.TransactionSettings
     _texts: Mapping[str, str] = field(repr=False)
     zookeeper: ZookeeperSettings | None = None
-    """Of a broker that ZooKeeper coordinates; None under a quorum."""
+    """For a broker that ZooKeeper coordinates; None under KRaft."""
     migration: ZookeeperSettings | None = None
-    """Of a controller that migrates a cluster from ZooKeeper; None for every other node."""
+    """For a controller that migrates a cluster from ZooKeeper; None for every other node."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
-        """Check and type a whole file. Raises :class:`ConfigError`."""
+        """Validate and parse a whole properties file. Raises :class:`ConfigError`."""
         _check_plug_ins(properties)
         return _build(dict(properties), {})
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> NodeConfig:
-        """This node with `dynamic` laid over its properties: what ConfigRecords say about all
-        brokers, then about this one, merged by the caller. What may not change while a node runs
-        is left as it is. Raises :class:`ConfigError`."""
+        """This configuration with `dynamic` over its properties. The caller merges the ConfigRecords of all
+        brokers and of this one. Keys that may not change while a node runs keep their value. Raises
+        :class:`ConfigError`."""
         usable = {name: text for name, text in dynamic.items() if broker_key(name) is not None}
         return replace(_build(self.properties, usable), unknown=self.unknown)
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """Everything set, as text: dynamic over properties. What `topic` and `group` take as `broker`."""
+        """All keys that are set, as text, dynamic over properties: the `broker` argument of `config.topic`
+        and `config.group`."""
         return self._texts
 
     def unknown_keys(self) -> dict[str, str | None]:
-        """Those of `unknown` with the key that each was meant to be, where one is near."""
+        """The unknown keys, each with the known key of the most similar name, or None."""
         return {name: nearest_key(name) for name in self.unknown}
 
     @property
@@ -116,9 +117,9 @@ class NodeConfig:
     def reached_at(
         self, specs: Iterable[ListenerSpec], machine_name: Callable[[], str]
     ) -> dict[str, Endpoint]:
-        """Where others reach the listeners `specs`, by name: as advertised; a controller that listens on
-        every address as ``controller.quorum.voters`` says of its first listener; else by the machine's name.
-        Ports 0 stay."""
+        """The endpoints by which others reach the listeners `specs`, by name. An endpoint is the advertised
+        one. If it has no specific host, the first controller listener has the one in
+        ``controller.quorum.voters``, and others have the machine's name. Port 0 stays."""
         advertised = {spec.name: spec for spec in self.advertised}
         static = {voter.node_id: voter.endpoint for voter in self.voters}.get(self.node_id)
         found = {}
@@ -130,7 +131,8 @@ class NodeConfig:
         return found
 
     def protocol_of(self, listener: str) -> str:
-        """The security protocol of a listener, which may be of other nodes. Raises :class:`ConfigError`."""
+        """The security protocol of a listener, also of one that only other nodes have. Raises
+        :class:`ConfigError`."""
         protocols = _protocols(self._texts, self.values, self.controller_listener_names)
         protocol = protocols.get(listener)
         if protocol is None:
@@ -144,11 +146,11 @@ class NodeConfig:
         return self.is_controller and any(voter.node_id == self.node_id for voter in self.voters)
 
     def text(self, name: str) -> str | None:
-        """`name` as it is set, or None."""
+        """The text of the key `name`; None if it is not set."""
         return self._texts.get(name)
 
     def int_value(self, name: str) -> int:
-        """A key of type int, short or long that has a value."""
+        """The value of a key of type int, short or long."""
         value = self.values[name]
         assert isinstance(value, int), name
         return value
@@ -162,17 +164,17 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
     return ["broker"] * is_broker + ["controller"] * is_controller
 
 
-_ABSENT = {
+_NOT_SUPPORTED = {
     "client.quota.callback.class": "there are no plug-ins that decide client quotas",
 }
-"""Keys that promise what would silently not be kept."""
+"""Keys that are refused, with the reason, because ignoring them would break a promise."""
 
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
-"""Keys that Apache Kafka leaves to the authorizer: they stand in no table of a node's keys."""
+"""Keys of Apache Kafka's authorizer, which are in no table of a node's keys."""
 OF_PROVIDERS = "config.providers."
-"""What begins so is read before everything else (`config.providers`)."""
+"""Prefix of the keys of `config.providers`, which is read before everything else."""
 
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
@@ -187,10 +189,7 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
     for_all = properties.get("allow.everyone.if.no.acl.found", "false").strip().lower()
     if for_all not in ("true", "false"):
         raise ConfigError("allow.everyone.if.no.acl.found", for_all, "it is true or false")
-    absent = dict(_ABSENT)
-    if is_classical(properties):
-        absent["delegation.token.secret.key"] = "there are no delegation tokens with ZooKeeper"
-    for name, why in absent.items():
+    for name, why in _NOT_SUPPORTED.items():
         given = properties.get(name, "").strip()
         if given:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
@@ -267,8 +266,8 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
 
 
 def _applicable(dynamic: Mapping[str, str]) -> dict[str, str]:
-    """Of `dynamic`, what names a plain key that may change while the node runs; a listener's own
-    settings stay with their prefix and are read by who serves that listener."""
+    """The keys in `dynamic` that may change while the node runs. A listener's own settings keep their prefix;
+    the listener reads them."""
     usable = {}
     for name, text in dynamic.items():
         key = broker_key(name)
@@ -282,7 +281,7 @@ def _protocols(
 ) -> dict[str, str]:
     protocols = parse_protocol_map(cast(str, values["listener.security.protocol.map"]))
     if "listener.security.protocol.map" not in texts:
-        # A file that says nothing of protocols means a controller listener to be plain (KRaft).
+        # As in Kafka: without that key a controller listener is PLAINTEXT.
         for name in controller_names:
             protocols.setdefault(name, "PLAINTEXT")
     return protocols
@@ -306,7 +305,9 @@ def _check_roles_and_listeners(
     if is_broker and len(own) == len(names):
         raise ConfigError("listeners", shown, "a broker needs a listener besides the controller's")
     if not is_broker and len(own) != len(names):
-        raise ConfigError("listeners", shown, "a controller alone may have only its own listeners")
+        raise ConfigError(
+            "listeners", shown, "a node that is only a controller has only controller listeners"
+        )
 
 
 def _advertised(
@@ -321,7 +322,7 @@ def _advertised(
     by_name = {spec.name: spec for spec in given}
     for spec in given:
         if spec.host in _ANY_HOST:
-            raise ConfigError(key, str(spec), "others cannot connect to the address of any host")
+            raise ConfigError(key, str(spec), "others cannot connect to an unspecified address")
         if all(spec.name != listener.name for listener in listeners):
             raise ConfigError(key, str(spec), f"listeners has no {spec.name}")
     for listener in listeners:
@@ -392,7 +393,7 @@ def _check_values(
 
 
 def check_log_times(values: Mapping[str, ConfigValue]) -> None:
-    """What Kafka's table allows of logs, and its brokers do not. Raises :class:`ConfigError`."""
+    """Bounds of log times that Kafka checks beside its table of keys. Raises :class:`ConfigError`."""
     for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
         value = values[key]
         if isinstance(value, int) and value < least:
@@ -409,15 +410,15 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
         raise ConfigError(key, ",".join(_list(values, key)), "classic must be among them")
     key = "group.consumer.assignors"
     classes, known_ones = settings.ASSIGNOR_CLASSES, settings.ASSIGNORS
-    strange = [name for name in _list(values, key) if classes.get(name, name) not in known_ones]
-    if strange:
-        raise ConfigError(key, ",".join(strange), f"it must be of {', '.join(known_ones)}")
+    unknown = [name for name in _list(values, key) if classes.get(name, name) not in known_ones]
+    if unknown:
+        raise ConfigError(key, ",".join(unknown), f"it must be of {', '.join(known_ones)}")
     key, every = "cordoned.log.dirs", "*"
     cordoned = _list(values, key)
     known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")
     unknown = [path for path in cordoned if path not in known]
     if unknown and "broker" in _list(values, "process.roles"):
-        wanted = "it must stand alone" if every in cordoned else "log.dirs must have all of them"
+        wanted = "it must be alone" if every in cordoned else "log.dirs must have all of them"
         raise ConfigError(key, ",".join(cordoned), wanted)
 
 
@@ -425,7 +426,9 @@ def _check_address_limits(values: Mapping[str, ConfigValue]) -> None:
     found = parse_address_limits(cast(str, values[ADDRESS_LIMITS]))
     if not found and not values["max.connections.per.ip"]:
         raise ConfigError(
-            "max.connections.per.ip", 0, "max.connections.per.ip.overrides must say who may connect"
+            "max.connections.per.ip",
+            0,
+            "max.connections.per.ip.overrides must name addresses that may connect",
         )
 
 

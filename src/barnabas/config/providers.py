@@ -1,15 +1,15 @@
-"""Variables in values: ``${provider:path:key}``, answered by the providers that ``config.providers`` names.
+"""Resolves variables ``${provider:path:key}`` in values by the providers that ``config.providers`` names.
 
     config.providers=file
     config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
     config.providers.file.param.allowed.paths=/etc/secrets
     ssl.key.password=${file:/etc/secrets/node.properties:key.password}
 
-Kafka's three are there: `FILE` reads a properties file, `DIRECTORY` a folder with one file per key,
-`ENVIRONMENT` variables of the process (``${env:NAME}``). As in Kafka a value that a provider gave is not
-searched for variables, and what names no configured provider stays as it is. What a configured provider
-cannot answer is an error here (Kafka keeps the text ``${...}`` as the value). No error has a value that a
-provider gave.
+Kafka's three providers are supported: `FILE` reads a properties file, `DIRECTORY` a folder with one file per
+key, `ENVIRONMENT` variables of the process (``${env:NAME}``). As in Kafka, variables in a provided value are
+not resolved, and a variable of an unknown provider stays as it is. A variable that a configured provider
+cannot resolve is an error (Kafka keeps the text ``${...}`` as the value). Errors never contain a provided
+value.
 
 Source: ``ConfigTransformer``, ``AbstractConfig``, ``AllowedPaths`` of Apache Kafka 4.3.0; KIP-297, 421, 632,
 887, 993.
@@ -33,11 +33,11 @@ ENVIRONMENT = _PACKAGE + "EnvVarConfigProvider"
 _VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 HIDDEN = "(hidden)"
 SHORTEST_SECRET = 4
-"""Shorter texts are not looked for in sentences: a `1` is in many."""
+"""Provided values with fewer characters are not hidden in messages: a `1` is in many."""
 
 
 class Sources(Protocol):
-    """Where the providers of one process look."""
+    """The environment and the files that providers read."""
 
     @property
     def environment(self) -> Mapping[str, str]: ...
@@ -49,13 +49,13 @@ class Sources(Protocol):
 
 
 class Resolved(NamedTuple):
-    """`values` of all keys, and which of them are `provided`: they have what a provider gave."""
+    """`values` of all keys, and the keys whose value was `provided` by a provider."""
 
     values: dict[str, str]
     provided: frozenset[str]
 
     def hide(self, error: ConfigError) -> ConfigError:
-        """`error` without a value that a provider gave."""
+        """`error` with provided values hidden."""
         texts = {self.values[key] for key in self.provided}
         texts = {text for text in texts if len(text) >= SHORTEST_SECRET}
         if error.key not in self.provided and not any(text in str(error) for text in texts):
@@ -67,7 +67,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(properties: Mapping[str, str], sources: Sources) -> Resolved:
-    """`properties` with their variables answered. Raises :class:`ConfigError`."""
+    """Resolve the variables in `properties`. Raises :class:`ConfigError`."""
     providers = _providers(properties, sources)
     if not providers:
         return Resolved(dict(properties), frozenset())
@@ -84,7 +84,7 @@ def resolve(properties: Mapping[str, str], sources: Sources) -> Resolved:
 
 
 _Provider = Callable[[str, str, str], "str | None"]
-"""(the configuration's key, path, name) to a value. Raises :class:`ConfigError`."""
+"""Maps (configuration key, path, name) to a value; None if there is none. Raises :class:`ConfigError`."""
 
 
 def _answer(providers: Mapping[str, _Provider], key: str, match: re.Match[str]) -> str:
@@ -117,7 +117,7 @@ def _providers(properties: Mapping[str, str], sources: Sources) -> dict[str, _Pr
 def _allowed_paths(
     key: str, properties: Mapping[str, str], sources: Sources
 ) -> tuple[str, ...] | None:
-    """None allows all."""
+    """The paths that a provider may read; None allows all. Raises :class:`ConfigError`."""
     given = properties.get(key, "")
     paths = tuple(posixpath.normpath(path) for path in given.split(",")) if given else None
     for path in paths or ():
@@ -156,7 +156,7 @@ class _Files:
 
 
 class _Folders:
-    """A folder per path, a file per key, of which the whole text is the value."""
+    """A folder per path, with a file per key; the value is the file's whole text."""
 
     def __init__(self, sources: Sources, allowed: tuple[str, ...] | None) -> None:
         self._sources = sources
@@ -169,7 +169,7 @@ class _Folders:
 
 
 class _Environment:
-    """The process's variables whose names `pattern` finds something in."""
+    """The environment variables whose names contain a match of `pattern` (as in Kafka, not a full match)."""
 
     def __init__(self, variables: Mapping[str, str], pattern: re.Pattern[str]) -> None:
         self._variables = variables

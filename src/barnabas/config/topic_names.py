@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def check_topic_name(name: str) -> str | None:
-    """A sentence on what is wrong with a topic's name, or None."""
+    """Why a topic's name is invalid, as a sentence; None if it is valid."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

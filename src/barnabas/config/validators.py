@@ -1,7 +1,7 @@
-"""What a configuration value may be: a range, one of some words, a list of these.
+"""Validators of configuration values: a range, one of some words, a list of words.
 
-`parse_allowed` reads the short notation of the tables (see `definition`); an :class:`Allowed` checks a
-typed value and says in words what it wants.
+`parse_allowed` parses the notation of the tables (see `definition`). An :class:`Allowed` checks a typed value
+and describes the values that it allows.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Protocol
 
 class Allowed(Protocol):
     def problem(self, value: object) -> str | None:
-        """What is allowed, as the second half of a sentence; None where `value` is."""
+        """What is wrong with `value`, as the second half of a sentence; None if it is allowed."""
 
     def describe(self) -> str:
-        """The short notation again, for documents."""
+        """The allowed values in words, for messages and documents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ class NonEmpty:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Within:
-    """An inclusive range, and perhaps one value beside it."""
+    """An inclusive range, and perhaps one value outside of it (`beside`)."""
 
     low: float | None
     high: float | None
@@ -47,9 +47,7 @@ class Within:
     def problem(self, value: object) -> str | None:
         if not isinstance(value, int | float) or value == self.beside:
             return None
-        low_enough = self.high is None or value <= self.high
-        high_enough = self.low is None or value >= self.low
-        if low_enough and high_enough:
+        if (self.low is None or value >= self.low) and (self.high is None or value <= self.high):
             return None
         return f"it must be {self.describe()}"
 
@@ -115,7 +113,7 @@ class ThrottledReplicas:
 
 
 def parse_allowed(text: str) -> Allowed:
-    """Read the short notation of the tables."""
+    """Parse the notation of the tables."""
     if text == "any":
         return Anything()
     if text == "nonempty":

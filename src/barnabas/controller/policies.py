@@ -1,4 +1,4 @@
-"""Asks an operator's policies (:mod:`barnabas.policy`) and turns what they say into errors."""
+"""Calls an operator's policies (:mod:`barnabas.policy`); their violations become KafkaErrors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def check_new_topic(
     size: tuple[int, int] | None = None,
     assignments: Mapping[int, tuple[int, ...]] | None = None,
 ) -> None:
-    """A topic of `size` (partitions, replicas), or of the replicas that a client chose. Raises
-    KafkaError."""
+    """Check a topic of `size` (partitions, replication factor), or of the replicas in `assignments`. Raises
+    POLICY_VIOLATION, or UNKNOWN_SERVER_ERROR if the policy fails."""
     if policies.create_topic is not None:
         partitions, factor = size or (None, None)
         wanted = NewTopic(name, partitions, factor, assignments, dict(configs))
@@ -30,7 +30,8 @@ def check_new_topic(
 def check_changed_configs(
     policies: Policies, kind: int, name: str, configs: Mapping[str, str | None]
 ) -> None:
-    """What a client sets and takes away. Raises KafkaError."""
+    """Check the keys that a client sets, or removes (None). Raises POLICY_VIOLATION, or UNKNOWN_SERVER_ERROR
+    if the policy fails."""
     if policies.alter_config is not None:
         changed = ChangedConfigs(ResourceType(kind), name, dict(configs))
         _ask(policies.alter_config.validate, changed)
@@ -40,8 +41,8 @@ def _ask(validate: Callable[[Request], None], request: Request) -> None:
     try:
         validate(request)
     except PolicyViolation as error:
-        told = str(error) or "The policy does not allow it."
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, told) from error
+        message = str(error) or "The policy does not allow it."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message) from error
     except Exception as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

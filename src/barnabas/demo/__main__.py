@@ -1,4 +1,4 @@
-"""``python -m barnabas.demo``: see :mod:`barnabas.demo`. Exit status 0 where every figure agrees."""
+"""``python -m barnabas.demo``: see :mod:`barnabas.demo`. Exit status 0 if all figures agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How the demo's clients reach the cluster: in the open, or by what ``up --secure`` wrote.
+"""How the demo's clients connect to the cluster: without security, or with the files of ``up --secure``.
 
-One value for the four kinds of client: librdkafka's settings, Spark's options, our own client's security, and
-the connections to controllers, which know nodes by their certificates.
+One `Access` serves four kinds of clients: librdkafka, Spark, our own client, and connections to controllers,
+which authenticate by a node's certificate.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from barnabas.security.client_security import OPEN, ClientSecurity
 
 @dataclass(frozen=True)
 class Access:
-    """`properties` are Kafka's of a client, `user` and `password` what they say; empty in the open. Its
-    ``repr`` has no secret."""
+    """`properties` are a client's in Kafka's form; `user` and `password` are those in them. All are empty
+    without security. The ``repr`` has no secret."""
 
     bootstrap: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     user: str = ""
     password: str = field(default="", repr=False)
     node_certificate: str = ""
-    """A node's key and certificate, by which controllers let the demo ask who leads."""
+    """Path of a node's key and certificate, with which the demo may ask controllers who leads."""
 
     @property
     def librdkafka(self) -> dict[str, str]:
@@ -42,7 +42,7 @@ class Access:
 
     @property
     def spark(self) -> dict[str, str]:
-        """What a job's ``[cluster]`` needs besides the servers."""
+        """Options for a job's ``[cluster]`` besides the servers."""
         return {f"kafka.{key}": value for key, value in self.properties.items()}
 
     @property
@@ -63,7 +63,8 @@ class Access:
 
 
 def access_to(bootstrap: str, directory: Path, properties: Mapping[str, str]) -> Access:
-    """Of a cluster in `directory`; `properties` are those of its administrator, or none."""
+    """The access to a cluster in `directory`; `properties` are its administrator's, empty without
+    security."""
     if not properties:
         return Access(bootstrap)
     security = LocalSecurity(directory)

@@ -1,7 +1,6 @@
-"""Killing the leader of a partition, and how long the cluster takes to have another.
+"""Measures how long the cluster takes to elect a new leader after the old one was killed.
 
-A thread of its own watches the metadata that a surviving broker gives to every client, so that the stream
-of events continues undisturbed.
+A thread polls the metadata of a surviving broker, as clients see them; the stream of events is not disturbed.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def partitions_of(cluster: ClusterClient, topic: str) -> list[MetadataResponsePa
 
 
 def leader_of(cluster: ClusterClient, topic: str, partition: int) -> int:
-    """Node id of the leader, -1 where there is none."""
+    """Node id of the leader; -1 if there is none."""
     for each in partitions_of(cluster, topic):
         if each.partition_index == partition:
             return each.leader_id
@@ -49,8 +48,8 @@ def leader_of(cluster: ClusterClient, topic: str, partition: int) -> int:
 
 
 def leads_the_quorum(controller: Endpoint, security: ClientSecurity = OPEN) -> bool:
-    """Whether the node behind this controller listener is the active controller; only that one
-    answers the question, and only once it leads."""
+    """Whether the node with this controller listener is the active controller: only that one answers
+    DescribeQuorum."""
     request = DescribeQuorumRequest(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
     )
@@ -97,7 +96,7 @@ class ActiveController:
             time.sleep(POLL_S)
 
     def wait(self, timeout_s: float) -> None:
-        """Until it is found, for as long as that."""
+        """Wait until the active controller is found, at most `timeout_s`."""
         self._thread.join(timeout_s)
 
 

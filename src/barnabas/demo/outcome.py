@@ -1,7 +1,7 @@
-"""What landed, read by other people's code, and whether it is what the file says.
+"""Reads the demo's results with independent code and compares them with the figures of the file.
 
-Parquet is read by Arrow, the topic ``delays`` by confluent-kafka. The figures are then compared with
-:func:`barnabas.demo.flights.figures_of`, which has seen nothing but the package's file.
+Arrow reads the Parquet files, confluent-kafka the topic ``delays``. The expected figures are those of
+:func:`barnabas.demo.flights.figures_of`, which reads only the package's file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READ_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One claim, what the file says and what was found."""
+    """One claim with the expected value and the one that was found."""
 
     claim: str
     expected: str
@@ -37,7 +37,7 @@ class Check:
 
 @dataclass(slots=True)
 class Landed:
-    """What the Parquet files hold."""
+    """Figures of the Parquet files."""
 
     figures: Figures
     distinct_rows: int
@@ -47,17 +47,17 @@ class Landed:
 
 @dataclass(slots=True)
 class Changelog:
-    """What topic ``delays`` holds."""
+    """The content of topic ``delays``."""
 
     latest: dict[str, Delays]
     records: int
     repeated: int
-    """Records whose count of flights is not above that of the key's record before."""
+    """Records whose number of flights is not above that of the key's previous record."""
 
 
 def read_landed(directory: Path) -> Landed:
     """Figures of the Parquet files, by Arrow's own aggregates."""
-    # Folders are batches and months; what begins with _ is no data yet.
+    # Folders are batches and months; names that begin with _ are not committed.
     folders = pa.schema([("batch", pa.string()), ("month", pa.int32())])
     partitioning = ds.partitioning(folders, flavor="hive")
     table = ds.dataset(directory, format="parquet", partitioning=partitioning).to_table(
@@ -97,7 +97,8 @@ def _sums(table: pa.Table, keys: list[str]) -> Iterator[tuple[tuple[str, int], D
 
 
 def read_changelog(access: Mapping[str, str]) -> Changelog:
-    """Topic ``delays`` from beginning to end. `access`: librdkafka's settings of the cluster."""
+    """Read topic ``delays`` from beginning to end. `access`: librdkafka's settings for the cluster. Raises
+    ``TimeoutError``, ``RuntimeError``."""
     consumer = Consumer(
         {
             **access,
@@ -111,7 +112,7 @@ def read_changelog(access: Mapping[str, str]) -> Changelog:
     try:
         partitions = sorted(consumer.list_topics("delays", READ_S).topics["delays"].partitions)
         consumer.assign([TopicPartition("delays", each, OFFSET_BEGINNING) for each in partitions])
-        # Transactions leave control records, so that offsets do not tell how many records there are.
+        # Offsets do not tell the number of records, since transactions write control records.
         left = set(partitions)
         deadline = time.monotonic() + READ_S
         while left:
@@ -119,7 +120,9 @@ def read_changelog(access: Mapping[str, str]) -> Changelog:
             if messages:
                 deadline = time.monotonic() + READ_S
             elif time.monotonic() > deadline:
-                raise TimeoutError(f"the ends of partitions {sorted(left)} of delays do not come")
+                raise TimeoutError(
+                    f"partitions {sorted(left)} of delays could not be read to their end"
+                )
             for message in messages:
                 if message.error() is not None:
                     if message.error().code() == KafkaError._PARTITION_EOF:
@@ -141,7 +144,7 @@ def _add(found: Changelog, key: str, sums: Delays) -> None:
 
 
 def compare(truth: Figures, landed: Landed, changelog: Changelog, changed: int) -> list[Check]:
-    """All claims of the demo. `changed` is how many changes Spark says it has published."""
+    """All claims of the demo. `changed` is the number of changes that Spark reports as published."""
     checks = [
         Check("flights in Parquet", f"{truth.rows:,}", f"{landed.figures.rows:,}"),
         Check("different row numbers", f"{truth.rows:,}", f"{landed.distinct_rows:,}"),

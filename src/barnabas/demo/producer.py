@@ -1,7 +1,7 @@
-"""Streams rows through ``confluent-kafka``: idempotent, acks=all, each row with its number as key.
+"""Sends rows with ``confluent-kafka``: idempotent, acks=all, each row with its number as key.
 
-Counts what is acknowledged, remembers the longest silence, and knows when a partition acknowledged
-a row that was sent after a given moment.
+Counts acknowledged rows, records the longest pause between acknowledgements, and when a partition
+acknowledged a row that was sent after a given one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FlightProducer:
         )
 
     def _on_client_error(self, error: KafkaError) -> None:
-        """A broken connection heals by itself; only what is fatal counts."""
+        """Keep fatal errors only: librdkafka reconnects by itself."""
         if error.fatal():
             self.errors.append(str(error))
 
@@ -75,7 +75,7 @@ class FlightProducer:
             watched.acknowledged_at = now
 
     def send(self, row: int, value: bytes) -> None:
-        """Queue one row; waits where the client's queue is full or the rate is passed."""
+        """Queue one row; waits if the client's queue is full or the rate is exceeded."""
         if not self.sent:
             self._began = self._last_ack = time.monotonic()
         while True:
@@ -101,7 +101,7 @@ class FlightProducer:
             self._producer.poll(ahead_s)
 
     def wait_for(self, condition: Callable[[], Any], timeout_s: float) -> bool:
-        """Serve acknowledgements until `condition` holds; says whether it did in time."""
+        """Serve acknowledgements until `condition` is true; returns whether it was in time."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -110,5 +110,5 @@ class FlightProducer:
         return True
 
     def flush(self) -> int:
-        """Wait until all is acknowledged; returns how many are not."""
+        """Wait until all rows are acknowledged; returns the number of those that are not."""
         return int(self._producer.flush(FLUSH_S))

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live table on a terminal, plain lines anywhere else."""
+"""Shows the demo's progress: as a live table on a terminal, otherwise as lines."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Step:
 
 
 class JobProgress(Protocol):
-    """Shows steps. `update` may be called as often as one likes."""
+    """Shows steps. `update` may be called often."""
 
     def update(self, name: str, detail: str) -> None:
-        """The step is under way, and how far."""
+        """Show how far a running step is."""
 
     def done(self, name: str, detail: str) -> None: ...
 
@@ -67,7 +67,7 @@ class PlainProgress:
         self._line("!!", name, detail)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class LiveProgress:
@@ -116,14 +116,14 @@ class LiveProgress:
 
 
 def progress_for(stream: TextIO = sys.stdout) -> JobProgress:
-    """Live where `stream` is a terminal."""
+    """A live table if `stream` is a terminal, else lines."""
     if stream.isatty():
         return LiveProgress(Console(file=stream))
     return PlainProgress(stream)
 
 
 def show_checks(checks: Sequence[Check], stream: TextIO = sys.stdout) -> None:
-    """The table at the end."""
+    """Print the table of checks."""
     console = Console(file=stream, width=None if stream.isatty() else 150)
     table = Table(title="The package's file against what landed")
     for column in ("", "claim", "from the file", "landed"):

@@ -1,4 +1,4 @@
-"""The Spark job as a process beside the demo: started early, told where to read, followed by line."""
+"""The Spark job as a process: started early, it gets its settings later and reports progress line by line."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NICENESS = 2
 
 
 class JobFailedError(Exception):
-    """The Spark job ended by itself; carries the end of its log."""
+    """The Spark job failed; the message has the end of its log."""
 
 
 def missing_java() -> str | None:
-    """One sentence where no Java of 17 or newer is found, else None."""
+    """A sentence if there is no Java of 17 or newer, else None."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     wanted = f"Spark needs Java {JAVA_MIN} or newer"
@@ -37,7 +37,7 @@ def missing_java() -> str | None:
 
 
 class SparkProcess:
-    """`python -m barnabas.demo.job` in `directory`. `latest` is what it said last, by event."""
+    """Runs ``python -m barnabas.demo.job`` in `directory`. `latest` has its last message of each event."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class SparkProcess:
         self.latest: dict[str, dict[str, Any]] = {}
         self._heard = threading.Condition()
         self._is_silent = False
-        """Whether it has closed its output, as it does when it ends."""
+        """Whether it closed its output, which happens when it ends."""
         with open(self.log_file, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "barnabas.demo.job", str(directory)],
@@ -54,7 +54,7 @@ class SparkProcess:
                 stderr=log,
                 text=True,
             )
-        # Spark takes every core it gets; nodes and the stream of events go before it.
+        # A lower priority than nodes and producer, since Spark uses all cores.
         os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -78,7 +78,7 @@ class SparkProcess:
             self._heard.notify_all()
 
     def tell(self, **fields: Any) -> None:
-        """One line for the job."""
+        """Send the job one line. Raises `JobFailedError` if it has failed."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(fields) + "\n")
@@ -93,13 +93,14 @@ class SparkProcess:
             self._process.wait(END_S)
 
     def check(self) -> None:
-        """Raises `JobFailedError` where the job has ended with an error."""
+        """Raises `JobFailedError` if the job ended with an error."""
         if self._process.poll():
             tail = self.log_file.read_text(errors="replace").splitlines()[-30:]
             raise JobFailedError("\n".join(["the Spark job ended:", *tail]))
 
     def heard(self, event: str, wait_s: float = 0.0) -> dict[str, Any] | None:
-        """What the job said last of `event`, waiting for a first time up to `wait_s`."""
+        """The job's last message of `event`; waits up to `wait_s` for the first one. None if there is none.
+        Raises `JobFailedError`."""
         with self._heard:
             self._heard.wait_for(lambda: event in self.latest or self._is_silent, wait_s)
         if event not in self.latest:
@@ -112,7 +113,7 @@ class SparkProcess:
         return int(self.latest.get("progress", {}).get(query, {}).get("rows", 0))
 
     def end(self) -> None:
-        """Make sure that nothing of it runs on."""
+        """End the process: wait for it if it has finished its work, otherwise terminate it."""
         if self._process.poll() is None and "finished" in self.latest:
             try:
                 self._process.wait(END_S)

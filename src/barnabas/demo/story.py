@@ -1,4 +1,4 @@
-"""The demo's run from beginning to end, one method per step, in the order in which they run."""
+"""The demo from beginning to end: one method per step, in the order of the steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTITIONS = 6
 REPLICAS = 3
 KILL_AT = 0.5
 RESTART_AT = 0.75
-"""Shares of the stream."""
+"""Shares of the stream at which the leader is killed and its node is started again."""
 READY_S = 60.0
 CONTROLLER_S = 10.0
 SPARK_S = 90.0
@@ -43,7 +43,7 @@ def access_of(cluster: Cluster) -> Access:
 
 
 def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
-    """Controller listeners by node id; none before the cluster's file is there."""
+    """Controller listeners by node id; empty before the cluster's file exists."""
     try:
         nodes = cluster.state["nodes"]
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
 
 
 class StoryError(Exception):
-    """Why the demo cannot continue, in one sentence."""
+    """The reason, in one sentence, why the demo cannot continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class DemoSettings:
 
 
 class DemoStory:
-    """One run."""
+    """One run of the demo."""
 
     def __init__(self, settings: DemoSettings, progress: JobProgress) -> None:
         self.settings = settings
@@ -85,7 +85,7 @@ class DemoStory:
         self._told_failover = False
 
     def run(self) -> list[Check]:
-        """All steps; returns what was claimed and found."""
+        """Run all steps. Returns the checks of the results."""
         with contextlib.ExitStack() as stack:
             spark = SparkProcess(self.settings.directory / "spark")
             stack.callback(spark.end)
@@ -234,7 +234,7 @@ class DemoStory:
         return str(next(each for name, each in listeners.items() if name != CONTROLLER_LISTENER))
 
     def _tell_failover(self, producer: FlightProducer) -> None:
-        """Once both are known: the new leader, and the next acknowledgement."""
+        """Report the failover once both the new leader and the next acknowledgement are known."""
         if self._killed is None or self._told_failover:
             return
         watched, new_leader = producer.watched, self._new_leader
@@ -242,7 +242,8 @@ class DemoStory:
         if watched.acknowledged_at is None or new_leader.seen_at is None:
             return
         node, at = self._killed
-        # Metadata is asked every few milliseconds: an acknowledgement may show the leader first.
+        # Metadata are polled every few milliseconds, so an acknowledgement may come before the new leader is
+        # seen.
         led_at = min(new_leader.seen_at, watched.acknowledged_at)
         self._told_failover = True
         self.progress.done(
@@ -270,14 +271,15 @@ class DemoStory:
     # -- the end ---------------------------------------------------------------------------------
 
     def _take_all_in(self, spark: SparkProcess) -> int:
-        """Returns how many changes of delays Spark says it has published."""
+        """Wait until the jobs have read all flights. Returns the number of changes in delays that Spark
+        reports."""
         spark.tell(finish=True)
         deadline = time.monotonic() + ALL_IN_S
         while spark.heard("finished", 0.25) is None:
             self.progress.update("pipeline", self._pipeline_text(spark))
             if time.monotonic() > deadline:
                 raise StoryError(
-                    f"the pipeline is not through after {ALL_IN_S:.0f} s: see {spark.log_file}"
+                    f"the pipeline has not finished after {ALL_IN_S:.0f} s: see {spark.log_file}"
                 )
         finished = spark.latest["finished"]
         batches = finished["landing"]["batches"] + finished["delays"]["batches"]

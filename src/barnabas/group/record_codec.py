@@ -168,9 +168,3 @@ def empty_group_record(group: ClassicGroup) -> GroupRecord:
 def group_tombstone(group_id: str) -> GroupRecord:
     """The group is no more."""
     return GroupRecord(GroupMetadataKey(group=group_id), None)
-
-
-def describe_record(key: bytes, value: bytes | None) -> tuple[Message, Message | None] | None:
-    """Key and value of a record as messages, for tools; None for a type that is not served."""
-    record = decode_record(key, value)
-    return None if record is None else (record.key, record.value)

@@ -1,4 +1,4 @@
-"""The client for programs that ask and wait: command line, tests, pipelines' drivers.
+"""A blocking client for the command line, tests and drivers of pipelines.
 
     with connect("localhost:9092") as client:
         client.create_topic("flights", partitions=6, replication_factor=3)
@@ -7,9 +7,9 @@
         for record in client.read(["flights"]):
             ...
 
-One loop of its own, run only while a call waits: not for several threads, and nothing happens
-between calls (a group member that is not polled within its session time-out loses its place).
-Errors are `KafkaError` (a broker said no) and `ChannelError` (no broker answered).
+The client has its own loop, which runs only during a call. It is not thread-safe, and nothing happens between
+calls: a group member that does not poll within its session time-out is removed from the group. Errors are
+`KafkaError` (a broker refused) and `ChannelError` (no broker answered).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from barnabas.types import Endpoint, TopicPartition
 
 T = TypeVar("T")
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
-"""A producer with more than this unacknowledged makes `send` wait (buffer.memory)."""
+"""Unacknowledged bytes of a producer above which `send` waits (buffer.memory)."""
 POLL_MS = 500.0
 SLOW_S = 2.5
-"""A person begins to wonder."""
+"""Duration of a call after which `on_slow` is called."""
 
 
 def parse_bootstrap(text: str) -> list[Endpoint]:
-    """``host:port,host:port``; an IPv6 address is in brackets. Raises ``ValueError``."""
+    """Parse ``host:port,host:port``; an IPv6 address is in brackets. Raises ``ValueError``."""
     endpoints = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = item.rpartition(":")
@@ -70,9 +70,9 @@ def connect(
     log_level: str = "error",
     properties: Mapping[str, str] | None = None,
 ) -> Connected:
-    """A client of the cluster behind `bootstrap`. Nothing is sent before something is asked. `properties`
-    are Kafka's of a client: ``security.protocol``, ``sasl.*``, ``ssl.*``, ``config.providers``. Raises
-    ``ConfigError``."""
+    """A client of the cluster with the bootstrap servers `bootstrap`; it connects with the first call.
+    `properties` are Kafka's client properties ``security.protocol``, ``sasl.*``, ``ssl.*`` and
+    ``config.providers``. Raises ``ConfigError``, and ``ValueError`` for malformed servers."""
     security = security_of(properties or {})
     return Connected(parse_bootstrap(bootstrap), client_id, log_level, security)
 
@@ -94,7 +94,7 @@ class Connected:
         self.client = Client(self._ports, bootstrap, client_id, security=security)
         self.admin = Admin(self.client)
         self.on_slow: Callable[[Trying, float], None] | None = None
-        """Told what is tried, and for how many seconds more, where a call takes longer than `SLOW_S`."""
+        """Called with what is tried, and the seconds left, if a call takes longer than `SLOW_S`."""
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +108,7 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """End all connections. Whatever was not flushed is lost."""
+        """Close all connections. Records that were not flushed are lost."""
         if self._loop.is_closed():
             return
         try:
@@ -122,7 +122,7 @@ class Connected:
     # -- running ---------------------------------------------------------------------------------
 
     def wait(self, outcome: TaskOutcome[T]) -> T:
-        """Run until `outcome` is there; its value, or its exception raised."""
+        """Run until `outcome` is filled. Returns its value or raises its exception."""
         if not outcome.done:
             outcome.when_done(lambda _: self._loop.stop())
             slow = self._loop.call_later(SLOW_S, self._tell_slow)
@@ -139,7 +139,7 @@ class Connected:
             self.on_slow(trying, (trying.deadline_ms - self.client.now_ms()) / 1000)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run one of the client's coroutines, as ``call(client.admin.list_topics())``."""
+        """Run a coroutine of the client to its end, as in ``call(client.admin.list_topics())``."""
         outcome: TaskOutcome[T] = TaskOutcome()
 
         def take(done: TaskOutcome[T]) -> None:
@@ -152,11 +152,12 @@ class Connected:
         return self.wait(outcome)
 
     def run_for(self, duration_ms: float) -> None:
-        """Let things happen for a while."""
+        """Run the loop for this time; 0 runs one turn."""
         self.run_until(lambda: False, duration_ms)
 
     def run_until(self, happened: Callable[[], bool], timeout_ms: float) -> bool:
-        """Run until `happened` or the time is up; says which. Looked at on every `nudge`."""
+        """Run until `happened` is true or the time is up; returns whether it is true. It is checked on every
+        `nudge`."""
         deadline = self._loop.time() + timeout_ms / 1000
         while not happened():
             if self._loop.time() >= deadline and timeout_ms > 0:
@@ -169,7 +170,7 @@ class Connected:
         return True
 
     def nudge(self) -> None:
-        """From a callback: let `run_until` look again."""
+        """For a callback: have `run_until` check its condition again."""
         self._loop.stop()
 
     # -- shortcuts -------------------------------------------------------------------------------
@@ -182,14 +183,15 @@ class Connected:
         configs: Mapping[str, str | None] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicOutcome:
-        """A client that asks afterwards finds it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
+        """Create a topic and wait until all brokers know it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS,
+        ...)."""
         topic = NewTopic(name, partitions, replication_factor, configs or {}, assignments or {})
         outcome = self.call(self.admin.create_topics([topic]))[0].check()
         self.call(until_known(self.client, name, outcome.topic_id))
         return outcome
 
     def delete_topic(self, name: str) -> None:
-        """A client that asks afterwards does not find it. Raises `KafkaError`."""
+        """Delete a topic and wait until no broker knows it. Raises `KafkaError`."""
         self.call(self.admin.delete_topics([name]))[0].check()
         self.call(until_unknown(self.client, name))
 
@@ -197,7 +199,7 @@ class Connected:
         return self.call(self.admin.list_topics())
 
     def topic(self, name: str) -> TopicMetadata:
-        """As it is now. Raises `KafkaError`."""
+        """The current metadata of a topic. Raises `KafkaError`."""
         return self.call(self.admin.describe_topics([name]))[0]
 
     def partitions_of(self, topics: Sequence[str]) -> list[TopicPartition]:
@@ -210,7 +212,8 @@ class Connected:
     def offsets(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int = LATEST
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The offsets at a time, or at an end (`EARLIEST`, `LATEST`)."""
+        """The offsets at a timestamp in ms, or `EARLIEST`, `LATEST`. A partition without a leader makes it
+        wait until it times out."""
         return self.call(list_offsets(self.client, dict.fromkeys(partitions, timestamp_ms)))
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -243,8 +246,8 @@ class Connected:
         return BlockingConsumer(self, group_id, settings or ConsumerSettings())
 
     def read(self, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
-        """Everything that is in these topics now, from the start, partition by partition in order. A
-        caller that stops before the end fetches no more."""
+        """Yield all records that are in these topics now, in order within each partition. Fetches only as far
+        as the caller iterates."""
         partitions = self.partitions_of(topics)
         ends = {tp: found.offset for tp, found in self.offsets(partitions).items()}
         consumer = self.consumer(settings=ConsumerSettings(auto_offset_reset="earliest"))
@@ -265,12 +268,12 @@ class Connected:
 
 
 class BlockingProducer:
-    """A producer whose `send` waits only where too much is under way."""
+    """A producer whose `send` blocks only if too many bytes are unacknowledged."""
 
     def __init__(self, connected: Connected, settings: ProducerSettings) -> None:
         self.inner = Producer(connected.client, settings)
         self.failures: list[Exception] = []
-        """Of records whose outcome no caller asked for."""
+        """Failures of records since the last flush."""
         self._connected = connected
 
     def __enter__(self) -> Self:
@@ -287,19 +290,20 @@ class BlockingProducer:
 
     def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
         outcome = self.inner.send(record)
-        outcome.when_done(self._look_at)
+        outcome.when_done(self._keep_failure)
         if self.inner.buffered_bytes > BUFFER_BYTES_MAX:
             self._connected.wait(outcome)
         return outcome
 
     def flush(self) -> None:
-        """Until all is acknowledged or failed. Raises the first failure since the last flush."""
+        """Wait until all records are acknowledged or failed. Raises the first failure since the last
+        flush."""
         self._connected.call(self.inner.flush())
         failures, self.failures = self.failures, []
         if failures:
             raise failures[0]
 
-    def _look_at(self, outcome: TaskOutcome[Delivery]) -> None:
+    def _keep_failure(self, outcome: TaskOutcome[Delivery]) -> None:
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001 - kept for `flush`
@@ -307,13 +311,13 @@ class BlockingProducer:
 
 
 class BlockingConsumer:
-    """A consumer to poll."""
+    """A consumer with a blocking `poll`."""
 
     def __init__(
         self, connected: Connected, group_id: str | None, settings: ConsumerSettings
     ) -> None:
         self._connected = connected
-        self._news = False
+        self._has_data = False
         self.inner = Consumer(connected.client, group_id, settings, on_data=self._on_data)
 
     def __enter__(self) -> Self:
@@ -328,24 +332,24 @@ class BlockingConsumer:
         self.close()
 
     def poll(self, timeout_ms: float = POLL_MS, max_records: int = 500) -> list[ConsumerRecord]:
-        """What is there, waiting up to `timeout_ms` for the first. Raises the consumer's failure."""
+        """The next records; waits up to `timeout_ms` for the first. Raises the consumer's failure."""
         self._connected.run_for(0)
         records = self.inner.poll(max_records)
         if not records and self.inner.failure is None:
-            self._news = False
-            self._connected.run_until(lambda: self._news, timeout_ms)
+            self._has_data = False
+            self._connected.run_until(lambda: self._has_data, timeout_ms)
             records = self.inner.poll(max_records)
         if not records and self.inner.failure is not None:
             raise self.inner.failure
         return records
 
     def commit(self) -> None:
-        """Where everything polled so far ends. Raises `KafkaError`."""
+        """Commit the offsets after all records polled so far. Raises `KafkaError`."""
         self._connected.call(self.inner.commit())
 
     def close(self) -> None:
         self._connected.call(self.inner.close())
 
     def _on_data(self) -> None:
-        self._news = True
+        self._has_data = True
         self._connected.nudge()

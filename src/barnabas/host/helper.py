@@ -1,9 +1,9 @@
-"""The helper process of a node: ``ports.Helper`` here, and there ``python -m barnabas.host.helper``.
+"""The helper process of a node: `HelperProcess` is the node's side, ``python -m barnabas.host.helper`` the
+other.
 
-Spawned, never forked: a forked one would inherit the sockets and the locks. It serves one request at a time
-over its standard input and output, gives way to everything else on the machine, and ends when its input
-does, whatever it is doing then: a node that is killed leaves no process behind that writes into its
-directories.
+The process is spawned, not forked: a fork would inherit sockets and locks. It serves one request at a time
+over its standard input and output, with a low priority. It exits as soon as its input ends, also in the
+middle of a request: a killed node leaves no process behind that writes into its directories.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECRET_BYTES = 16
 
 
 class HelperProcess:
-    """``ports.Helper``. Started with the first call; one that died is started again with the next."""
+    """``ports.Helper``. The first call starts the process; after its death the next call starts another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,9 @@ class HelperProcess:
         with self._lock:
             try:
                 process = self._process or self._start()
-                if self._closes != closes:  # while it started: nothing has ended it
+                if (
+                    self._closes != closes
+                ):  # `close` was called while it started, and did not kill it
                     self._forget()
                     raise HelperDied("it was ended")
                 assert process.stdin is not None and process.stdout is not None
@@ -74,12 +76,12 @@ class HelperProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # a Ctrl-C is the node's to answer
+            start_new_session=True,  # a Ctrl-C in the terminal is for the node only
         )
         return self._process
 
     def _forget(self) -> int | None:
-        """The process is gone, or soon will be; its exit status."""
+        """Kill the process and wait for its end. Returns its exit status; None if there is none."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -94,7 +96,7 @@ class HelperProcess:
         self._closes += 1
         process = self._process
         if process is not None:
-            process.kill()  # the job that waits for its answer hears of it
+            process.kill()  # a job that waits for an answer gets `HelperDied`
         if self._lock.acquire(blocking=False):
             try:
                 self._forget()
@@ -108,7 +110,7 @@ def _write(stream: IO[bytes], data: bytes) -> None:
 
 
 def _read(stream: IO[bytes]) -> bytes | None:
-    """None where the stream ends."""
+    """One frame; None at the end of the stream."""
     head = stream.read(FRAME.size)
     if len(head) < FRAME.size:
         return None
@@ -124,7 +126,9 @@ def main() -> None:
     kernel_cache.fallback_folder = own_folder
     requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(
+        sys.stderr.fileno(), sys.stdout.fileno()
+    )  # so that a library's print is not taken for an answer
     with suppress(OSError):
         os.nice(NICENESS)
     threading.Thread(target=_take_requests, args=(requests,), daemon=True).start()
@@ -137,7 +141,7 @@ def main() -> None:
 
 
 def _take_requests(requests: SimpleQueue[tuple[str, bytes]]) -> None:
-    """On a thread of its own, so that the end of the node is heard at once."""
+    """Read requests on a thread of its own, so that the node's end is noticed at once."""
     while True:
         name, request = _read(sys.stdin.buffer), _read(sys.stdin.buffer)
         if name is None or request is None:

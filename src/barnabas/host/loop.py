@@ -1,18 +1,18 @@
-"""The event loop: one thread, epoll, timers; and how long its turns take.
+"""The event loop: one thread with epoll and timers; measures how long its turns take.
 
-Its methods are those of asyncio's loop, of which it is the part that callbacks need: no tasks, futures,
-contexts or handles. Why an own one: it takes 5 ms to import where asyncio takes 50, which counts where
-several nodes start on one machine, and each event costs less.
+It has the methods of asyncio's loop that callbacks need, without tasks, futures, contexts and handles. It is
+not asyncio because that takes 50 ms to import instead of 5, which matters if several nodes start on one
+machine, and because each event costs less.
 
-A turn is what runs between two looks for what happened. While one lasts, no new event is served; so it
-gives way after `limits.SLICE_MS`: what is left of it continues in the next one, in its order, and only
-a single callback can make it longer. The longest turn is a metric, by the clock and in CPU time, with the
-name of the callback that took most of it; each above `limits.TURN_MS_MAX` is counted and told to `on_slow`.
-Between two turns a `Housekeeper` may take one of its own.
+A turn is the time between two polls. During a turn no new event is served, so a turn ends after
+`limits.SLICE_MS` and its remaining callbacks run in the next one, in order. Only a single long callback can
+make a turn longer. The longest turn is a metric, in elapsed and in CPU time, with the name of the callback
+that took most of it. Turns above `limits.TURN_MS_MAX` are counted and reported to `on_slow`. Between two
+turns a `Housekeeper` may run for a turn.
 
-Invariants: all callbacks run on the thread that called `run_forever`; a callback that fails is reported to
-the exception handler and stops nothing else; a descriptor that was removed is not called any more, not even
-for an event that had come before.
+Invariants: all callbacks run on the thread that called `run_forever`. An exception of a callback goes to the
+exception handler and stops nothing else. After a descriptor was removed its callbacks are not called any
+more, also not for an event that was polled before.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _Call = tuple[Callback, tuple[Any, ...]]
 _SLOW_S = limits.TURN_MS_MAX / 1000
 _SLICE_S = limits.SLICE_MS / 1000
 _SIGNALS_READ = 512
-"""Bytes, one per signal, taken at once."""
+"""Bytes read at once from the signal pipe; each signal is one byte."""
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 
 
 class Turn(NamedTuple):
-    """One turn: how long it took by the clock and in CPU time of the loop's thread, and the callback
-    that took most of it."""
+    """One turn: its elapsed time, its CPU time on the loop's thread, and the callback that took most of
+    it."""
 
     took_ms: float
     cpu_ms: float
@@ -70,15 +70,15 @@ class TurnTimes:
 
     def __init__(self) -> None:
         self.on_slow: Callable[[Turn], None] | None = None
-        """Told of each turn that was too long."""
+        """Called for each turn above `limits.TURN_MS_MAX`."""
         self.reset()
 
     def reset(self) -> None:
         self.turns = self.slow = 0
         self.longest = NO_TURN
-        """By the clock."""
+        """The longest turn in elapsed time."""
         self.longest_cpu = NO_TURN
-        """In CPU time: others on the machine do not count."""
+        """The longest turn in CPU time, on which other processes have no influence."""
 
     @property
     def longest_s(self) -> float:
@@ -113,7 +113,7 @@ class TurnTimes:
 
 
 def name_of(callback: Callback | None) -> str:
-    """What a callback is called, for people; an owner that knows more says it in `doing`."""
+    """A callback's qualified name; if its object has a text `doing`, that is appended."""
     while isinstance(callback, partial):
         callback = callback.func
     if callback is None:
@@ -144,20 +144,20 @@ class Timer:
         self._arguments = ()
 
     def claim(self) -> _Call | None:
-        """What is to be called, once; None where it was cancelled."""
+        """The callback and its arguments, once; None if it was cancelled."""
         callback, self._callback = self._callback, None
         return None if callback is None else (callback, self._arguments)
 
 
 class Housekeeper(Protocol):
-    """What is to be done when no event is being served."""
+    """Work that is done between turns, such as garbage collection."""
 
     def between_turns(self, *, idle: bool) -> bool:
-        """Do some of it, if any is due, and say whether that took a turn; `idle`: no callback waits."""
+        """Do a part of the work if any is due. Returns whether it did; `idle`: no callback waits."""
 
 
 class Loop:
-    """Instants are seconds of the monotonic clock. `times` has how long turns take."""
+    """The loop. Times are seconds of the monotonic clock; `times` has the durations of turns."""
 
     def __init__(self, on_fault: FaultHandler | None = None) -> None:
         self.times = TurnTimes()
@@ -169,19 +169,19 @@ class Loop:
         self._writers: dict[int, _Call] = {}
         self._removed: set[int] = set()
         self._left: list[tuple[int, int]] = []
-        """Events that the last turn did not come to."""
+        """Polled events that the last turn did not dispatch any more."""
         self._ready: deque[_Call] = deque()
         self._timers: list[Timer] = []
         self._order = 0
         self._at = self._until = perf_counter()
-        """When the last callback ended, and when this turn gives way."""
+        """When the last callback ended, and when this turn has to end."""
         self._most: Callback | None = None
         self._most_s = 0.0
         """The longest callback of this turn."""
         self._signals: dict[int, Any] = {}
         self._signal_pipe: tuple[int, int] | None = None
         self._woken_before = -1
-        """The descriptor that signals were written to, before it was the pipe's."""
+        """The signal wake-up descriptor that was set before this loop's."""
         self._stopping = False
         self._closed = False
         self._closing = threading.RLock()  # a signal handler may come while it is held
@@ -197,7 +197,7 @@ class Loop:
         return monotonic()
 
     def call_soon(self, callback: Callback, *arguments: Any) -> None:
-        """In the next turn, or later in this one."""
+        """Call `callback` later in this turn or in the next one."""
         self._ready.append((callback, arguments))
 
     def call_soon_threadsafe(self, callback: Callback, *arguments: Any) -> None:
@@ -252,7 +252,7 @@ class Loop:
     # -- signals -------------------------------------------------------------------------------
 
     def add_signal_handler(self, number: int, callback: Callback, *arguments: Any) -> None:
-        """Call back in a turn, not wherever the signal finds the program. On the main thread."""
+        """Call `callback` in a turn of the loop after the signal. Only on the main thread."""
 
         def on_signal(*_: object) -> None:
             self.call_soon_threadsafe(callback, *arguments)
@@ -263,8 +263,9 @@ class Loop:
         self._signals.setdefault(number, before)
 
     def _let_signals_wake(self) -> None:
-        """Python calls a handler between two of its steps. A signal that comes after the last one before a
-        wait, or to another thread, interrupts no wait; what the interpreter writes at once ends it."""
+        """Have signals end a wait. Python runs signal handlers between bytecodes only: a signal just before
+        the poll, or to another thread, would not interrupt it. The interpreter also writes a byte to this
+        pipe, at once."""
         reader, writer = self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._woken_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.add_reader(reader, os.read, reader, _SIGNALS_READ)
@@ -272,7 +273,7 @@ class Loop:
     # -- running -------------------------------------------------------------------------------
 
     def run_forever(self) -> None:
-        """Until `stop`. May be called again."""
+        """Run until `stop` is called. May be called again."""
         woke, cpu = perf_counter(), thread_time()
         while True:
             timeout = self._timeout()
@@ -289,7 +290,7 @@ class Loop:
             self._until = woke + _SLICE_S
             self._most, self._most_s = None, 0.0
             if self._left:
-                events = self._after_what_was_left(events)
+                events = self._with_left_events(events)
             self._dispatch(events)
             if self._timers:
                 self._run_timers()
@@ -300,11 +301,11 @@ class Loop:
                 return
 
     def stop(self) -> None:
-        """End `run_forever` after the turn that runs, or the first one."""
+        """End `run_forever` after the current turn; if it does not run, after its first one."""
         self._stopping = True
 
     def close(self) -> None:
-        """Give back descriptors and signals. What was scheduled is dropped."""
+        """Close the descriptors, restore signal handlers, and drop all scheduled callbacks."""
         with self._closing:
             if self._closed:
                 return
@@ -324,26 +325,26 @@ class Loop:
         return self._closed
 
     def set_exception_handler(self, on_fault: FaultHandler) -> None:
-        """`on_fault(message, error)` receives callbacks that fail; without it they end the run."""
+        """Set the handler of exceptions in callbacks. Without one they end `run_forever`."""
         self._on_fault = on_fault
 
     def fault(self, message: str, error: Exception) -> None:
-        """Tell the handler; raise where there is none."""
+        """Pass an exception to the handler; raise it if there is none."""
         if self._on_fault is None:
             raise error
         self._on_fault(message, error)
 
     def _timeout(self) -> float:
-        """How long the next wait may last; -1 is for ever."""
+        """Longest wait of the next poll in seconds; -1 is without limit."""
         if self._ready or self._left or self._stopping:
             return 0.0
         if not self._timers:
             return -1.0
         return max(0.0, self._timers[0].when_s - monotonic())
 
-    def _after_what_was_left(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What the last turn did not come to goes first, but for descriptors that were removed since;
-        each descriptor is there once."""
+    def _with_left_events(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The events that the last turn left, except of removed descriptors, before the new ones; each
+        descriptor once."""
         merged = {fd: mask for fd, mask in self._left if fd not in self._removed}
         self._left = []
         merged.update(events)
@@ -381,8 +382,8 @@ class Loop:
                     return
 
     def _run_ready(self) -> None:
-        """What was there when it began: callbacks that schedule themselves do not lock others out.
-        One at least, however long the turn was before."""
+        """Run the callbacks that are ready now, at least one. Those that they schedule wait, so that
+        callbacks which schedule themselves do not starve others."""
         ready = self._ready
         for _ in range(len(ready)):
             self._run(ready.popleft())
@@ -403,8 +404,7 @@ class Loop:
 
 
 def end_signals() -> list[signal.Signals]:
-    """Those that tell a program to end: from outside, by Ctrl-C, and, but for one that is run by
-    ``nohup``, by the end of its terminal."""
+    """The signals that end a program: SIGTERM, SIGINT, and SIGHUP unless it is ignored (``nohup``)."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)

@@ -1,10 +1,10 @@
-"""Says where the node's thread is when it does not continue.
+"""Logs where the node's thread is if its loop stalls.
 
-Writes to the page cache and most calls of the file system run on that thread, since they end at once. On a
-disk that hangs (a lost network volume, a frozen file system) they do not, and no other thread is left to
-say so: this thread is. It asks the loop for a sign of life once a second; where none comes it logs the file
-and the place, once, and again when the loop continues. It counts its own waits, not time: a process that was
-suspended, or a host that slept, paused through no fault of the node.
+Writes to the page cache and most file system calls run on that thread, since they normally return at once. If
+a disk hangs (a lost network volume, a frozen file system) they block the thread, which then cannot log it.
+This thread can: it schedules a callback on the loop once a second. If the callback does not run, it logs the
+file and the place in the code once, and later that the loop continued. It counts its own waits instead of
+elapsed time, since a suspended process or host is no stall.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from barnabas.host.disk import HostFile
 from barnabas.host.loop import Loop
 
 TICK_S = 1.0
-BLOCKED_TICKS = 3
-"""So long without a sign of life is worth a word."""
-FRAMES_TOLD = 6
+STALLED_TICKS = 3
+"""Ticks without an answer of the loop after which a stall is logged."""
+FRAMES_LOGGED = 6
 Log = Callable[..., None]
 
 
@@ -38,7 +38,7 @@ class LoopWatchdog:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """On the loop's thread."""
+        """Start watching; called on the loop's thread."""
         self._watched = threading.get_ident()
         threading.Thread(target=self._run, name="loop-watch", daemon=True).start()
 
@@ -51,12 +51,12 @@ class LoopWatchdog:
                 self._on_answer()
             else:
                 self._missed += 1
-                if self._missed == BLOCKED_TICKS:
+                if self._missed == STALLED_TICKS:
                     self._log_stall()
 
     def _on_answer(self) -> None:
-        if self._missed >= BLOCKED_TICKS:
-            self._log("warning", "loop.resumed", stood_s=self._missed * self._tick_s)
+        if self._missed >= STALLED_TICKS:
+            self._log("warning", "loop.resumed", stalled_s=self._missed * self._tick_s)
         self._missed = 0
         self._answered = False
         self._loop.call_soon_threadsafe(self._answer)
@@ -76,7 +76,7 @@ class LoopWatchdog:
 
 
 def _file_of(frame: FrameType | None) -> str:
-    """The file that the innermost call of a disk is about; empty where there is none."""
+    """The path of the innermost disk call; empty if there is none."""
     while frame is not None:
         names: dict[str, Any] = frame.f_locals
         if isinstance(names.get("self"), HostFile):
@@ -88,9 +88,9 @@ def _file_of(frame: FrameType | None) -> str:
 
 
 def _where(frame: FrameType | None) -> str:
-    """The innermost calls, the innermost first."""
-    told = list[str]()
-    while frame is not None and len(told) < FRAMES_TOLD:
-        told.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+    """The innermost calls as text, innermost first."""
+    calls = list[str]()
+    while frame is not None and len(calls) < FRAMES_LOGGED:
+        calls.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
-    return " < ".join(told)
+    return " < ".join(calls)

@@ -1,9 +1,8 @@
-"""One node in this process: ``python -m barnabas.host.main [--format-as CLUSTER] FILE.properties``.
+"""Runs one node in this process: ``python -m barnabas.host.main [--format-as CLUSTER] FILE.properties``.
 
-Reads the file, opens the world, starts the node, and waits for SIGTERM, SIGINT or SIGHUP, which begin a
-controlled shutdown; a further SIGINT cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
-sentence on standard error where the node could not start or its shutdown was cut short, 70 where it
-halted itself. Imports nothing that start-up does not need.
+Reads the file and starts the node. SIGTERM, SIGINT or SIGHUP begins a controlled shutdown; a further SIGINT
+cuts it short. Exit status: 0 after a controlled shutdown, 1 if the node could not start (with a sentence on
+standard error) or its shutdown was cut short, 70 if it halted itself. Imports only what a start needs.
 """
 
 from __future__ import annotations
@@ -41,24 +40,24 @@ from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 if TYPE_CHECKING:
     from barnabas.node.zookeeper_node import ZookeeperNode
 
-DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
-"""Files of the quorum without which this replica could break a promise."""
+DAMAGE_ERRORS = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
+"""Damaged files of the quorum with which this replica could break a promise: the node does not start."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
-CLOSING_LOOK_S = 2.0
-"""A shutdown that took long is looked at this often: has it closed logs since? Longer than the quorum's
-replica takes to leave afterwards."""
+CLOSING_CHECK_S = 2.0
+"""Interval in which a long shutdown must close at least one log. It is longer than the quorum's replica takes
+to stop afterwards."""
 
 KEPT_MEMORY = 32 << 20
-"""Bytes that the allocator keeps free, and the size from which it maps a buffer by itself."""
+"""Free bytes that the allocator keeps, and the size in bytes from which it maps a buffer separately."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
 
 
 class StartError(Exception):
-    """One sentence: why the node cannot start."""
+    """The reason, in one sentence, why the node cannot start."""
 
 
 def load_config(path: str) -> NodeConfig:
-    """The node that `path` describes. Raises :class:`StartError`."""
+    """The configuration in the properties file `path`. Raises :class:`StartError`."""
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
         return node_config(text)
@@ -86,7 +85,7 @@ class NodeProcess:
         self._collector = GarbageCollector()
 
     def run(self) -> int:
-        """Serve until told to end. Raises :class:`StartError`."""
+        """Serve until a signal ends the node. Returns the exit status. Raises :class:`StartError`."""
         for number in end_signals():
             self._loop.add_signal_handler(number, self._on_signal, number)
         try:
@@ -106,7 +105,7 @@ class NodeProcess:
             self.ports.log("warning", "config.unknown_key", key=name, **meant)
         try:
             self._node.start()
-        except (DirectoryError, ConfigError, *DAMAGES) as error:
+        except (DirectoryError, ConfigError, *DAMAGE_ERRORS) as error:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(sentence_of(error)) from error
@@ -117,7 +116,7 @@ class NodeProcess:
         self._loop.call_soon(self._watch_turns)
 
     def _watch_turns(self) -> None:
-        """From now on; the start was one long turn."""
+        """Measure turns from now on, since the start itself was one long turn."""
         times = self._loop.times
         times.reset()
         times.on_slow = lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe())
@@ -135,11 +134,11 @@ class NodeProcess:
         self._node.begin_shutdown(lambda: self._finish(0, ""))
 
     def _cut_short(self, logs_closed: int) -> None:
-        """It has taken long. While logs are being closed that has its reason, and what it gives is worth it:
-        a broker whose end was clean stays in its ISRs."""
+        """Cut a long shutdown short, unless it still closes logs: after a clean shutdown the broker stays
+        eligible for its partitions, which is worth the wait."""
         closed = self._node.logs_closed
         if closed > logs_closed:
-            self._loop.call_later(CLOSING_LOOK_S, self._cut_short, closed)
+            self._loop.call_later(CLOSING_CHECK_S, self._cut_short, closed)
         else:
             self._finish(1, "it took too long")
 
@@ -147,14 +146,14 @@ class NodeProcess:
         if cut_short_by:
             self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
             os._exit(status)  # without waiting for what runs in the background
-        told = self._loop.times.describe() | self._collector.describe()
-        self.ports.log("info", "node.stopped", **told)
+        figures = self._loop.times.describe() | self._collector.describe()
+        self.ports.log("info", "node.stopped", **figures)
         self._status = status
-        # What was queued in this turn still goes out.
+        # Not at once: callbacks that are queued in this turn run first.
         self._loop.call_soon(self._loop.stop)
 
     def _on_unhandled(self, message: str, error: Exception) -> None:
-        import traceback  # only here: it takes 5 ms to import
+        import traceback  # takes 5 ms to import, and is needed only here
 
         self.ports.log(
             "error",
@@ -174,16 +173,15 @@ def _new_node(config: NodeConfig, ports: HostPorts, journal: StructuredLog) -> N
 
 
 def allow_many_files() -> None:
-    """As many open files as the system lets this user have: a partition needs several."""
+    """Raise the limit of open files to the hard limit: a partition needs several."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # the system's own bound may have come below it since
+    with suppress(ValueError, OSError):  # the system's own limit may be lower by now
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def keep_freed_memory() -> None:
-    """Buffers of large reads come from memory that the process keeps. By default glibc gives their pages
-    back after each fetch, and the kernel maps and clears them for the next one. Without ``mallopt`` nothing
-    changes."""
+    """Have the allocator keep the memory of large reads. By default glibc returns the pages after each fetch,
+    and the kernel maps and clears new ones for the next. Without ``mallopt`` nothing changes."""
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, KEPT_MEMORY)
@@ -191,7 +189,7 @@ def keep_freed_memory() -> None:
 
 
 def format_missing(config: NodeConfig, cluster_id: str) -> None:
-    """Format the node's directories that are not, as of `cluster_id`. Raises :class:`StartError`."""
+    """Format the node's unformatted directories for `cluster_id`. Raises :class:`StartError`."""
     try:
         format_node(HostDisk(), config, cluster_id, os.urandom, time.time_ns() // 1_000_000)
     except DirectoryError as error:
@@ -201,7 +199,7 @@ def format_missing(config: NodeConfig, cluster_id: str) -> None:
 
 
 def run_node(path: str, format_as: str | None = None) -> int:
-    """Run the node that `path` describes until it ends; its exit status."""
+    """Run the node of the properties file `path` until it ends. Returns the exit status."""
     gc.disable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until there is something to shut down
     allow_many_files()

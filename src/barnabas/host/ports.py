@@ -1,6 +1,6 @@
-"""The real world as one node gets it: :class:`HostPorts`.
+"""The ports of a node on a real machine: :class:`HostPorts`.
 
-Chance is seeded from the machine once per process; a generator per concern is split from that seed.
+Random generators, one per concern, are derived from a seed that the machine gives once per process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HALT_STATUS = 70
 
 
 class HostClock:
-    """``ports.Clock``: the same instants as the loop's."""
+    """``ports.Clock``, with the monotonic clock of the loop."""
 
     def now_ms(self) -> float:
         return time.monotonic() * 1000
@@ -55,8 +55,8 @@ class HostWakeups:
 
 
 def connections_that_fit() -> int:
-    """How many connections the process may accept so that files still find a descriptor: a log
-    directory whose files cannot be opened is taken for a failed one."""
+    """How many connections the process may accept while descriptors are left for files: a log directory whose
+    files cannot be opened counts as failed."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return limits.CONNECTIONS_MAX
@@ -64,24 +64,24 @@ def connections_that_fit() -> int:
 
 
 def socket_options(config: NodeConfig) -> SocketOptions:
-    """Buffers only where the file has the key: by itself the system finds better sizes than Kafka's
-    defaults, which are from a time when it did not."""
+    """A listener's socket options. Buffer sizes are set only if the file has the key: the system's automatic
+    sizes are better than Kafka's defaults."""
     sockets = config.sockets
     return SocketOptions(
         capacity=connections_that_fit(),
         backlog=sockets.listen_backlog,
-        send_bytes=_if_said(config, "socket.send.buffer.bytes"),
-        receive_bytes=_if_said(config, "socket.receive.buffer.bytes"),
+        send_bytes=_if_set(config, "socket.send.buffer.bytes"),
+        receive_bytes=_if_set(config, "socket.receive.buffer.bytes"),
         connect_timeout_ms=max(sockets.setup_timeout_ms, 1),
     )
 
 
-def _if_said(config: NodeConfig, key: str) -> int:
+def _if_set(config: NodeConfig, key: str) -> int:
     return AS_THE_SYSTEM_SAYS if config.text(key) is None else config.int_value(key)
 
 
 class HostPorts:
-    """``ports.Ports`` of one node. `settings` gives the socket limits; without it the widest hold."""
+    """``ports.Ports`` of one node. `config` has the socket limits; without it there are none."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class HostPorts:
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self._resolver = HostBackground(loop)
-        """Names are looked up beside the disks' work: where no name server answers, no sync waits."""
+        """Looks up host names on its own threads: a name server that does not answer delays no sync."""
         self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
         self.journal = journal
@@ -109,7 +109,7 @@ class HostPorts:
 
     @property
     def secrets(self) -> HostSecrets:
-        """Made when something is secured: TLS takes 10 ms to import."""
+        """Created on first use, since TLS takes 10 ms to import."""
         if self._secrets is None:
             from barnabas.host.tls_contexts import HostSecrets
 
@@ -118,7 +118,7 @@ class HostPorts:
 
     @property
     def web(self) -> HostWeb:
-        """Made when an identity provider is asked."""
+        """Created on first use, when an identity provider is asked."""
         if self._web is None:
             from barnabas.host.web import HostWeb
 
@@ -127,7 +127,7 @@ class HostPorts:
 
     @property
     def zookeeper(self) -> ZooKeeper:
-        """Made when a session is opened: its client library is an extra. Raises ``MissingLibrary``."""
+        """Created on first use, since its library is an extra. Raises ``MissingLibrary``."""
         if self._zookeeper is None:
             try:
                 from barnabas.host.zookeeper.sessions import HostZooKeeper
@@ -153,12 +153,12 @@ class HostPorts:
         os._exit(HALT_STATUS)
 
     def stop(self, *, wait: bool = True) -> None:
-        """End the threads; `wait`: let the jobs that run end, but for names that are looked up."""
+        """End the threads; with `wait` running jobs end first, except for name look-ups."""
         self._resolver.stop(wait=False)
         self.background.stop(wait=wait)
 
     def describe(self) -> dict[str, object]:
-        """What the shell knows of itself: turns, traffic, background work, log lines by level."""
+        """Figures of the process: turns, network traffic, background work, log lines by level."""
         return {
             "loop": self.times.describe(),
             "network": self.network.describe(),

@@ -1,7 +1,7 @@
-"""Identity providers over HTTP and HTTPS, and files in their place: ``ports.Web``.
+"""Fetches from identity providers over HTTP and HTTPS, or from a file: ``ports.Web``.
 
-No redirect is followed, no proxy is used, and an answer ends at `limits.WEB_ANSWER_BYTES_MAX` and after the
-request's time. Statuses that may pass (408, 429, 5xx) and connections that fail are tried again.
+No redirect is followed and no proxy is used. An answer has at most `limits.WEB_ANSWER_BYTES_MAX` bytes, and
+arrives within the request's time. Temporary statuses (408, 425, 429, 5xx) and failed connections are retried.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from urllib.parse import unquote, urlsplit
 from barnabas import limits
 from barnabas.ports import WebRequest
 
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+RETRIABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 Contexts = Callable[[Any], ssl.SSLContext]
-"""The TLS context of a request's `trust`."""
+"""Makes the TLS context for a request's `trust`."""
 
 
-class _Passing(OSError):
-    """It may work when it is tried again."""
+class _RetriableError(OSError):
+    """A failure that may be temporary."""
 
 
 class HostWeb:
@@ -34,22 +34,22 @@ class HostWeb:
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
         self._pause = threading.Event()
-        """Between two attempts."""
+        """Waited for between two attempts; nothing sets it."""
 
     def fetch(self, request: WebRequest) -> bytes:
         parts = urlsplit(request.url)
         if parts.scheme == "file":
             return _read_file(unquote(parts.path))
         until_s = time.monotonic() + request.retry_max_ms / 1000
-        rest_s = max(request.retry_ms, 1) / 1000
+        backoff_s = max(request.retry_ms, 1) / 1000
         while True:
             try:
                 return self._ask(request)
-            except _Passing:
-                if time.monotonic() + rest_s > until_s:
+            except _RetriableError:
+                if time.monotonic() + backoff_s > until_s:
                     raise
-            self._pause.wait(rest_s)  # on a background thread
-            rest_s *= 2
+            self._pause.wait(backoff_s)  # on a background thread
+            backoff_s *= 2
 
     def _ask(self, request: WebRequest) -> bytes:
         parts = urlsplit(request.url)
@@ -65,9 +65,9 @@ class HostWeb:
                 response = connection.getresponse()
                 if response.status != 200:
                     text = f"{request.url} answers with status {response.status}"
-                    raise _Passing(text) if response.status in PASSING else OSError(text)
+                    raise _RetriableError(text) if response.status in RETRIABLE else OSError(text)
                 return _read_answer(response, request.url, until_s)
-        except _Passing:
+        except _RetriableError:
             raise
         except ssl.SSLCertVerificationError as error:
             why = error.verify_message
@@ -76,6 +76,10 @@ class HostWeb:
             _fail(request.url, error)
         except ssl.SSLError as error:
             raise OSError(f"no TLS connection to {request.url}: {error.reason}") from error
+        except OSError as error:
+            if error.errno is None:  # raised above, with a sentence
+                raise
+            _fail(request.url, error)  # no route to the host, an unreachable network
 
     def _connection(self, request: WebRequest) -> http.client.HTTPConnection:
         parts = urlsplit(request.url)
@@ -88,21 +92,22 @@ class HostWeb:
 
 
 def _fail(url: str, error: Exception) -> NoReturn:
-    why = "it takes too long" if isinstance(error, TimeoutError) else type(error).__name__
+    why = "it took too long" if isinstance(error, TimeoutError) else type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
-    raise _Passing(f"{url} does not answer: {why}") from error
+    raise _RetriableError(f"{url} does not answer: {why}") from error
 
 
 def _read_answer(response: http.client.HTTPResponse, url: str, until_s: float) -> bytes:
-    """A peer that sends a byte at a time ends by the clock, not by the silence between two."""
+    """The body. Raises `_RetriableError` after `until_s`, also if the peer keeps sending single bytes;
+    ``OSError`` if it is too large."""
     found = bytearray()
     while piece := response.read1(64 * 1024):
         found += piece
         if len(found) > limits.WEB_ANSWER_BYTES_MAX:
             raise OSError(f"{url} answers with more than {limits.WEB_ANSWER_BYTES_MAX} bytes")
         if time.monotonic() > until_s:
-            raise _Passing(f"{url} does not answer: it takes too long")
+            raise _RetriableError(f"{url} does not answer: it took too long")
     return bytes(found)
 
 

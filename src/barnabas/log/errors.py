@@ -1,4 +1,4 @@
-"""What a log refuses or cannot do. The codes that a client sees are the caller's choice."""
+"""Errors of a log. The caller chooses the error codes that a client sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 
 class CorruptLogError(ValueError):
-    """Bytes on disk are not what was written. Carries file and position."""
+    """The bytes of a file at a position are not those that were written."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(f"{path} at position {position}: {why}")
@@ -16,7 +16,7 @@ class CorruptLogError(ValueError):
 
 
 class UnexpectedGap(KafkaError):
-    """A batch that was fetched begins behind the log's end."""
+    """A fetched batch begins after the log end offset."""
 
     def __init__(self, end: int, base_offset: int) -> None:
         super().__init__(
@@ -26,7 +26,7 @@ class UnexpectedGap(KafkaError):
 
 
 class OffsetOutOfRange(KafkaError):
-    """Reading outside [log start offset, log end offset]."""
+    """A read at an offset outside of [log start offset, log end offset]."""
 
     def __init__(self, offset: int, start: int, end: int) -> None:
         super().__init__(

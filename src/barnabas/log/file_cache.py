@@ -1,5 +1,5 @@
-"""A bounded set of open files: logs keep none open, they ask :class:`FileCache`, which closes those that
-were not used for longest.
+"""A bounded cache of open files. Logs keep no file open; they ask :class:`FileCache`, which closes the least
+recently used ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from barnabas.log.file_names import LOG
 from barnabas.ports import Disk, File
 
 OPEN_FILES_MAX = 2048
-"""Of one broker's logs; sockets need descriptors, too."""
+"""Open files of one broker's logs; sockets need file descriptors, too."""
 LOADED_TABLES_MAX = LogBounds().loaded_tables_max
 
 
@@ -24,7 +24,7 @@ class Releasable(Protocol):
 
 
 class FileCache:
-    """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
+    """Opens files on demand, at most `limit` at a time, and bounds the number of index tables in memory."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class FileCache:
         create: bool = True,
         loaded_tables_max: int = LOADED_TABLES_MAX,
     ) -> None:
-        """Missing files are made where `create`, an error where not (for who only reads)."""
+        """`create`: missing files are created; readers pass False and get ``FileNotFoundError``."""
         self.disk = disk
         self._create = create
         self.limit = limit
@@ -43,14 +43,14 @@ class FileCache:
         self._loaded: OrderedDict[str, Releasable] = OrderedDict()
 
     def keep_loaded(self, table: Releasable) -> None:
-        """`table` came to memory; the one loaded longest ago may have to go."""
+        """Count `table` as loaded; release the one that was loaded first if there are too many."""
         self._loaded[table.path] = table
         while len(self._loaded) > self._loaded_tables_max:
             self._loaded.popitem(last=False)[1].release()
 
     def get(self, path: str, *, make: bool = False) -> File:
-        """The open file. Creates a file of batches only with `make`: a deleted file must not look like
-        an empty one. Raises ``OSError``."""
+        """The open file at `path`. A ``.log`` file is created only with `make`: a deleted segment must not
+        look like an empty one. Raises ``OSError``."""
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
@@ -61,7 +61,7 @@ class FileCache:
         except OSError as error:
             if error.errno not in (EMFILE, ENFILE) or not self._files:
                 raise
-            self._close_oldest(len(self._files) // 2 + 1)  # others took what was ours to have
+            self._close_oldest(len(self._files) // 2 + 1)  # the process has no descriptor left
             file = self.disk.open(path, create=create)
         self._files[path] = file
         if len(self._files) > self.limit:

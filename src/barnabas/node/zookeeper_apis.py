@@ -17,9 +17,15 @@ from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
 from barnabas.broker.controller_client.forwarding import forward, send_as_broker, timeout_of
-from barnabas.broker.handlers import leader_and_isr, stop_replica, update_metadata
+from barnabas.broker.handlers import (
+    describe_delegation_token,
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+)
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.broker.zookeeper.token_requests import TokenRequests
 from barnabas.controller.handlers import (
     allocate_producer_ids,
     alter_client_quotas,
@@ -58,6 +64,8 @@ from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperControll
 from barnabas.zookeeper.layout.config_znodes import entity_of
 from barnabas.zookeeper.states.told import asks_more, tell_more
 
+OwnRequests = AclRequests | TokenRequests
+"""What a broker writes to znodes itself, and not its controller."""
 ReadAgain = Callable[[Sequence[str], Callable[[], None]], None]
 """Reads the configurations of entities from their znodes, then calls back."""
 FORWARDED = cast(
@@ -108,7 +116,7 @@ def add_to(
     broker: Broker,
     controller: ZookeeperController,
     orders: ControlRequests,
-    acls: AclRequests,
+    own: Sequence[OwnRequests],
     gate: ReadyGate,
     read_again: ReadAgain,
 ) -> None:
@@ -118,8 +126,10 @@ def add_to(
     for module in broker_handlers.MODULES:
         names_steps = module.API.key is ApiKey.DESCRIBE_CLUSTER
         table.add(gate.before(_telling(module, controller) if names_steps else module), broker)
-    for module in acls.modules():
-        table.add(gate.before(module), acls)
+    table.add(gate.before(cast("HandlerModule", describe_delegation_token)), broker)
+    for requests in own:
+        for module in requests.modules():
+            table.add(gate.before(module), requests)
     for module in FORWARDED:
         handler = _judged(_restricted(module, controller), authorizer)
         answered = _here_or_there(handler, broker, controller)
@@ -138,23 +148,24 @@ def add_to(
 def add_forwarding(
     table: ApiTable,
     broker: Broker,
-    acls: AclRequests,
+    own: Sequence[OwnRequests],
     gate: ReadyGate,
     is_kraft: Callable[[], bool],
     to_quorum: ControllerChannel,
 ) -> None:
-    """While the cluster migrates: this broker forwards DescribeQuorum to the quorum's leader, and CreateAcls
-    and DeleteAcls to a KRaft controller that holds `/controller`. That controller writes the entries to the
-    znodes, where every broker reads them."""
+    """While the cluster migrates: this broker forwards DescribeQuorum to the quorum's leader, and what it
+    otherwise writes itself (`own`: access control entries and delegation tokens) to a KRaft controller that
+    holds `/controller`. That controller writes them to the znodes, where every broker reads them."""
 
     def describe(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
         return forward(to_quorum, describe_quorum.API, request, ctx, timeout_ms)
 
     table.add_handler(describe_quorum.API, describe, broker)
-    for module in acls.modules():
-        handed_on = gate.before(_kraft_or_here(module, broker, is_kraft))
-        table.replace(module.API.key, handed_on.handle)
+    for requests in own:
+        for module in requests.modules():
+            handed_on = gate.before(_kraft_or_here(module, broker, is_kraft))
+            table.replace(module.API.key, handed_on.handle)
 
 
 def _kraft_or_here(

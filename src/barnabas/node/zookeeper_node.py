@@ -20,6 +20,7 @@ from barnabas.broker.zookeeper.control_requests import ControlRequests, config_r
 from barnabas.broker.zookeeper.metadata_records import Incarnation
 from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle
 from barnabas.broker.zookeeper.registration import ZookeeperRegistration
+from barnabas.broker.zookeeper.token_requests import TokenRequests
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
@@ -47,6 +48,8 @@ from barnabas.node.ready_gate import ReadyGate
 from barnabas.node.zookeeper_apis import add_forwarding, add_to, guard_with
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
+from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
+from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
 from barnabas.security.quotas.client_meter import ClientMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -67,6 +70,7 @@ from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.operations import SyncPath
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
+from barnabas.zookeeper.token_store import TokenStore
 
 SESSION_ENDS_MS_MAX = 1_000.0
 """For closing the session, at the end; without it the ensemble notices by the session's time-out."""
@@ -80,8 +84,11 @@ class ZookeeperNode:
         self.config = config
         self.ports = ports
         self._loggers = loggers or Loggers()
-        self._features_image: MetadataImage | None = None
-        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        secrets = TokenSecrets.of(config.values)
+        tokens = TokenCredentials(
+            secrets, self._known_image, ports.clock.wall_ms, random_bytes_of(ports)
+        )
+        self.listeners = Listeners(ports, config, _no_features, self._scram_credential, tokens)
         self.security = NodeSecurity(config)
         self.channels = Channels(
             ports, f"node-{config.node_id}", security=self.security.between_brokers
@@ -100,6 +107,8 @@ class ZookeeperNode:
         """Where the cluster migrates to KRaft."""
         self._acls: AclStore | None = None
         """Without an authorizer none are read."""
+        self._tokens = TokenStore(ports, self.sessions) if secrets.enabled else None
+        self.token_requests: TokenRequests | None = None
         self._entities: dict[str, Mapping[str, str]] = {}
         """Configurations of users, clients and IP addresses, as they were read last."""
         self._stopping = False
@@ -159,12 +168,14 @@ class ZookeeperNode:
     def _known(self, cluster_id: str, broker_id: int) -> None:
         """The ensemble has said of which cluster this is, and which broker."""
         self.config = dataclasses.replace(self.config, node_id=NodeId(broker_id))
-        if not self.config.properties.get("authorizer.class.name", "").strip():
-            self._assemble(cluster_id)
-            return
-        self._acls = AclStore(self.ports, self.sessions)
-        self.sessions.follow(self._acls)
-        self._acls.load(partial(self._assemble, cluster_id))
+        assemble = partial(self._assemble, cluster_id)
+        if self.config.properties.get("authorizer.class.name", "").strip():
+            self._acls = AclStore(self.ports, self.sessions)
+        for store in (self._tokens, self._acls):
+            if store is not None:
+                self.sessions.follow(store)
+                assemble = partial(store.load, assemble)
+        assemble()
 
     def _assemble(self, cluster_id: str) -> None:
         try:
@@ -199,9 +210,10 @@ class ZookeeperNode:
             )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
-        if self._acls is not None:
-            self.orders.replay(self._acls.records())
-            self._acls.on_change = self.orders.replay
+        for store in (self._acls, self._tokens):
+            if store is not None:
+                self.orders.replay(store.records())
+                store.on_change = self.orders.replay
         self._serve(self.broker)
         for follower in (self._config_watch, self.election, self.controller):
             assert follower is not None
@@ -304,12 +316,18 @@ class ZookeeperNode:
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
         own = OwnLoggers(int(self.config.node_id), self._loggers)
-        acls = AclRequests(self._acls, self.ports.log)
+        tokens = self.token_requests = TokenRequests(
+            self.ports, self.config, self._tokens, broker.image, lambda: self.is_controller
+        )
+        tokens.watch_expiry()
+        requests = (AclRequests(self._acls, self.ports.log), tokens)
         for table in self.listeners.tables(self.config.broker_listeners):
-            add_to(table, broker, self.controller, self.orders, acls, self._gate, self._read_again)
+            add_to(
+                table, broker, self.controller, self.orders, requests, self._gate, self._read_again
+            )
             if self._enrolment is not None:
                 is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
-                add_forwarding(table, broker, acls, self._gate, is_kraft, channel)
+                add_forwarding(table, broker, requests, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
@@ -460,9 +478,9 @@ class ZookeeperNode:
             return None
         return scram_credential(self.broker.image.scram_credentials, mechanism, user)
 
-    def _features(self) -> Features:
-        """ZooKeeper clusters of Kafka 3.9 have no finalized features of their own."""
-        return Features({}, {}, -1)
+    def _known_image(self) -> MetadataImage:
+        """Before the broker is there: of nothing."""
+        return MetadataImage() if self.broker is None else self.broker.image
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -518,6 +536,11 @@ class ZookeeperNode:
 
     def __repr__(self) -> str:
         return f"ZookeeperNode({self.config!r})"
+
+
+def _no_features() -> Features:
+    """ZooKeeper clusters of Kafka 3.9 have no finalized features of their own."""
+    return Features({}, {}, -1)
 
 
 def _follow_controller(broker: Broker, election: ControllerElection) -> None:

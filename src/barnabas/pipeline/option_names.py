@@ -58,6 +58,7 @@ READING = (
     "kafka.max.partition.fetch.bytes",
     LAND,
     "maxBytesPerTrigger",
+    "maxOffsetsInDriver",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",
     "maxTriggerDelay",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 DELIVERIES = ("exactly-once", "at-least-once", "transactions", "manifest")
+OFFSETS_IN_DRIVER = 4096
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -126,6 +127,8 @@ class SourceOptions:
     rows_per_trigger_min: int | None = None
     bytes_per_trigger_max: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
+    offsets_in_driver_max: int = 0
+    """A micro-batch of up to so many offsets is read with its plan, in the driver."""
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
     without_timestamp: Literal["error", "latest"] = "error"
@@ -195,6 +198,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         rows_per_trigger_min=number(options, "minOffsetsPerTrigger", None),
         bytes_per_trigger_max=number(options, "maxBytesPerTrigger", None),
         trigger_delay_ms_max=duration_ms(options, "maxTriggerDelay", 15 * 60_000),
+        offsets_in_driver_max=number(options, "maxOffsetsInDriver", OFFSETS_IN_DRIVER, least=0),
         partitions_min=number(options, "minPartitions", None),
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",

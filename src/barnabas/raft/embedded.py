@@ -1,8 +1,8 @@
-"""One replica of a quorum of one's own, wired to the world in a few lines: no broker, no properties file.
+"""A replica of an application's own quorum, opened in a few lines, without a broker or a properties file.
 
-Owns what surrounds a :class:`RaftNode`: the directory's identity (``meta.properties``, as Kafka
-writes it), the lock on it, the connections to the peers, and the listener on which they reach this one.
-The voters are static: those of `peers`; any other node id observes.
+Owns what a :class:`RaftNode` needs: the directory's identity (``meta.properties``, as Kafka writes it), the
+lock on the directory, the connections to the peers, and the listener for their requests. The voters are
+static: the nodes in `peers`. A node with another id is an observer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOCK_FILE = ".lock"
 
 
 class EmbeddedReplica:
-    """`open`, then `start`; what is proposed goes to `replica`."""
+    """A replica with its surroundings. Call `open`, then `start`; propose to `replica`."""
 
     def __init__(self, replica: RaftNode, channels: Channels, listener: Listener | None) -> None:
         self.replica = replica
@@ -52,14 +52,15 @@ class EmbeddedReplica:
         state_machine: StateMachine,
         **settings: Any,
     ) -> EmbeddedReplica:
-        """`directory` (absolute) is made where it is missing and is this replica's from then on: it keeps
-        its vote and its log. `peers` says where each voter listens, this one included. `settings`
-        are further fields of `ReplicaSettings`. `state_machine` is not called before `start`.
-        Raises ``DirectoryError``, ``OSError`` (another process has the directory, or the port), and
-        what `RaftNode.open` does."""
+        """Open or create the replica in `directory`, an absolute path, which keeps its vote and its log.
+
+        `peers` names each voter's listener, this one's included. `settings` are further fields of
+        `ReplicaSettings`. `state_machine` is not called before `start`. Raises ``DirectoryError`` (the
+        directory belongs to another node), ``OSError`` (another process has the directory, or the port), and
+        the errors of `RaftNode.open`."""
         ports.disk.make_dirs(directory)
         if not ports.disk.try_lock(f"{directory}/{LOCK_FILE}"):
-            raise OSError(0, "another process has it", directory)
+            raise OSError(0, "another process uses this directory", directory)
         meta = _identity(
             ports.disk, directory, cluster_id, node_id, ports.rng("directory").randbytes
         )
@@ -88,11 +89,11 @@ class EmbeddedReplica:
         return cls(replica, channels, listener)
 
     def start(self) -> None:
-        """Take part from now on; callbacks follow."""
+        """Take part in the quorum; from now on the state machine is called."""
         self.replica.start()
 
     def shutdown(self, on_done: Callable[[], None]) -> None:
-        """Hand leadership over, sync, close, within two seconds."""
+        """Give up leadership, sync and close; takes at most two seconds, then calls `on_done`."""
 
         def left() -> None:
             if self._listener is not None:
@@ -110,7 +111,8 @@ def _identity(
     node_id: int,
     random_bytes: Callable[[int], bytes],
 ) -> MetaProperties:
-    """What `directory` says of itself; it is given an identity where it has none."""
+    """The ``meta.properties`` of `directory`, written if missing. Raises DirectoryError if they name another
+    cluster or node."""
     meta = read_meta_properties(disk, directory)
     if meta is None:
         meta = MetaProperties(cluster_id, NodeId(node_id), random_uuid(random_bytes))

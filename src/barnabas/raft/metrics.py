@@ -1,8 +1,8 @@
-"""What a replica measures of itself, under Kafka's names (``raft-metrics`` of KIP-595, KIP-853).
+"""Metrics of a quorum replica, under Kafka's names (``raft-metrics`` of KIP-595, KIP-853).
 
-Gauges are read off the machine on request; averages, maxima and rates are kept over a window of
-half a minute that moves in two steps, so that an old extreme is forgotten and nothing is stored per event.
-Durations are milliseconds, rates per second. Who adds says when: no clock here.
+Gauges are read from the machine on request. Averages, maxima and rates cover the last 15 to 30 seconds: a
+window has two halves, so old values are forgotten and nothing is stored per event. Durations are
+milliseconds, rates per second. The caller passes the time.
 
 Source: Kafka's ``KafkaRaftMetrics``.
 """
@@ -31,7 +31,7 @@ Value: TypeAlias = int | float | str
 WINDOW_MS = 30_000.0
 HALF_MS = WINDOW_MS / 2
 UNCOMMITTED_MAX = 10_000
-"""Appends whose commit is waited for at once; of more only the first ones are timed."""
+"""Appends whose commit latency is measured at the same time; further ones are not measured."""
 
 _STATES: dict[type, str] = {
     Unattached: "unattached",
@@ -50,11 +50,12 @@ def _state_of(state: State) -> str:
     return "prospective-voted" if voted else _STATES[type(state)]
 
 
-_STANDING = frozenset({Prospective, Candidate})
+_IN_ELECTION = frozenset({Prospective, Candidate})
 
 
 class Window:
-    """Count, sum and maximum of what was added within the last one to two halves of the window."""
+    """Count, sum and maximum of the values that were added within the current and the previous half
+    window."""
 
     __slots__ = ("_begun_ms", "_count", "_half_begun_ms", "_max", "_older", "_sum")
 
@@ -81,7 +82,7 @@ class Window:
         self._count, self._sum, self._max = 0, 0.0, 0.0
 
     def average(self, now_ms: float) -> float:
-        """0.0 where nothing was added."""
+        """The average; 0.0 if nothing was added."""
         self._move(now_ms)
         count = self._count + self._older[0]
         return (self._sum + self._older[1]) / count if count else 0.0
@@ -91,14 +92,14 @@ class Window:
         return max(self._max, self._older[2])
 
     def rate(self, now_ms: float) -> float:
-        """Of the sum, per second."""
+        """The sum of the values per second."""
         self._move(now_ms)
         took_ms = now_ms - self._begun_ms
         return (self._sum + self._older[1]) * 1000 / took_ms if took_ms > 0 else 0.0
 
 
 class QuorumMetrics:
-    """Of one replica; its driver tells it what happens."""
+    """Metrics of one replica; `RaftNode` calls the `on_...` methods."""
 
     def __init__(self, machine: Machine, now_ms: float) -> None:
         self._machine = machine
@@ -107,22 +108,22 @@ class QuorumMetrics:
         self._appended = Window(now_ms)
         self._fetched = Window(now_ms)
         self._busy = Window(now_ms)
-        self._standing_since_ms: float | None = None
+        self._election_since_ms: float | None = None
         self._uncommitted: deque[tuple[int, float]] = deque()
-        """(end offset, when it was appended) of what this leader proposed."""
+        """(end offset, time of the append) of this leader's uncommitted appends."""
 
     def on_step(self, began_ms: float, now_ms: float) -> None:
-        """The driver decided and performed between these instants."""
+        """`RaftNode` ran a step and its effects between these times."""
         self._busy.add(now_ms - began_ms, now_ms)
-        standing = type(self._machine.state) in _STANDING
-        if not standing and self._standing_since_ms is None:
+        in_election = type(self._machine.state) in _IN_ELECTION
+        if not in_election and self._election_since_ms is None:
             return
-        if standing and self._standing_since_ms is None:
-            self._standing_since_ms = began_ms
-        elif not standing:
-            if self._standing_since_ms is not None and self._machine.leader_id >= 0:
-                self._election_latency.add(now_ms - self._standing_since_ms, now_ms)
-            self._standing_since_ms = None
+        if in_election and self._election_since_ms is None:
+            self._election_since_ms = began_ms
+        elif not in_election:
+            if self._election_since_ms is not None and self._machine.leader_id >= 0:
+                self._election_latency.add(now_ms - self._election_since_ms, now_ms)
+            self._election_since_ms = None
 
     def on_append(self, records: int, end_offset: int, now_ms: float) -> None:
         """Records went into the log: proposed by this leader, or fetched from another."""
@@ -140,7 +141,7 @@ class QuorumMetrics:
             self._commit_latency.add(now_ms - waiting.popleft()[1], now_ms)
 
     def on_leader(self) -> None:
-        """Another replica leads, or none: the commits of this replica's former proposals are not timed."""
+        """The leader changed: forget the appends of a former leadership."""
         if not isinstance(self._machine.state, Leader):
             self._uncommitted.clear()
 
@@ -176,7 +177,7 @@ class QuorumMetrics:
         }
 
     def _is_known(self, node_id: int) -> bool:
-        """Whether it is known where that voter listens."""
+        """Whether the voter's endpoint is known."""
         listener = self._machine.settings.listener_name
         return self._machine.voters.endpoint(node_id, listener) is not None
 

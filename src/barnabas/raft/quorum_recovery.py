@@ -1,13 +1,15 @@
-"""When the majority of voters is lost for good: one surviving directory becomes the quorum, offline.
+"""Recovers a quorum that lost the majority of its voters: one surviving directory becomes the quorum,
+offline.
 
-The survivor may lack what the others committed without it, and cannot find out. So `assess` says what is
-here, of when, what is damaged, and which voters could have had more, and changes nothing. Only then `recover`
-writes: what is damaged is cut off, where that was agreed to, and behind it comes a new epoch, in it one
-control batch whose LeaderChange carries a mark (a tagged field that Apache Kafka skips) of when, by what
-and from where it was recovered, and in a dynamic quorum the new voter set. A static quorum's voters
-stand in the configuration, which its operator changes at the same time.
+The survivor may lack records that the others committed without it, and has no way to find out. So `assess`
+reports what the directory holds, how old it is, what is damaged, and whether other voters could have had
+more; it changes nothing. Then `recover` writes. It truncates a damaged log, if the operator agreed to that.
+It begins a new epoch with one control batch: a LeaderChange with a mark of when, by which command and from
+which state the quorum was recovered (a tagged field that Apache Kafka skips), and in a dynamic quorum the new
+voter set. The voters of a static quorum are in the configuration, which its operator changes at the same
+time.
 
-The node must be stopped. Other voters' directories must not come back: they are another history now.
+The node must be stopped. Other voters' directories must not be used again: they have another history.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from barnabas.types import METADATA_TOPIC
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
 
 EPOCHS_SKIPPED = 1_000
-"""The lost majority may have had leaders of whom the survivor never heard: brokers have their records, and
-follow no older epoch."""
+"""Epochs to skip: the lost majority may have had leaders in epochs that the survivor never heard of, and
+brokers with records of those epochs follow no older one."""
 
 
 DAMAGED = (
@@ -42,11 +44,11 @@ DAMAGED = (
 )
 
 Amend = Callable[[BootstrappedReplica], Iterable[Sequence[bytes]]]
-"""What the state machine has to say of a recovery: values, a batch each, by what the directory has."""
+"""The state machine's records for a recovery, one batch each, given the opened directory."""
 
 
 class RecoveryRefusedError(ValueError):
-    """One sentence: why this directory cannot be made the quorum."""
+    """The reason, in one sentence, why this directory cannot become the quorum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,17 @@ class Assessment:
     """The voter set by the log (or the configuration, where it is static)."""
     kraft_version: int
     end: OffsetAndEpoch
-    """Everything from this offset on that others committed is lost."""
+    """The log end. Records that others committed from this offset on are lost."""
     saved_epoch: int
-    """The newest epoch this replica heard of; above `end.epoch`: others had a leader whose records
-    are not here."""
+    """The newest epoch in the stored election state. If it is above `end.epoch`, there was a leader whose
+    records are not here."""
     last_timestamp_ms: int
-    """Append timestamp of the last record; -1 where there is none."""
+    """Append timestamp of the last record; -1 if there is none."""
     synced: int = 0
-    """How far the log is known to have been on disk; above `end.offset`: what was there is damaged."""
+    """Recovery point: the log was on disk up to this offset. If it is above `end.offset`, the log is
+    damaged."""
     fault: str = ""
-    """Why the log ends there, where unsound bytes follow; empty where none do."""
+    """Why the log ends there, if corrupt bytes follow; otherwise empty."""
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -75,13 +78,13 @@ class Assessment:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something of the log is lost; a write that a crash tore looks like it."""
+        """Whether a part of the log is lost. A write torn by a crash looks the same."""
         return bool(self.fault) or self.synced > self.end.offset
 
     @property
     def may_lack_committed(self) -> bool:
-        """Whether the others could have committed something without this replica: as they are, or after
-        they removed it, of which it need not have heard."""
+        """Whether the others could have committed records without this replica: they are a majority, or they
+        may have become one by removing this replica without its knowledge."""
         return self._absent_decide or (self.kraft_version >= 1 and len(self.absent) > 0)
 
     @property
@@ -89,46 +92,47 @@ class Assessment:
         return len(self.absent) >= majority(len(self.voters))
 
     def sentences(self) -> list[str]:
-        """For people, before they agree."""
-        said = [
+        """The assessment in sentences, for the operator who has to agree."""
+        lines = [
             f"{METADATA_TOPIC} ends here at offset {self.end.offset} of epoch {self.end.epoch}.",
             f"The voters are {list(self.voters)}; {list(self.absent)} are given up.",
         ]
         if self.fault:
-            said.append(
-                f"The log is not sound behind that ({self.fault}): whatever was committed there is lost, but"
-                " for what a crash had only begun to write."
+            lines.append(
+                f"The log is corrupt after that ({self.fault}): what was committed there is lost. If a crash"
+                " only tore the last write, nothing was."
             )
         if self.synced > self.end.offset:
-            said.append(
-                f"The log was on disk up to offset {self.synced}: what stood there from offset"
-                f" {self.end.offset} on is damaged, and lost."
+            lines.append(
+                f"The log was on disk up to offset {self.synced}: its records from offset"
+                f" {self.end.offset} on are damaged and lost."
             )
         if self.may_lack_committed:
             removed = " once they have removed it, which may have happened"
             how = "" if self._absent_decide else removed
-            said.append(
-                f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
-                f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
-                " it ends when it hears of this quorum, and follows once it is started again; one that has"
-                f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends; one to which"
-                " this quorum, which has written on meanwhile, sends a snapshot continues from that."
+            lines.append(
+                f"Voters {list(self.absent)} are a majority without this node{how}: what they committed"
+                f" from offset {self.end.offset} on is lost. A broker that applied some of it stops when"
+                " it connects to this quorum, and follows it after a restart. A broker that has a snapshot"
+                f" of it says so when it stops, and follows after its {DIRECTORY} is removed. A broker to"
+                " which this quorum sends a newer snapshot continues from that."
             )
         elif not self.is_damaged:
-            said.append("Every majority had this node: nothing that was committed is missing.")
+            lines.append("Every majority had this node: no committed record is missing.")
         if self.saved_epoch > self.end.epoch:
-            said.append(
-                f"This node heard of epoch {self.saved_epoch}, of which it has no record: a leader"
-                " may have written in it."
+            lines.append(
+                f"This node heard of epoch {self.saved_epoch} and has no record of it: a leader may have"
+                " written in that epoch."
             )
-        return said
+        return lines
 
 
 def assess(
     disk: Disk, settings: ReplicaSettings, directory: str, amend: Amend | None = None
 ) -> Assessment:
-    """Read what is there, all that `amend` looks at, too; nothing is changed. Blocks. Raises ``OSError``,
-    :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+    """Assess the directory, and read what `amend` needs, without changing anything. Blocks. Raises
+    ``OSError``, :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``,
+    ``CorruptLogError``."""
     opened = open_replica(OverlayDisk(disk), settings, directory, cut_damage=True)
     try:
         assessment = _assess(disk, opened, settings)
@@ -188,9 +192,9 @@ def recover(
     *,
     cut_damage: bool = False,
 ) -> Assessment:
-    """Make this directory the quorum's only one, with what `amend` has to say behind the mark; `cut_damage`
-    gives up what a damaged log lacks. Blocks until it is durable. Raises as `assess`, and what `amend`
-    raises, before anything is written."""
+    """Make this directory the whole quorum; the records of `amend` follow the mark. `cut_damage` accepts the
+    loss of a log's damaged part. Blocks until all is durable. Raises the errors of `assess` and of `amend`
+    before anything is written."""
     assessment = assess(disk, settings, directory)
     if assessment.is_damaged and not cut_damage:
         raise RecoveryRefusedError(f"{directory}/{DIRECTORY} {DAMAGED}")
@@ -234,7 +238,7 @@ def _append(
 
 
 def recoveries(opened: BootstrappedReplica) -> list[tuple[int, str]]:
-    """(offset, mark) of every recovery that a log remembers."""
+    """(offset, mark) of every recovery in a log."""
     return [
         (offset, message.quorum_recovery)
         for base_offset, records in opened.controls

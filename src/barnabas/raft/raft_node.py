@@ -151,10 +151,10 @@ class RaftNode:
         on_done, state = self._on_shut_down, self.machine.state
         if on_done is None:
             return
-        told = not isinstance(state, Resigned) or all(
-            node in state.told for node, _ in self.machine.other_voters()
+        all_know = not isinstance(state, Resigned) or all(
+            node in state.notified for node, _ in self.machine.other_voters()
         )
-        if at_once or (told and self._performer.is_idle):
+        if at_once or (all_know and self._performer.is_idle):
             self._on_shut_down = None
             self.close(clean=self._performer.is_idle)
             on_done()

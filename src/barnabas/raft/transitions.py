@@ -1,6 +1,6 @@
-"""The table of moves between states, read off the code, for the docs and for the test of the docs.
+"""The transitions between states, read from the code, for the docs and for the test of the docs.
 
-A move is what a ``to_...`` method of a state's class returns; there is no other way from state to state.
+A transition is the return type of a ``to_...`` method of a state's class; states change in no other way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STATES: tuple[type, ...] = get_args(states.State)
 
 
 def moves() -> dict[str, list[str]]:
-    """From each state, where to, both in the order of the states."""
+    """The successors of each state, both in the order of `STATES`."""
     order = [state.__name__ for state in STATES]
     found: dict[str, list[str]] = {}
     for state in STATES:
@@ -28,7 +28,7 @@ def moves() -> dict[str, list[str]]:
 
 
 def mermaid() -> str:
-    """The same as a state diagram in Mermaid's language."""
+    """The transitions as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]
     for state, targets in moves().items():
         lines += [f"    {state} --> {target}" for target in targets]

@@ -30,10 +30,10 @@ import pyarrow as pa
 from barnabas.record import columnar_kernels as kernels
 from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.builder import ControlType
-from barnabas.record.compression import CompressionError, decompress
+from barnabas.record.unpacking import Unpacker
 from barnabas.types import Buffer
 
-GROUP_BYTES_MAX = 16 << 20
+GROUP_BYTES_MAX = 8 << 20
 """Uncompressed bytes that go into one Arrow batch, beyond a single record batch larger than that."""
 GROUP_RECORDS_MAX = 1 << 15
 KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
@@ -41,8 +41,6 @@ ALL = frozenset({KEY, VALUE, HEADERS, TIMESTAMP, "topic", "partition", "offset",
 """Names of columns."""
 IN_RECORDS = frozenset({KEY, VALUE, HEADERS, TIMESTAMP})
 """Columns that only the records have; the others follow from headers of batches."""
-BATCH_BYTES_MAX = 0x7FFFFFFF
-"""A record batch of more uncompressed bytes does not fit Arrow's 32-bit binary columns."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -251,13 +249,16 @@ def decode_groups(
     aborted: Sequence[AbortedTransaction] | None = None,
     wanted: frozenset[str] = ALL,
     check_crc: bool = True,
+    unpacker: Unpacker | None = None,
 ) -> Iterator[Columns]:
     """Decode the records of a fetched run whose offset is in ``[start, end)``, some thousands at a time.
 
     `aborted` are the aborted transactions that a read_committed fetch reported; None reads
     uncommitted. `wanted` says which columns are filled, by their names; where nothing but offsets is wanted
-    they are read off the headers of batches that have no gaps. Raises :class:`CorruptBatchError`.
+    they are read off the headers of batches that have no gaps. `unpacker` is one's own, where several runs
+    are read in turn. Raises :class:`CorruptBatchError`.
     """
+    unpacker = unpacker or Unpacker()
     void = None if aborted is None else AbortedFilter.of(aborted)
     group: list[tuple[BatchView, kernels.Bytes]] = []
     group_bytes = group_records = 0
@@ -273,20 +274,24 @@ def decode_groups(
             if group:
                 yield from _filled(decode_group(group, start, end, wanted))
                 group, group_bytes, group_records = [], 0, 0
+                unpacker.clear()
             yield from _offsets_of(batch, start, end)
             continue
-        payload = payload_of(batch)
-        if group and (
-            group_bytes + len(payload) > GROUP_BYTES_MAX
-            or group_records + header.record_count > GROUP_RECORDS_MAX
-        ):
+        payload = None
+        if not group or group_records + header.record_count <= GROUP_RECORDS_MAX:
+            payload = unpacker.take(batch, GROUP_BYTES_MAX - group_bytes if group else None)
+        if payload is None:
             yield from _filled(decode_group(group, start, end, wanted))
             group, group_bytes, group_records = [], 0, 0
+            unpacker.clear()
+            payload = unpacker.take(batch, None)
+            assert payload is not None
         group.append((batch, payload))
         group_bytes += len(payload)
         group_records += header.record_count
     if group:
         yield from _filled(decode_group(group, start, end, wanted))
+    unpacker.clear()
 
 
 def _filled(columns: Columns) -> Iterator[Columns]:
@@ -308,25 +313,6 @@ def _offsets_of(batch: BatchView, start: int, end: int) -> Iterator[Columns]:
             Binary.nothing(rows),
             None,
         )
-
-
-def payload_of(batch: BatchView) -> kernels.Bytes:
-    """The uncompressed records section of a batch."""
-    header = batch.header
-    section: Buffer = batch.payload
-    if header.codec:
-        try:
-            section = decompress(header.codec, section)
-        except CompressionError as error:
-            raise CorruptBatchError(batch.position, str(error)) from error
-    if len(section) > BATCH_BYTES_MAX:
-        raise CorruptBatchError(batch.position, f"{len(section)} bytes uncompressed")
-    # A record takes at least 7 bytes: a claimed count beyond that would only cost memory.
-    if header.record_count * 7 > len(section):
-        raise CorruptBatchError(
-            batch.position, f"{header.record_count} records in {len(section)} bytes"
-        )
-    return kernels.frozen(np.frombuffer(section, np.uint8))
 
 
 def decode_group(

@@ -36,6 +36,10 @@ class UnpacksTooFarError(CompressionError):
     """The bytes are perhaps sound, but unpack to more than allowed."""
 
 
+class NoRoomError(CompressionError):
+    """The bytes are perhaps sound, but do not fit into the target."""
+
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
@@ -81,6 +85,32 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
     except cramjam.DecompressionError as error:
         raise CompressionError(f"{Codec(codec).name.lower()}: {error}") from error
     raise CompressionError(f"there is no codec {codec}")
+
+
+def decompress_into(codec: int, data: Buffer, target: memoryview) -> int:
+    """Unpack into `target`, which has to be larger than what comes; how many bytes those are. Raises
+    :class:`NoRoomError`, :class:`CompressionError`."""
+    try:
+        if codec == Codec.SNAPPY:
+            used = _snappy_into(memoryview(data), target)
+        elif codec in _INTO:
+            used = _INTO[codec](data, target)
+        else:
+            raise CompressionError(f"there is no codec {codec}")
+    except cramjam.DecompressionError as error:
+        if TARGET_TOO_SMALL in str(error):
+            raise NoRoomError(f"{len(target)} bytes are not enough") from error
+        raise CompressionError(f"{Codec(codec).name.lower()}: {error}") from error
+    if used >= len(target):  # exactly full: there may be more
+        raise NoRoomError(f"{len(target)} bytes are not enough")
+    return used
+
+
+_INTO: dict[int, Callable[[Buffer, memoryview], int]] = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
 
 
 def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> memoryview:
@@ -142,6 +172,30 @@ def _snappy_decompress(data: memoryview, limit: int) -> bytes:
         out += _snappy_block(data[position : position + size], limit - len(out))
         position += size
     return bytes(out)
+
+
+def _snappy_into(data: memoryview, target: memoryview) -> int:
+    """As `_snappy_decompress`, into `target`."""
+    if bytes(data[:8]) != XERIAL_MAGIC:
+        return _snappy_block_into(data, target)
+    used, position = 0, len(XERIAL_HEADER)
+    while position + 4 <= len(data):
+        (size,) = _INT32.unpack_from(data, position)
+        position += 4
+        if size < 0 or size > len(data) - position:
+            raise CompressionError(f"snappy: a chunk claims {size} bytes")
+        used += _snappy_block_into(data[position : position + size], target[used:])
+        position += size
+    return used
+
+
+def _snappy_block_into(data: memoryview, target: memoryview) -> int:
+    size = cramjam.snappy.decompress_raw_len(data)
+    if size > 64 * max(len(data), 1):
+        raise CompressionError(f"snappy: {len(data)} bytes claim {size}")
+    if size >= len(target):
+        raise NoRoomError(f"{len(target)} bytes are not enough")
+    return int(cramjam.snappy.decompress_raw_into(data, target))
 
 
 def _snappy_block(data: memoryview, limit: int) -> bytes:

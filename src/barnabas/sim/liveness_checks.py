@@ -41,7 +41,7 @@ def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
                 yield node, partition
 
 
-def untold(run: Run) -> str:
+def late_registration(run: Run) -> str:
     """As far as the level knows of them: every controller is registered, every broker with the log
     directories that it has, and it is known in which of them each replica is."""
     image = run.faults.budget.image()

@@ -187,9 +187,9 @@ class Run:
         self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
         if self.swarm.restarts:
             self._restart_cleanly()
-        if not self.plan.zookeeper and liveness_checks.untold(self):
+        if not self.plan.zookeeper and liveness_checks.late_registration(self):
             self._until(
-                partial(self._none, liveness_checks.untold),
+                partial(self._none, liveness_checks.late_registration),
                 "registrations to reach the controllers",
             )
         if liveness_checks.owned_twice(self):

@@ -10,7 +10,6 @@ Source: Kafka 3.9's ``AclAuthorizer``, ``ZkAclStore``, ``ZkAclChangeStore``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +35,7 @@ from barnabas.zookeeper.layout.acl_znodes import (
     pattern_of,
 )
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.notification_folder import NotificationFolder
 from barnabas.zookeeper.operations import (
     ChildNames,
     Create,
@@ -57,12 +57,6 @@ FOLDERS = (LITERAL_ROOT, f"{EXTENDED_ROOT}/prefixed")
 """Below them one folder for each resource type."""
 UPDATE_RETRIES_MAX = 10
 BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
-KEPT_MS = 15 * 60 * 1000
-"""How long a notification stays, for brokers that were away; then any broker removes it."""
-
-
-_NOTIFICATION = re.compile(r"acl_changes_\d{10}")
-"""Other names are none: a later one in the alphabet would hide all notifications."""
 
 
 def _record(pattern: AclPattern, rule: AclRule) -> Message:
@@ -76,8 +70,17 @@ class AclStore:
         self._ports = ports
         self._sessions = sessions
         self._rng = ports.rng("zookeeper.acls")
-        self._seen = dict.fromkeys(CHANGES, "")
-        """The last notification that was followed, by folder."""
+        self._notifications = {
+            folder: NotificationFolder(
+                ports,
+                sessions,
+                f"{folder}/acl_changes_",
+                self._on_notification,
+                self._read_all,
+                self._on_unread,
+            )
+            for folder in CHANGES
+        }
         self._open = 0
         self._found: set[AclPattern] = set()
         self._on_loaded: Callable[[], None] | None = None
@@ -104,7 +107,7 @@ class AclStore:
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path in CHANGES:
-            self._read_changes(event.path, follow=True)
+            self._notifications[event.path].look(follow=True)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -114,10 +117,10 @@ class AclStore:
         self._found = set()
         for path in _folders():
             self._ask(Create(path), self._on_made)
-        for path in CHANGES:
-            self._read_changes(path, follow=False)
-        for folder in FOLDERS:
-            self._ask(GetChildren(folder), partial(self._on_types, folder))
+        for notified in self._notifications.values():
+            notified.look(follow=False)
+        for root in FOLDERS:
+            self._ask(GetChildren(root), partial(self._on_types, root))
         self._close()
 
     def _ask(self, request: Any, then: Callable[[Any], None]) -> None:
@@ -208,36 +211,8 @@ class AclStore:
         if records:
             self.on_change(records)
 
-    # -- notifications -----------------------------------------------------------------------------
-
-    def _read_changes(self, folder: str, *, follow: bool) -> None:
-        self._sessions.ask(
-            GetChildren(folder, watch=True), partial(self._on_changes, folder, follow)
-        )
-
-    def _on_changes(self, folder: str, follow: bool, result: ChildNames | ZooKeeperError) -> None:
-        names = [name for name in self._names(result) if _NOTIFICATION.fullmatch(name)]
-        for name in names:
-            is_new = follow and name > self._seen[folder]
-            path = f"{folder}/{name}"
-            self._sessions.ask(GetData(path), partial(self._on_notification, path, is_new))
-        self._seen[folder] = max([self._seen[folder], *names])
-
-    def _on_notification(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
-        """What it said is unknown where it was removed before this broker read it, or cannot be read."""
-        if isinstance(result, ZooKeeperError):
-            if is_new:
-                self._read_all()
-            return
-        if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
-            self._sessions.submit(Delete(path), lambda _: None)
-        if not is_new:
-            return
-        try:
-            self.read(AclChangeZnode.decode(path, result.data).pattern)
-        except MalformedZnode as error:
-            self._ports.log("error", "zookeeper.znode_unreadable", error=error)
-            self._read_all()
+    def _on_notification(self, path: str, data: bytes) -> None:
+        self.read(AclChangeZnode.decode(path, data).pattern)
 
     # -- changing ----------------------------------------------------------------------------------
 

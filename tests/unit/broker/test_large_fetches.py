@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.cooperative_jobs import CooperativeJobs, Failed
+from barnabas.broker.cooperative_jobs import CooperativeJobs, OnError
 from barnabas.broker.fetch.fetch_read import NO_DIVERGENCE, remember
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
@@ -172,7 +172,7 @@ def test_a_followers_mark_that_moves_during_the_read_is_reported(shared: Cluster
     assert watched not in session.dirty
 
 
-def test_without_a_session_nothing_is_kept(shared: Cluster) -> None:
+def test_a_fetch_without_a_session_keeps_nothing(shared: Cluster) -> None:
     known = len(shared.broker().fetches.sessions)
     watchers = len(shared.partition(1, "a", 5).high_watermark_watchers)
     response = shared.ask(request(shared, session=(0, -1)))
@@ -283,9 +283,9 @@ def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyP
     jobs: list[object] = []
     run = CooperativeJobs.run
 
-    def counted(slices: CooperativeJobs, steps: Iterator[object], failed: Failed) -> None:
+    def counted(slices: CooperativeJobs, steps: Iterator[object], on_error: OnError) -> None:
         jobs.append(steps)
-        run(slices, steps, failed)
+        run(slices, steps, on_error)
 
     monkeypatch.setattr(CooperativeJobs, "run", counted)
     cluster = Cluster(3, bounds=NodeBounds(FetchBounds(inline_max=5)))

@@ -19,9 +19,16 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch, end_transaction_marker
-from barnabas.types import Uuid, uuid_text
+from barnabas.transaction.record_codec import TransactionRecord
+from barnabas.transaction.record_codec import encode_record as encode_transaction
+from barnabas.transaction.states import TransactionState
+from barnabas.transaction.transaction import Transaction
+from barnabas.types import TopicPartition, Uuid, uuid_text
 
 ID = Uuid(b"i" * 16)
+TRANSACTION = Transaction(
+    7, 2, 60_000, TransactionState.ONGOING, {TopicPartition("t", 0): None}, 5, 6
+)
 
 
 def dump(file: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, Any]]:
@@ -94,6 +101,29 @@ def test_records_of_internal_topics_are_printed(
     (told,) = row["records"]
     assert told["key"] == {"group": "g", "topic": "t", "partition": 1}
     assert told["value"]["offset"] == 9
+
+
+def test_transaction_state_records_are_decoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were printed as hexadecimal digits."""
+    folder = tmp_path / "__transaction_state-7"
+    folder.mkdir()
+    batch = build_batch(
+        [
+            encode_transaction(TransactionRecord("pay", TRANSACTION)),
+            encode_transaction(TransactionRecord("gone", None)),
+            (b"\x00\x00", b"damaged"),
+        ],
+        timestamp_ms=1,
+    )
+    (folder / "0.log").write_bytes(batch)
+    (row,) = dump(folder / "0.log", capsys, "--records")
+    written, expired, damaged = row["records"]
+    assert written["type"] == "TransactionLogKey" and written["key"] == {"transactional_id": "pay"}
+    assert written["value"]["producer_id"] == 7 and written["value"]["transaction_status"] == 1
+    assert expired["key"] == {"transactional_id": "gone"} and expired["value"] is None
+    assert damaged["value"] == b"damaged".hex() and damaged["damaged"]
 
 
 def test_events_and_tree_of_the_metadata_log(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from barnabas.cli.commands import migrate
+from barnabas.cli.commands import migrate, migrate_online
 from barnabas.cli.connection import controller_directories
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
@@ -31,6 +31,10 @@ CLUSTER_ID = "J7s9e8PPTKOO47PxzI39VA"
 OTHER_ID = "c3RvcmFnZS1mb3JtYXQtdA"
 AT = "127.0.0.1:2181/kafka"
 METADATA = "__cluster_metadata-0"
+BROKER_1 = (
+    b'{"version":5,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1","endpoints":["PLAINTEXT://h:9092"],'
+    b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"features":{}}'
+)
 
 
 class Znodes:
@@ -72,8 +76,9 @@ class Znodes:
 @pytest.fixture
 def znodes(monkeypatch: pytest.MonkeyPatch) -> Znodes:
     made = Znodes()
-    monkeypatch.setattr(migrate, "read_znodes", made.read)
-    monkeypatch.setattr(migrate, "write_znodes", made.write)
+    for module in (migrate, migrate_online):
+        monkeypatch.setattr(module, "read_znodes", made.read)
+        monkeypatch.setattr(module, "write_znodes", made.write)
     return made
 
 
@@ -246,6 +251,57 @@ def test_copy_refuses_directories_of_another_cluster(znodes: Znodes, nodes: list
 
 
 # -- and back ----------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_of_revert_changes_nothing(znodes: Znodes, under_kraft: list[Node]) -> None:
+    before = {path: node.data for path, node in znodes.read(AT).items()}
+    assert "znodes would be written" in revert(under_kraft, "--dry-run")
+    assert {path: node.data for path, node in znodes.read(AT).items()} == before
+    assert all(node.has_a_quorum for node in under_kraft)
+    revert(under_kraft)
+    check_reverted(znodes, under_kraft)
+
+
+def test_a_dry_run_of_copy_changes_nothing(znodes: Znodes, nodes: list[Node]) -> None:
+    files = [node.file for node in nodes]
+    assert "would be copied" in run("copy", *files, "--zookeeper", AT, "--dry-run")
+    assert znodes.tree.find(CONTROLLER) is None
+    assert not any(node.has_a_quorum for node in nodes)
+
+
+def test_revert_without_nodes_gives_a_running_cluster_back(
+    znodes: Znodes, under_kraft: list[Node]
+) -> None:
+    home = under_kraft[0].directory
+    at = ("revert", "--zookeeper", AT, "--metadata", home, "--yes")
+    assert "would elect" in run(*at, "--dry-run")
+    assert znodes.tree.find(MIGRATION) is not None
+    assert "Restart the brokers" in run(*at)
+    assert topics(znodes) == ("a", "b")
+    assert znodes.tree.find(CONTROLLER) is None and znodes.tree.find(MIGRATION) is None
+    assert all(node.has_a_quorum for node in under_kraft)
+
+
+def test_a_running_cluster_is_checked_as_one(znodes: Znodes) -> None:
+    znodes.put("/brokers/ids/1", BROKER_1)
+    with pytest.raises(AssertionError, match="brokers 1 are registered: stop them"):
+        run("check", "--zookeeper", AT)
+    told = run("check", "--zookeeper", AT, "--online")
+    assert "brokers of Apache Kafka 3.9 know none above 3.9-IV0" in told
+    assert "eligible leader replicas, which znodes cannot say" in told
+    older = run("check", "--zookeeper", AT, "--online", "--metadata-version", "3.9-IV0")
+    assert "eligible leader replicas" not in older and "brokers of Apache Kafka 3.9" not in older
+
+
+def test_start_says_first_what_znodes_cannot_hold(znodes: Znodes, tmp_path: Path) -> None:
+    node = Node(tmp_path, 1, "controller", VOTERS)
+    enabled = "zookeeper.metadata.migration.enable=true\nzookeeper.connect=127.0.0.1:2181/kafka\n"
+    node.file.write_text(node.file.read_text() + enabled)
+    words = ("start", node.file, "--zookeeper", AT)
+    told = run(*words, "--dry-run")
+    assert "eligible leader replicas, which znodes cannot say" in told
+    assert "would be formatted; nothing was done" in told and not node.meta.exists()
+    assert "start the controllers" in run(*words) and node.meta.exists()
 
 
 def test_revert_leaves_brokers_of_zookeeper(znodes: Znodes, under_kraft: list[Node]) -> None:

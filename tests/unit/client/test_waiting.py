@@ -58,7 +58,7 @@ def test_a_waiting_caller_sees_once_what_is_tried(monkeypatch: pytest.MonkeyPatc
     [
         (None, "no answer yet to CreateTopics of h:1: "),
         (ChannelError("timeout", "h:1 is silent"), "h:1 is silent: "),
-        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), "it was not done in time (REQUEST_TIMED_OUT): "),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), "the request timed out (REQUEST_TIMED_OUT): "),
     ],
 )
 def test_one_line_on_standard_error(
@@ -69,5 +69,5 @@ def test_one_line_on_standard_error(
     say_what_is_tried(trying, 57.4)
     said = capsys.readouterr()
     assert said.err.startswith(begins)
-    assert said.err.endswith("trying on for 57 s\n")
+    assert said.err.endswith("trying for 57 more seconds\n")
     assert not said.out

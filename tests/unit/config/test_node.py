@@ -52,7 +52,7 @@ def test_a_broker_only() -> None:
     assert config.log_dirs == ("/tmp/kafka-logs",)
 
 
-def test_others_reach_what_is_advertised_or_else_the_machine_by_its_name() -> None:
+def test_the_advertised_listener_defaults_to_the_host_name() -> None:
     def reached(**properties: str) -> dict[str, Endpoint]:
         text = {
             "listeners": "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093,SECOND://10.0.0.1:0",
@@ -132,7 +132,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"listeners": "A://:1,CONTROLLER://:2"}, "listener.security.protocol.map must name A"),
         ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "PLAINTEXT already has port 1"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listener names must differ"),
-        ({"listeners": "PLAINTEXT://::1:1,CONTROLLER://:2"}, "must stand in brackets"),
+        ({"listeners": "PLAINTEXT://::1:1,CONTROLLER://:2"}, "must be in brackets"),
         ({"listener.security.protocol.map": "PLAINTEXT:NONE"}, "NAME:PROTOCOL"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "others cannot connect"),
         ({"advertised.listeners": "SASL_SSL://a:1"}, "listeners has no SASL_SSL"),
@@ -141,16 +141,16 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"controller.quorum.voters": ""}, "controller.quorum.bootstrap.servers must be given"),
         ({"controller.quorum.voters": "2@a:1"}, "it must name this controller, node.id 1"),
         ({"controller.quorum.voters": "1@a:0"}, "a host and a port above 0"),
-        ({"controller.quorum.voters": "1@0.0.0.0:1"}, "the address of any host"),
+        ({"controller.quorum.voters": "1@0.0.0.0:1"}, "others cannot connect to 0.0.0.0"),
         ({"controller.quorum.voters": "a:1"}, "each voter must be id@host:port"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "it names voter 1 twice"),
         ({"replica.fetch.wait.max.ms": "60000"}, "it must not exceed replica.lag.time.max.ms"),
         ({"remote.log.storage.system.enable": "true"}, "no remote tier"),
         ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "each entry must be address:number"),
-        ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must say who may"),
+        ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must name addresses"),
         ({"cordoned.log.dirs": "/nowhere"}, "log.dirs must have all of them"),
-        ({"cordoned.log.dirs": "*,/nowhere"}, "it must stand alone"),
+        ({"cordoned.log.dirs": "*,/nowhere"}, "it must be alone"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "classic must be among them"),
         ({"group.consumer.assignors": "sticky"}, "it must be of uniform, range"),
         ({"log.roll.ms": "0"}, "log.roll.ms: 0 is not allowed; it must be at least 1"),
@@ -161,7 +161,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it must be at least 1"),
     ],
 )
-def test_what_is_refused(change: dict[str, str | None], sentence: str) -> None:
+def test_contradictory_settings_are_refused(change: dict[str, str | None], sentence: str) -> None:
     properties = {k: v for k, v in {**COMBINED, **change}.items() if v is not None}
     with pytest.raises(ConfigError) as caught:
         NodeConfig.from_properties(properties)

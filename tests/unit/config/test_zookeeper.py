@@ -73,7 +73,7 @@ def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> Non
         ({"authorizer.zookeeper.url": "other:2181"}, "zookeeper.connect"),
     ],
 )
-def test_what_the_mode_does_not_do_is_refused(change: dict[str, str], key: str) -> None:
+def test_settings_that_zookeeper_mode_lacks_are_refused(change: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         NodeConfig.from_properties({**FILE, **change})
 

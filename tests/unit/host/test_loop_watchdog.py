@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import new_loop
-from barnabas.host.loop_watchdog import BLOCKED_TICKS, LoopWatchdog
+from barnabas.host.loop_watchdog import STALLED_TICKS, LoopWatchdog
 from barnabas.types import Buffer
 
 PATIENCE_S = 30.0
@@ -83,7 +83,7 @@ def test_a_loop_that_works_is_left_alone() -> None:
     tick_s, told = 0.2, Told()
 
     def work(end: Callable[[], None]) -> None:
-        threading.Timer(tick_s * (BLOCKED_TICKS + 2), end).start()
+        threading.Timer(tick_s * (STALLED_TICKS + 2), end).start()
 
     run(told, tick_s, work)
     assert told.lines == []

@@ -368,11 +368,15 @@ def test_a_manifest_of_a_later_version_is_not_misread(
 def test_a_staged_file_that_the_driver_lacks_is_a_sentence(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    """Executors that stage into disks of their own; nothing is sent and nothing is stuck."""
-    settings = options(tmp_path / "driver", inline_bytes_max=0)
+    """Executors that stage into disks of their own; nothing is sent and nothing is stuck. The first task of
+    a process stages a file, so that few rows show it too."""
+    settings = options(tmp_path / "driver")
+    elsewhere = options(tmp_path / "executor")
+    first = stage(elsewhere, rows(0, 30))
+    assert stage(elsewhere, rows(0, 30)).file is None
+    with pytest.raises(StagingError, match=r"batch 0 .*executor on .*driver and executors share"):
+        sink.publish_once(settings, [first], 0)
     elsewhere = options(tmp_path / "executor", inline_bytes_max=0)
-    with pytest.raises(StagingError, match=r"batch 0 .*driver and executors share"):
-        sink.publish_once(settings, [stage(elsewhere, rows(0, 30))], 0)
     plainly = options(tmp_path / "driver", application=None, version=None, inline_bytes_max=0)
     with pytest.raises(StagingError, match="driver and executors share"):
         sink.publish_plainly(plainly, [stage(elsewhere, rows(0, 30))])

@@ -13,12 +13,14 @@ from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, of
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
+    StagingError,
     UnknownPartitionError,
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.one_place import QUERY_ID
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
@@ -98,7 +100,7 @@ class Replicating(FakeCluster):
         return super().wait(answer)
 
 
-def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
+def test_batches_of_a_lost_identity_are_not_sent_under_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster = Replicating()
@@ -182,7 +184,7 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
 
         @staticmethod
         def getLocalProperty(name: str) -> str:
-            return {sink.QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
+            return {QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     batch = writers.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
@@ -192,6 +194,32 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
     assert [(each.query, each.run) for each in tasks] == [("query", "")] * 2
     assert files[0].startswith("app/staged/1005-3-")
     assert files[1].startswith("app/staged/6-3-")
+
+
+def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk is its own, or Spark and Python mean different places by a bare path."""
+
+    class Context:
+        @staticmethod
+        def partitionId() -> int:
+            return 0
+
+        @staticmethod
+        def getLocalProperty(name: str) -> str:
+            return {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: ""}[name]
+
+    monkeypatch.setattr(TaskContext, "get", lambda: Context)
+    writer = writers.StreamWriter(options(tmp_path / "staging", checkpoint=str(tmp_path)))
+    sentence = "executor on .* does not find metadata in checkpointLocation .*fs.defaultFS"
+    with pytest.raises(StagingError, match=sentence):
+        writer.write(iter([rows(0, 10)]))
+    assert not (tmp_path / "staging").exists()
+    (tmp_path / "metadata").write_text('{"id": "query"}')
+    assert writer.write(iter([rows(0, 10)])).file is not None
+    elsewhere = options(tmp_path / "staging", checkpoint="s3a://bucket/path")  # Spark's own name
+    assert writers.StreamWriter(elsewhere).write(iter([rows(0, 10)])).file is None
 
 
 def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
@@ -248,7 +276,7 @@ def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
     assert values(cluster) == expected(0, 90)
 
 
-def test_of_two_drivers_that_publish_at_once_the_slower_takes_no_identity(
+def test_the_slower_of_two_publishing_drivers_takes_no_identity(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that was thought dead is ahead by more batches than a broker remembers."""
@@ -292,7 +320,7 @@ def test_identities_that_are_never_taken_are_not_taken_for_ever(
 
 
 @pytest.mark.parametrize("inline", [0, 1 << 20])
-def test_of_two_drivers_that_publish_at_once_the_second_to_commit_is_content(
+def test_the_second_of_two_publishing_drivers_accepts_the_commit(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
     """The first has cleared the manifest and the files."""

@@ -114,7 +114,7 @@ def test_a_broker_with_a_snapshot_of_what_is_lost_says_what_has_to_be_removed() 
         node.kill()
     disk = survivor.machine.disk.open_for_process()
     found = assess(disk, survivor.settings, "/data")
-    assert f"once its {DIRECTORY} is removed" in " ".join(found.sentences())
+    assert f"after its {DIRECTORY} is removed" in " ".join(found.sentences())
     recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
     survivor.start()
     for attempt in range(2):
@@ -228,7 +228,7 @@ def test_an_epoch_that_leaves_no_room_is_refused_before_anything_is_written() ->
     recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
 
 
-def test_what_the_state_machine_refuses_is_said_at_the_look() -> None:
+def test_a_refusal_of_the_state_machine_is_reported_by_the_dry_run() -> None:
     survivor = _lose_majority(Quorum())
     disk = survivor.machine.disk.open_for_process()
 

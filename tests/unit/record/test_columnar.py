@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.record import columnar
+from barnabas.record import columnar, unpacking
 from barnabas.record.batch import (
     HEADER_SIZE,
     BatchView,
@@ -24,6 +24,7 @@ from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.columnar import AbortedTransaction, DecodedRecords, decode
 from barnabas.record.compression import Codec
 from barnabas.record.decode import records_in
+from barnabas.record.unpacking import Unpacker
 from tests.effort import examples
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -248,14 +249,46 @@ def test_offsets_alone_are_read_without_decompressing(monkeypatch: pytest.Monkey
         [(None, b"v")] * 2, timestamp_ms=5, base_offset=120, codec=4, offset_deltas=(0, 3)
     )
     unpacked = []
-    real = columnar.payload_of
+    real = Unpacker.take
 
-    def counted(batch: BatchView) -> object:
+    def counted(unpacker: Unpacker, batch: BatchView, bytes_max: int | None) -> object:
         unpacked.append(batch.header.base_offset)
-        return real(batch)
+        return real(unpacker, batch, bytes_max)
 
-    monkeypatch.setattr(columnar, "payload_of", counted)
+    monkeypatch.setattr(Unpacker, "take", counted)
     groups = columnar.decode_groups(run + gap, 105, 999, wanted=frozenset({"offset"}))
     offsets = [int(offset) for each in groups for offset in each.offsets]
     assert offsets == [*range(105, 120), 120, 123]
     assert unpacked == [120]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_groups_of_any_size_give_the_same_rows(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of batches that fit the room together, one by one, and none by itself."""
+    run = b"".join(
+        build_batch(
+            [(b"k", b"%d" % n * size)] * 20, timestamp_ms=5, base_offset=20 * n, codec=codec
+        )
+        for n, size in enumerate([5, 50, 5000, 5, 5, 500, 20_000, 1])
+    )
+    expected = rows(decode(run, 7, 150))
+    assert len(expected) == 143
+    for room in (3_000, 30_000, 300_000):
+        monkeypatch.setattr(columnar, "GROUP_BYTES_MAX", room)
+        monkeypatch.setattr(unpacking, "ROOM_BYTES", room + 1)
+        found = decode(run, 7, 150)
+        assert rows(found) == expected
+        assert len(found.columns) > 1 or room == 300_000 or codec == 0
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_batch_that_unpacks_too_far_is_refused(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "DECOMPRESSED_BYTES_MAX", 100_000)
+    monkeypatch.setattr(unpacking, "ROOM_BYTES", 10_000)
+    batch = build_batch([(None, b"v" * 99_000)], timestamp_ms=5, base_offset=0, codec=codec)
+    assert decode(batch, 0, 9).rows == 1
+    batch = build_batch([(None, b"v" * 200_000)], timestamp_ms=5, base_offset=0, codec=codec)
+    with pytest.raises(CorruptBatchError, match="more than 100000 bytes"):
+        decode(batch, 0, 9)

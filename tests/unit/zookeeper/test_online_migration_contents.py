@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import cast
+
 import pytest
 
 from barnabas.config.zookeeper import ACL_AUTHORIZER
+from barnabas.controller.decision import Decision
 from barnabas.metadata.image.image import TOPIC
+from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
+from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -18,8 +24,11 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.zookeeper.layout.token_znodes import TOKENS
 from tests.unit.zookeeper.migrating_cluster import MigratingCluster
 from tests.unit.zookeeper.test_acls import create, delete, entry
+from tests.unit.zookeeper.test_tokens import create as create_token
+from tests.unit.zookeeper.test_tokens import wait_everywhere
 
 pytestmark = pytest.mark.slow
 OPEN = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
@@ -60,6 +69,31 @@ def set_quota(cluster: MigratingCluster, broker: int, user: str, rate: float) ->
 def config_of(cluster: MigratingCluster, entity: str) -> dict[str, str]:
     found = cluster.read(f"/config/{entity}")
     return {} if found is None else dict(found["config"])
+
+
+def test_delegation_tokens_move_and_are_written_to_both() -> None:
+    cluster = MigratingCluster(delegation_token_secret_key="k")
+    cluster.controller_settings = {"delegation.token.secret.key": "k"}
+    cluster.wait_for_controller()
+    made = create_token(cluster, 2)
+    cluster.begin()
+    cluster.wait_for_dual_write()
+    assert list(cluster.image().delegation_tokens) == [made.token_id]
+    wait_everywhere(cluster, made.token_id, made.expiry_timestamp_ms)
+    record = cluster.image().delegation_tokens[made.token_id]
+    assert cluster.read(f"{TOKENS}/{made.token_id}") is not None
+    leader = next(
+        node.controller
+        for node in cluster.controllers.values()
+        if node.controller is not None and node.controller.may_decide
+    )
+    later = copy(cast("DelegationTokenRecord", record))
+    later.token_id = "of-kraft"
+    leader.commit(Decision(None, [later]))
+    cluster.wait(lambda: "of-kraft" in cluster.children(TOKENS), "its znode")
+    wait_everywhere(cluster, "of-kraft", later.expiration_timestamp)
+    leader.commit(Decision(None, [RemoveDelegationTokenRecord(token_id="of-kraft")]))
+    wait_everywhere(cluster, "of-kraft", None)
 
 
 def test_entries_quotas_and_configurations_move_and_are_written_to_both() -> None:

@@ -223,17 +223,17 @@ class BrokerLifecycle:
 
     def _why_not_registered(self, code: ErrorCode) -> str:
         me, at = self.identity, self._controller.endpoint
-        told = (
+        text = (
             f"broker {me.node_id} did not register within initial.broker.registration.timeout.ms: "
         )
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            return told + f"the controller at {at} is of another cluster than {me.cluster_id}"
+            return text + f"the controller at {at} is of another cluster than {me.cluster_id}"
         if code is not ErrorCode.REQUEST_TIMED_OUT:
             held = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._id_holder()
-            return told + f"the controller at {at} says {code.name}{f' ({held})' if held else ''}"
+            return text + f"the controller at {at} says {code.name}{f' ({held})' if held else ''}"
         if at is None:
-            return told + "no active controller was found"
-        return told + f"the controller at {at} did not answer"
+            return text + "no active controller was found"
+        return text + f"the controller at {at} did not answer"
 
     # -- heartbeats ------------------------------------------------------------------------------
 

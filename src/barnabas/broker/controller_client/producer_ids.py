@@ -18,12 +18,14 @@ from barnabas.wire.messages.allocate_producer_ids_request import AllocateProduce
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 PREFETCH_SHARE = 0.9
+"""Share of a block that is used when the next one is requested."""
 WAITING_MAX = 10_000
+"""Requests that may wait for a block."""
 OnId = Callable[[int | KafkaError], None]
 
 
 class ProducerIds:
-    """This broker's blocks."""
+    """Allocates producer ids out of this broker's block, and fetches the next block from the controller."""
 
     def __init__(
         self, controller: ControllerChannel, node_id: int, broker_epoch: Callable[[], int]
@@ -34,54 +36,57 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._prefetch_at = 0
-        self._following: range | None = None
-        self._asking = False
+        self._next_block: range | None = None
+        self._is_requesting = False
         self._waiting: deque[OnId] = deque()
 
     def allocate(self, on_id: OnId) -> None:
-        """Give `on_id` a fresh producer id, at once where one is left; or a `KafkaError`."""
-        if self._next >= self._end and not self._begin_following():
+        """Call `on_id` with an unused producer id: at once while the block has one, else when the next block
+        arrives. If none arrives, or too many requests wait, it gets COORDINATOR_LOAD_IN_PROGRESS."""
+        if self._next >= self._end and not self._use_next_block():
             if len(self._waiting) >= WAITING_MAX:
-                on_id(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "too many wait for ids"))
+                message = f"{WAITING_MAX} requests wait for a producer id already"
+                on_id(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message))
                 return
             self._waiting.append(on_id)
-            self._ask()
+            self._request_block()
             return
-        given = self._next
+        producer_id = self._next
         self._next += 1
-        if self._next >= self._prefetch_at and self._following is None:
-            self._ask()
-        on_id(given)
+        if self._next >= self._prefetch_at and self._next_block is None:
+            self._request_block()
+        on_id(producer_id)
 
-    def _begin_following(self) -> bool:
-        block, self._following = self._following, None
+    def _use_next_block(self) -> bool:
+        block, self._next_block = self._next_block, None
         if block is None:
             return False
         self._next, self._end = block.start, block.stop
         self._prefetch_at = block.start + int(len(block) * PREFETCH_SHARE)
         return True
 
-    def _ask(self) -> None:
-        if self._asking:
+    def _request_block(self) -> None:
+        if self._is_requesting:
             return
-        self._asking = True
+        self._is_requesting = True
         self._controller.send(
             AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch()),
             self._on_block,
         )
 
     def _on_block(self, response: AllocateProducerIdsResponse | KafkaError) -> None:
-        self._asking = False
+        self._is_requesting = False
         if isinstance(response, KafkaError) or response.error_code:
             # Retriable for the client, as Kafka answers it.
             error = KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no block of producer ids could be had"
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                "the controller gave no block of producer ids",
             )
             waiting, self._waiting = self._waiting, deque()
             call_all(partial(on_id, error) for on_id in waiting)
             return
         start = response.producer_id_start
-        self._following = range(start, start + response.producer_id_len)
+        self._next_block = range(start, start + response.producer_id_len)
         waiting, self._waiting = self._waiting, deque()
         call_all(partial(self.allocate, on_id) for on_id in waiting)
 

@@ -1,12 +1,13 @@
-"""Following: one fetch session per leading broker, always one request under way.
+"""Replicates partitions from one leader: one fetch session, one request in flight.
 
-A :class:`Fetcher` follows some of the partitions that one broker leads. Its request names only what
-moved since the last one; the answer of all of them comes in one response, is appended, and the next
-request leaves in the same turn. :class:`FetcherPool` has one or several per leader
-(`num.replica.fetchers`).
+A :class:`Fetcher` follows some of the partitions that one broker leads. Its request names only the
+partitions that moved since the last one (an incremental fetch session). One response has the records of all
+partitions; the fetcher appends them and sends the next request in the same turn. :class:`FetcherPool` has one
+or several fetchers per leader (`num.replica.fetchers`).
 
-Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
-`replica.fetch.backoff.ms` while the others continue; one that is fenced waits for metadata.
+Behaviour: as Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
+`replica.fetch.backoff.ms` while the others continue; a partition whose leader epoch is fenced waits for newer
+metadata.
 
 Source: Kafka's ``ReplicaFetcherThread``.
 """
@@ -40,10 +41,10 @@ from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
 LOST_RETRY_MS = 50.0
-"""After the first loss of a connection; doubled with each one that follows, up to
-`replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
+"""Wait after the first lost connection; each further loss doubles it, up to `replica.fetch.backoff.ms`. It is
+short because a connection may be reset while its leader lives."""
 LEADER_UNKNOWN_RETRY_MS = 50.0
-"""A leader that lags behind the metadata will know its epoch soon."""
+"""Wait for a leader that has not replayed the metadata of its leadership yet."""
 LEADER_LAGS = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -52,9 +53,9 @@ LEADER_LAGS = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""What a leader says that has not applied the metadata yet which this follower has."""
+"""Errors of a leader that has not replayed metadata which this follower has."""
 
-NOTHING: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
+NO_MORE_PARTS: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
 
 
 class Followed(NamedTuple):
@@ -73,9 +74,9 @@ class FetcherContext(NamedTuple):
     endpoint_of: Callable[[int], Endpoint | None]
     """Where another broker's inter-broker listener is; None while that is unknown."""
     on_lost: Callable[[int], None] = lambda leader: None
-    """The connection to a leader ended."""
+    """Called when the connection to a leader ended."""
     on_reached: Callable[[int], None] = lambda leader: None
-    """It answers again."""
+    """Called when a leader answers again after `on_lost`."""
     throttle: ReplicationThrottle | None = None
 
 
@@ -93,10 +94,11 @@ class Fetcher:
         )
         self._delayed: dict[Key, None] = {}
         self._unflushed: dict[Key, None] = {}
-        """What was appended and not synced yet where ``flush.messages`` asks for it. The next fetch
-        tells the leader that it is here, so it has to wait (as Kafka's fetcher waits within the append)."""
+        """Partitions with appended records that ``flush.messages`` wants synced first. The next fetch would
+        acknowledge these records to the leader, so it waits (Kafka's fetcher syncs within the append)."""
         self.is_in_flight = False
-        """Whether a request is with the leader, which may keep it while there is nothing new."""
+        """Whether a request is with the leader (which keeps it while there is nothing new), or its response
+        is being appended."""
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
         self._closed = False
@@ -134,11 +136,11 @@ class Fetcher:
             self._unflushed.pop(key, None)
 
     def hand_over(self, target: Fetcher, keys: Iterable[Key] | None = None) -> list[Key]:
-        """Have `target` (of the same leader) fetch what this one fetches without trouble; what of it is
-        under way is dropped when it comes. `keys`: only these. The keys handed over.
+        """Move partitions in phase FETCHING to `target`, a fetcher of the same leader. Data for them that is
+        in flight is dropped on arrival. `keys`: only these partitions. Returns the keys that moved.
 
-        What the request under way names stays: over another connection it may reach the leader after the
-        first request of `target`, and older news would be taken for the newest."""
+        Partitions that the request in flight names stay: `target` uses another connection, so the leader
+        could read this older request after the newer one and take its offsets for the newest."""
         moved = []
         for key in list(self.followed) if keys is None else keys:
             followed = self.followed[key]
@@ -155,7 +157,7 @@ class Fetcher:
         self._plan.add(key, _wanted(*followed))
 
     def on_flushed(self, key: Key) -> None:
-        """A sync of this partition is over."""
+        """A sync of this partition's log ended: fetch again if it was the last that the fetch waits for."""
         followed = self.followed.get(key)
         if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
             del self._unflushed[key]
@@ -167,7 +169,7 @@ class Fetcher:
         self._plan.remove(key)
 
     def _fail(self, key: Key, state: FollowerState, why: str) -> None:
-        """Nothing more until the metadata change."""
+        """Stop fetching this partition until the metadata name a leader again."""
         state.phase = Phase.FAILED
         self._plan.remove(key)
         followed = self.followed.get(key)
@@ -180,7 +182,7 @@ class Fetcher:
             self._plan.add(key, _wanted(*self.followed[key]))
 
     def retry_now(self) -> None:
-        """The leader may be well again: forget the delays."""
+        """Forget the delays and fetch now: the leader may have recovered."""
         for key in self._delayed:
             followed = self.followed.get(key)
             if followed is not None:
@@ -190,7 +192,7 @@ class Fetcher:
     # -- a round ---------------------------------------------------------------------------------
 
     def maybe_fetch(self) -> None:
-        """Send the next request, where there is one to send and none under way."""
+        """Send the next request, unless one is in flight, a sync is awaited, or no partition is ready."""
         if self.is_in_flight or self._closed or self._unflushed:
             return
         self._delay_throttled()
@@ -239,8 +241,8 @@ class Fetcher:
             self._process_partitions(_parts_of(response))
 
     def _process_partitions(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
-        """Append what came, so many partitions in one turn. The request counts as under way until
-        all is taken."""
+        """Append a response's records, a bounded number of partitions per turn of the loop. The request
+        counts as in flight until the last partition is processed."""
         if self._closed:
             return
         now_ms = self.context.ports.clock.now_ms
@@ -249,7 +251,7 @@ class Fetcher:
         for taken in range(bounds.appended_max):
             if taken >= bounds.timed_from and now_ms() >= until_ms:
                 break
-            key, data = next(parts, NOTHING)
+            key, data = next(parts, NO_MORE_PARTS)
             if data is None:
                 self._finish_round()
                 return
@@ -266,7 +268,7 @@ class Fetcher:
 
     def _finish_round(self) -> None:
         if self._closed:
-            return  # what it took left it without partitions: a directory failed
+            return  # an append failed with its log directory, and the pool closed this fetcher
         self.is_in_flight = False
         self._plan.end_round()
         if self.on_answer is not None:
@@ -274,7 +276,7 @@ class Fetcher:
         self.maybe_fetch()
 
     def _on_leader_lost(self, error: ChannelError) -> None:
-        """The leader is gone or unreachable: the metadata will say who leads next."""
+        """The connection failed: back off, and start a new session with a full request."""
         self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
         self._lost = True
         self.context.on_lost(self.leader)
@@ -313,7 +315,7 @@ class Fetcher:
             or asked.leader_epoch != state.leader_epoch
             or partition.log is None
         ):
-            return  # the answer to what this broker does not ask any more
+            return  # the position or leader epoch changed since the request was sent
         try:
             if data.error_code:
                 self._on_partition_error(key, followed, code_of(data.error_code))
@@ -332,7 +334,7 @@ class Fetcher:
     def _on_corrupt_data(
         self, key: Key, state: FollowerState, partition: Partition, error: Exception
     ) -> None:
-        """What came cannot be appended: ask again from where the log really ends."""
+        """The records cannot be appended: fetch again from the log's end after a backoff."""
         self.context.ports.log(
             "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
         )
@@ -350,8 +352,8 @@ class Fetcher:
             data.log_start_offset == end > log.log_start_offset
             and log.last_written_epoch != partition.leader_epoch
         ):
-            # The leader has deleted all that it could compare: the records here may be of a deposed leader,
-            # and a crash could let this log begin there again (seed 634424).
+            # The leader's log starts where this one ends, so it has no epoch to compare these records with:
+            # they may be of a deposed leader. Replace them by an empty log that starts here (seed 634424).
             partition.start_over_at(end)
         if records:
             assert not isinstance(records, list)
@@ -394,7 +396,7 @@ class Fetcher:
             leader_epoch=state.leader_epoch,
         )
         if offset == data.log_start_offset > 0:
-            # As where it ends there (see `_append`).
+            # The leader's log starts here: an empty log, for the reason that `_append` gives.
             partition.start_over_at(offset)
         else:
             partition.truncate(offset)
@@ -404,7 +406,7 @@ class Fetcher:
     def _on_partition_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
         partition, state = followed
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Ask the leader where its log begins and ends, and derive the next fetch offset from that.
+            # Ask the leader for its log start and log end offset, and derive the fetch offset from them.
             state.phase = Phase.FINDING_OFFSET
             self._plan.remove(key)
             self._out_of_range.resolve(
@@ -416,7 +418,7 @@ class Fetcher:
                 partial(self._fail, key, state),
             )
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            # Another leadership began, and the metadata that say so are on their way.
+            # The leader has a newer epoch: wait until the metadata of that epoch arrive here.
             state.phase = Phase.FAILED
             self._plan.remove(key)
         elif code in LEADER_LAGS:
@@ -435,7 +437,7 @@ class Fetcher:
     # -- time ------------------------------------------------------------------------------------
 
     def _end_delays(self) -> None:
-        """Want again what has waited long enough, and come back for the rest."""
+        """Fetch partitions again whose delay has passed; arm a wake-up for the next one that waits."""
         now_ms = self.context.ports.clock.now_ms()
         for key in list(self._delayed):
             followed = self.followed.get(key)
@@ -446,15 +448,15 @@ class Fetcher:
                 if followed.state.last_fetched_epoch >= 0:
                     self._plan.add(key, _wanted(*followed))
                 else:
-                    with suppress(KafkaError):  # its directory failed just now
-                        self.add(followed.partition)  # it may have to wait once more
+                    with suppress(KafkaError):  # its log directory failed just now
+                        self.add(followed.partition)  # which may delay it again
         states = [self.followed[key].state for key in self._delayed if key in self.followed]
         waiting = [s.delayed_until_ms for s in states if s.phase is Phase.FETCHING]
         if waiting:
             self._schedule(min(waiting))
 
     def _delay_throttled(self) -> None:
-        """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
+        """Delay throttled replicas while the replication quota is used up (KIP-73)."""
         throttle = self.context.throttle
         wait_ms = 0.0 if throttle is None else throttle.wait_ms()
         if throttle is None or wait_ms <= 0:
@@ -494,8 +496,8 @@ def _wanted(partition: Partition, state: FollowerState) -> WantedPartition:
 
 
 def _keep_committed(partition: Partition, log: PartitionLog) -> bool:
-    """Where nothing tells in which epoch the log parts from the leader's, keep what was committed. False
-    where a batch has to be mended before that. Raises KAFKA_STORAGE_ERROR."""
+    """Truncate a log without leader epochs to its high watermark: nothing else tells where it diverges from
+    the leader's. False if a corrupt batch must be repaired first. Raises KAFKA_STORAGE_ERROR."""
     if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:
         try:
             partition.truncate(log.high_watermark)

@@ -1,5 +1,5 @@
-"""A follower whose place lies outside its leader's log: where that log begins and ends is asked, and what
-follows from it is done to the follower's own."""
+"""Handles OFFSET_OUT_OF_RANGE at a follower: asks the leader for its log start and log end offset, then
+truncates the follower's log or starts it over."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ EARLIEST_LOCAL = -4
 PURPOSE = "replica-offsets"
 
 Resume = Callable[[float], None]
-"""Continue after so many milliseconds."""
+"""Called to fetch again after a delay in milliseconds."""
 Fail = Callable[[str], None]
+"""Called with the reason why the partition cannot be fetched."""
 
 
 class OutOfRangeResolver:
-    """Finds the way back. Source: Kafka's AbstractFetcherThread.fetchOffsetAndTruncate."""
+    """Brings a follower's log back into its leader's range. Source: Kafka's
+    AbstractFetcherThread.fetchOffsetAndTruncate."""
 
     def __init__(self, ports: Ports, channels: Sender, node_id: int, backoff_ms: float) -> None:
         self._ports = ports
@@ -48,7 +50,8 @@ class OutOfRangeResolver:
         resume: Resume,
         fail: Fail,
     ) -> None:
-        """`resume` or `fail` follows, unless it is not wanted any more by then."""
+        """Ask `leader` for its range and adapt the log. Calls `resume` or `fail` once, or neither if
+        `is_wanted` is false when the answer arrives. An unknown `leader` is tried again after a backoff."""
 
         def on_range(found: LeaderRange | None) -> None:
             if not is_wanted():
@@ -74,10 +77,10 @@ class OutOfRangeResolver:
         log = partition.log
         if log is None:
             return
-        sound_end = log.log_end_offset
+        matching_end = log.log_end_offset
         if log.last_epoch > partition.leader_epoch:
-            _, sound_end = log.epochs.end_of(partition.leader_epoch, sound_end)
-        action = resolve_out_of_range(log.log_end_offset, sound_end, leader.start, leader.end)
+            _, matching_end = log.epochs.end_of(partition.leader_epoch, matching_end)
+        action = resolve_out_of_range(log.log_end_offset, matching_end, leader.start, leader.end)
         self._ports.log(
             "warning",
             "fetcher.out_of_range",
@@ -94,7 +97,7 @@ class OutOfRangeResolver:
         except KafkaError as error:
             if partition.log is None:
                 fail(str(error))
-            else:  # a batch is being mended
+            else:  # a corrupt batch is being repaired
                 resume(self._backoff_ms)
             return
         state.moved_to(log.log_end_offset, log.last_epoch)
@@ -102,6 +105,8 @@ class OutOfRangeResolver:
 
 
 class LeaderRange(NamedTuple):
+    """The leader's log start offset and log end offset."""
+
     start: int
     end: int
 
@@ -113,7 +118,8 @@ def ask_leader_range(
     replica: Replica,
     on_range: Callable[[LeaderRange | None], None],
 ) -> None:
-    """Ask `leader` for the range of `replica`'s partition, in the leader epoch known here."""
+    """Ask `leader` for the range of `replica`'s partition, in the leader epoch known here. `on_range` gets
+    None if the leader did not answer or answered with an error."""
 
     def ask(timestamp: int, then: Callable[[int | None], None]) -> None:
         asked = ListOffsetsPartition(

@@ -120,7 +120,7 @@ TOKENS = cast(
         describe_delegation_token,
     ),
 )
-"""Delegation tokens; where ZooKeeper coordinates the cluster there are none."""
+"""Delegation tokens; where ZooKeeper coordinates the cluster the first three are others."""
 FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO_QUORUM)
 """What the active controller answers, and judges."""
 

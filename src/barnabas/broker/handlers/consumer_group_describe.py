@@ -1,9 +1,9 @@
 """ConsumerGroupDescribe.
 
-Behaviour: state, epochs, members, present and target assignment of consumer groups. Every group answers
-for itself; one of another kind is GROUP_ID_NOT_FOUND. UNSUPPORTED_VERSION where ``group.version`` is 0.
+Behaviour: state, epochs, members, current and target assignment of consumer groups. Each group has its own
+error; a group of another type is GROUP_ID_NOT_FOUND. UNSUPPORTED_VERSION if ``group.version`` is 0.
 
-Version notes: 1 tells members of the classic protocol from others (KIP-1099).
+Version notes: 1 has each member's type: consumer or classic protocol (KIP-1099).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """ConsumerGroupHeartbeat.
 
-Behaviour: the one request of the consumer protocol (KIP-848). A member joins with epoch 0, keeps its
-session, says what it subscribes to and what it owns, learns what it has, and leaves with -1 (a static one
-for a while with -2). UNSUPPORTED_VERSION where ``group.version`` is 0 or the protocol is switched off.
+Behaviour: the only request of the consumer protocol (KIP-848). A member joins with epoch 0. Each heartbeat
+keeps its session, reports its subscription and the partitions that it owns, and returns its assignment. A
+member leaves with epoch -1; a static member that will return leaves with -2. UNSUPPORTED_VERSION if
+``group.version`` is 0 or the protocol is switched off.
 
-Version notes: before 1 the coordinator makes the member's id and there are no regular expressions
-(KIP-1082, KIP-848).
+Version notes: from 1 on the member chooses its id (KIP-1082) and may subscribe by a regular expression
+(KIP-848).
 """
 
 from __future__ import annotations

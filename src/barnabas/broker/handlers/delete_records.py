@@ -1,9 +1,9 @@
 """DeleteRecords.
 
-Behaviour: the leader moves its log start at once; the answer waits until every live replica has moved
-its own there, so that the low watermark it carries is true (KIP-107). Offset -1 means the high
-watermark; of a partition that is named twice the last offset counts. Internal topics are closed to clients,
-whatever their policy.
+Behaviour: the leader advances its log start offset at once. The answer waits until every live replica has
+advanced its own, and carries the partition's low watermark (KIP-107). Offset -1 means the high watermark. If
+a partition is named twice, the last offset counts. Records of internal topics cannot be deleted, whatever
+their cleanup policy.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ API = Api(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, error_response, "topic", 
 
 
 class _Wait:
-    """One request whose partitions' low watermarks have not arrived yet."""
+    """One request that waits until the low watermarks of its partitions reach the requested offsets."""
 
     def __init__(self, response: DeleteRecordsResponse, deadlines: Deadlines) -> None:
         self.parked = Parked()
@@ -85,7 +85,7 @@ class _Wait:
 
 
 def _asked(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
-    """By topic and partition, up to which offset."""
+    """The offset before which records are deleted, by topic name and partition index."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = asked.setdefault(topic.name, {})

@@ -1,7 +1,8 @@
 """DescribeClientQuotas (KIP-546).
 
-Behaviour: the entities that a filter matches, with their limits, sorted. A component of the filter wants a
-name, the default, or any of its type; a strict filter matches only entities that have no other types.
+Behaviour: the entities that match a filter, sorted, with their quotas. A component of the filter matches an
+exact name, the default entity, or any name of its entity type. A strict filter matches only entities that
+have no other entity types.
 
 Version notes: 1 is flexible.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 Wanted = dict[str, tuple[int, str | None]]
-"""By the type of an entity: the kind of match, and the name that it wants."""
+"""By entity type: the match type, and the name that an EXACT match wants."""
 
 
 def error_response(
@@ -65,7 +66,7 @@ def handle(
 
 
 def _wanted(request: DescribeClientQuotasRequest) -> Wanted:
-    """Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    """The request's filter. Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
     wanted: Wanted = {}
     for component in request.components:
         kind = component.entity_type

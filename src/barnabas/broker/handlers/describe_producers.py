@@ -1,7 +1,7 @@
 """DescribeProducers.
 
-Behaviour: the producers that a replica knows, whether it leads or follows: epoch, last sequence and
-timestamp, and where an open transaction begins (KIP-664).
+Behaviour: the producers in a replica's producer state, on leader and followers: epoch, last sequence, last
+timestamp, and the first offset of an open transaction (KIP-664).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Fetch.
 
 Behaviour: see :mod:`barnabas.broker.fetch.fetch_service`. Consumers read to the high watermark, or with
-read_committed to the last stable offset; followers read to the end of the log. With an authorizer each look
-at a consumer's partitions asks whether it may read them: a fetch that waits is judged when it is answered.
+read_committed to the last stable offset; followers read to the log end offset. With an authorizer, each read
+pass checks that the consumer may read its partitions; a fetch that waits is checked again when it is
+answered.
 
 Version notes: 7 sessions, 9 leader epochs, 11 consumers may read from followers, 12 diverging epochs,
 13 topics by id, 15 the replica's state, 16 endpoints of new leaders.

@@ -1,13 +1,13 @@
 """InitProducerId.
 
-Behaviour: an idempotent producer gets a fresh producer id with epoch 0 from this broker's block. A
-transactional producer gets the id and the next epoch of its transactional id from that id's coordinator,
-which fences the producer that had it before: an open transaction is aborted first, and the client receives
-CONCURRENT_TRANSACTIONS until that is done. KeepPreparedTxn is refused as Apache Kafka 4.3 refuses it
-(UNSUPPORTED_VERSION); Enable2Pc needs ``transaction.two.phase.commit.enable`` (KIP-939).
+Behaviour: an idempotent producer gets an unused producer id with epoch 0 from this broker's block. A
+transactional producer gets the producer id and the next epoch of its transactional id from its transaction
+coordinator, which thereby fences the earlier producer. The coordinator aborts an open transaction first;
+until that is done it answers CONCURRENT_TRANSACTIONS. KeepPreparedTxn is refused with UNSUPPORTED_VERSION, as
+in Apache Kafka 4.3; Enable2Pc needs ``transaction.two.phase.commit.enable`` (KIP-939).
 
-Version notes: 3 names the former id and epoch (KIP-360), before 4 a fenced producer receives
-INVALID_PRODUCER_EPOCH (KIP-588), 6 is for two-phase commit.
+Version notes: from 3 on the request has the client's producer id and epoch (KIP-360), before 4 a fenced
+producer receives INVALID_PRODUCER_EPOCH (KIP-588), 6 is for two-phase commit (KIP-939).
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ API = Api(
 
 def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole) -> Parked:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without epoch, or the reverse")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "a producer id and a producer epoch come together"
+        )
     if request.transactional_id is None:
         return _idempotent(request, broker)
     if not request.transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id without characters")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if request.keep_prepared_txn:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "prepared transactions cannot be taken over (KIP-939)"
+            ErrorCode.UNSUPPORTED_VERSION, "KeepPreparedTxn is not supported (KIP-939)"
         )
     return _transactional(request, ctx, broker)
 

@@ -1,10 +1,10 @@
 """OffsetDelete.
 
-Behaviour: forgets committed offsets of existing partitions (KIP-496). A topic that a member of the
-group subscribes to is refused with GROUP_SUBSCRIBED_TO_TOPIC; a group whose members are no
-consumers with NON_EMPTY_GROUP.
+Behaviour: deletes a group's committed offsets of existing partitions (KIP-496). GROUP_SUBSCRIBED_TO_TOPIC
+for a topic that a member subscribes to; NON_EMPTY_GROUP for a group with members of another protocol type
+than ``consumer``.
 
-Version notes: there is one version.
+Version notes: there is only version 0.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """TxnOffsetCommit.
 
-Behaviour: offsets of existing partitions are written to ``__consumer_offsets`` as part of a producer's
-transaction; readers see them once its marker is written, and never where the transaction is aborted. The
-coordinator of transactions is asked first whether the partition of ``__consumer_offsets`` belongs to the
-transaction. A member of an earlier generation, or one that the group does not know, is refused (KIP-447).
+Behaviour: writes offsets of existing partitions to ``__consumer_offsets`` as part of a producer's
+transaction. Readers see them once the commit marker is written, and never if the transaction is aborted. The
+group coordinator asks the transaction coordinator first whether its partition of ``__consumer_offsets``
+belongs to the transaction. A member of an earlier generation, and one that the group does not know, is
+refused (KIP-447).
 
-Version notes: 2 has leader epochs, 3 member, instance and generation (KIP-447), from 4 on the producer
-knows TRANSACTION_ABORTABLE; from 5 on the request adds the partition to the transaction (KIP-890). Before 2
-COORDINATOR_LOAD_IN_PROGRESS is COORDINATOR_NOT_AVAILABLE: producers of that time fail at the former.
+Version notes: 2 has leader epochs, 3 has member, instance and generation (KIP-447), from 4 on the producer
+knows TRANSACTION_ABORTABLE, from 5 on the request adds the partition to the transaction (KIP-890). Before 2
+the answer has COORDINATOR_NOT_AVAILABLE in place of COORDINATOR_LOAD_IN_PROGRESS, which is fatal to producers
+of that time.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def handle(
 ) -> TxnOffsetCommitResponse | Parked:
     if not request.group_id:
         return error_response(request, ErrorCode.INVALID_GROUP_ID, "")
-    accepted, refused, ids = _sort_out(broker.image, request.topics)
+    accepted, refused, ids = _split_existing(broker.image, request.topics)
     if not accepted:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = accepted
@@ -100,16 +102,17 @@ def handle(
         broker.groups.write(request.group_id, decide, done)
 
     try:
-        _begin(broker, request, ctx.api_version, commit)
+        _verify_then(broker, request, ctx.api_version, commit)
     except KafkaError as error:
         refuse(error)
     return parked
 
 
-def _begin(
+def _verify_then(
     broker: TransactionalOffsetsRole, request: TxnOffsetCommitRequest, version: int, commit: Proceed
 ) -> None:
-    """Ask the coordinator of transactions, where it has to be asked; then `commit`."""
+    """Verify the write with the transaction coordinator if that is needed, then `commit`. Raises KafkaError
+    if this broker has no replica of the group's partition, or does not lead it."""
     index = broker.groups.partition_for(request.group_id)
     partition, code = broker.replicas.find((OFFSETS_TOPIC, index))
     if partition is None:
@@ -124,10 +127,10 @@ def _begin(
     begin_group_verification(broker, question, partition, commit)
 
 
-def _sort_out(
+def _split_existing(
     image: MetadataImage, topics: Sequence[TxnOffsetCommitRequestTopic]
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic], dict[str, Uuid]]:
-    """(what exists, the answers for what does not, topic ids by name)."""
+    """Partitions that exist, answers for those that do not, and topic ids by name."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []
     ids: dict[str, Uuid] = {}

@@ -140,14 +140,14 @@ class AlterPartitionSender:
             )
             self._again(asked)
             return
-        told: list[Callable[[], None]] = []
+        callbacks: list[Callable[[], None]] = []
         for topic in response.topics:
             for answer in topic.partitions:
                 pending = asked.pop((Uuid(topic.topic_id), answer.partition_index), None)
                 if pending is not None:
-                    told.append(partial(self._on_partition, pending, answer))
+                    callbacks.append(partial(self._on_partition, pending, answer))
         try:
-            call_all(told)
+            call_all(callbacks)
         finally:
             if asked:
                 self._again(asked)

@@ -23,7 +23,7 @@ from barnabas.broker.partitions.watermark_waiters import (
     LowWatermarkWaiters,
     OffsetWaiters,
     Waiter,
-    tell_each,
+    call_each,
 )
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.partition.partition_log import AppendInfo, AppendOrigin, PartitionLog
@@ -299,7 +299,7 @@ class Partition(Replica):
                 self._host.check_and_complete(session)
         listeners = self._high_watermark_listeners
         if listeners:
-            tell_each((partial(listener, mark) for listener in listeners), self._host.on_fault)
+            call_each((partial(listener, mark) for listener in listeners), self._host.on_fault)
 
     @property
     def _reached_code(self) -> ErrorCode:

@@ -162,7 +162,7 @@ class Replica:
         try:
             return log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
         except (OSError, CorruptLogError) as error:
-            raise self._told(error) from error
+            raise self._error_of(error) from error
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of those that touch [start, end). Raises KafkaError."""
@@ -183,7 +183,7 @@ class Replica:
             self._takes_gaps, self._gap = gap.place == self._gap, gap.place
             raise
         except (OSError, CorruptLogError) as error:
-            raise self._told(error) from error
+            raise self._error_of(error) from error
         finally:
             if (log.flush_is_due or log.rolled_since_sync) and self.log is log:
                 self._disk.after_append(log, before)
@@ -205,9 +205,9 @@ class Replica:
         try:
             return action()
         except (OSError, CorruptLogError) as error:
-            raise self._told(error) from error
+            raise self._error_of(error) from error
 
-    def _told(self, error: OSError | CorruptLogError) -> KafkaError:
+    def _error_of(self, error: OSError | CorruptLogError) -> KafkaError:
         """What went wrong with the log, in the words of its readers."""
         return self.on_disk_error(error) if isinstance(error, OSError) else self.on_corrupt(error)
 

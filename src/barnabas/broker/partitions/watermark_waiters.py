@@ -22,10 +22,10 @@ from barnabas.wire.errors import ErrorCode
 OnFault = Callable[[Exception], None]
 
 
-def tell_each(told: Iterable[Callable[[], object]], on_fault: OnFault) -> None:
-    for tell in told:
+def call_each(callbacks: Iterable[Callable[[], object]], on_fault: OnFault) -> None:
+    for callback in callbacks:
         try:
-            tell()
+            callback()
         except Exception as fault:  # noqa: BLE001 - one listener's fault must not stop the others
             on_fault(fault)
 
@@ -62,7 +62,7 @@ class OffsetWaiters:
         return bool(self._waiting) and self._waiting[0][0] <= offset
 
     def complete_to(self, offset: int, code: ErrorCode) -> None:
-        tell_each(self._take_to(offset, code), self._on_fault)
+        call_each(self._take_to(offset, code), self._on_fault)
 
     def _take_to(self, offset: int, code: ErrorCode) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
@@ -72,8 +72,8 @@ class OffsetWaiters:
 
     def complete_all(self, code: ErrorCode) -> None:
         waiting, self._waiting = self._waiting, deque()
-        told = (partial(waiter.complete_partition, slot, code) for _, waiter, slot in waiting)
-        tell_each(told, self._on_fault)
+        callbacks = (partial(waiter.complete_partition, slot, code) for _, waiter, slot in waiting)
+        call_each(callbacks, self._on_fault)
 
 
 class LowWatermarkWaiters:
@@ -91,7 +91,7 @@ class LowWatermarkWaiters:
     def check_and_complete(self) -> None:
         if self._checks:
             checks, self._checks = self._checks, []
-            tell_each((partial(self._ask, check) for check in checks), self._on_fault)
+            call_each((partial(self._ask, check) for check in checks), self._on_fault)
 
     def _ask(self, check: Callable[[], bool]) -> None:
         if not check():

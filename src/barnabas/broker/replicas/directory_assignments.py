@@ -100,13 +100,13 @@ class DirectoryAssignments:
         )
 
     def _on_answer(self, response: AssignReplicasToDirsResponse | KafkaError) -> None:
-        told, self._in_flight = self._in_flight, {}
+        reported, self._in_flight = self._in_flight, {}
         if isinstance(response, KafkaError) or response.error_code:
             code = response.code if isinstance(response, KafkaError) else response.error_code
             if code == ErrorCode.UNSUPPORTED_VERSION:
-                self._answer_all(dict.fromkeys(told, ErrorCode.NONE), ASSIGNMENT_RETRY_MS)
+                self._answer_all(dict.fromkeys(reported, ErrorCode.NONE), ASSIGNMENT_RETRY_MS)
                 return
-            for key, directory in told.items():
+            for key, directory in reported.items():
                 self._pending.setdefault(key, directory)
             self._schedule(ASSIGNMENT_RETRY_MS)
             return

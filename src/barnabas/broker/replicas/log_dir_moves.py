@@ -58,7 +58,7 @@ class LogDirMove:
         self.begun = False
         self.truncation_count = -1
         """Of the source when the copy was last aligned with it."""
-        self.told = AssignmentState.NOTHING
+        self.assignment = AssignmentState.NOTHING
         self.syncs = 0
         self.due_ms = 0.0
         self.waits = False
@@ -72,7 +72,7 @@ class LogDirMove:
         return {
             "copied_to": self.copy.log_end_offset,
             "end": self.source.log_end_offset,
-            "controller": self.told.value,
+            "controller": self.assignment.value,
             "failure": self.failure,
         }
 
@@ -137,8 +137,8 @@ class LogDirMoves:
         """The present metadata may know nothing of what the controller agreed to: they are of a quorum that
         was recovered, or of a level that keeps directories since now."""
         for move in self._moves.values():
-            if move.told is AssignmentState.AGREED:
-                move.told = AssignmentState.NOTHING
+            if move.assignment is AssignmentState.AGREED:
+                move.assignment = AssignmentState.NOTHING
 
     def resume(self) -> None:
         """Continue every move that has a future log on disk."""
@@ -167,7 +167,7 @@ class LogDirMoves:
         self._logs.cleaner.resume(name)
         self._ports.log("info", "log.move_called_off", partition=str(name), reason=reason)
         directory = self._directory_of(move.source)
-        if move.told is not AssignmentState.NOTHING and directory is not None:
+        if move.assignment is not AssignmentState.NOTHING and directory is not None:
             self._assignments.submit(move.partition, directory.directory_id)
 
     def end_stale_moves(self) -> None:
@@ -323,9 +323,9 @@ class LogDirMoves:
                 self._sync(move)
                 return
             copy.flush()
-        if move.told is AssignmentState.NOTHING:
+        if move.assignment is AssignmentState.NOTHING:
             self._report_assignment(move)
-        if move.told is not AssignmentState.AGREED:
+        if move.assignment is not AssignmentState.AGREED:
             move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
             return
         log = self._logs.futures.replace_current(name)
@@ -346,16 +346,16 @@ class LogDirMoves:
     def _report_assignment(self, move: LogDirMove) -> None:
         directory = self._directory_of(move.copy)
         assert directory is not None
-        move.told = AssignmentState.ASKED
+        move.assignment = AssignmentState.ASKED
 
         def on_answer(code: int) -> None:
             if self._moves.get(move.partition.name) is not move:
                 return
             if code == ErrorCode.NONE:
-                move.told = AssignmentState.AGREED
+                move.assignment = AssignmentState.AGREED
                 move.due_ms = 0.0
             else:
-                move.told = AssignmentState.NOTHING
+                move.assignment = AssignmentState.NOTHING
                 self._retry(move, f"the controller says {code_of(code).name}")
             self._arm()
 

@@ -60,11 +60,11 @@ class MetadataApplyQueue:
     def __contains__(self, key: Key) -> bool:
         return key in self._led or key in self._others or key in self._gone
 
-    def add(self, told: Iterable[Key]) -> None:
+    def add(self, named: Iterable[Key]) -> None:
         """The metadata name these, in order."""
         known: dict[Key, None] = {}
         new: dict[Key, None] = {}
-        for key in told:
+        for key in named:
             (known if self._is_known(key) else new)[key] = None
         now: dict[Key, None] = {}
         bounds = self._bounds

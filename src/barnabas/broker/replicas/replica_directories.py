@@ -1,10 +1,10 @@
-"""In which log directory each replica of this broker is, or is created, and what the controller learns of it.
+"""Chooses and reports the log directory of each replica of this broker.
 
-The metadata name a directory per replica (KIP-858). Where they name none, another one than the log is in, or
-one that cannot be read, this module decides whether the replica opens, is created, or stays offline.
+The metadata name a directory per replica (KIP-858). If they name none, or another directory than the log is
+in, or one that cannot be read, this module decides whether the replica opens, is created, or stays offline.
 
-Invariant: an empty log never takes the place of one that may be in a directory that is offline, unless the
-cluster does not rely on the replica.
+Invariant: if a log may be in an offline directory, no empty log replaces it, unless the cluster does not rely
+on the replica.
 
 Source: KIP-858; Kafka's ReplicaManager.maybeUpdateTopicAssignment and LogManager.getOrCreateLog.
 """
@@ -31,7 +31,7 @@ from barnabas.types import (
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnDirectoryChosen = Callable[[Partition, Uuid], None]
-"""A replica is in a directory that the metadata do not name for it: the controller has to learn which."""
+"""Called for a replica in a directory that the metadata do not name for it: report it to the controller."""
 
 
 class ReplicaDirectories:
@@ -47,21 +47,22 @@ class ReplicaDirectories:
         self.preferred: dict[TopicPartition, Uuid] = {}
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.lost: dict[Partition, Uuid] = {}
-        """Replicas whose directory failed, which it was."""
+        """The failed directory of each replica that went offline with it."""
         self.names_new_replicas = False
         """Whether the controller says which replicas are new, and the metadata name no directories
         (ZooKeeper)."""
         self.first_assigned: dict[Key, None] = {}
         """Replicas that this broker has for the first time, until they are opened (ZooKeeper)."""
         self.removed_offline: dict[TopicPartition, None] = {}
-        """Replicas that went while their directory was offline: what they left is there still (ZooKeeper)."""
+        """Replicas removed while their directory was offline: their files are still in it (ZooKeeper)."""
         self._none_is_new = False
-        """Whether each log directory held something when this process began."""
+        """Whether every log directory had a log when this process started."""
         self._not_found: set[Key] | None = None
-        """Replicas of before this process whose logs it did not find; None until they are known."""
+        """Replicas assigned before this process started whose logs it did not find; None until the first
+        metadata image."""
 
     def on_first_image(self, mine: list[Key]) -> None:
-        """The metadata are known for the first time, and name `mine` as this broker's replicas."""
+        """The first metadata image is loaded; `mine` are this broker's replicas in it."""
         if self._not_found is None:
             self._none_is_new = all(d.logs for d in self.logs.directories)
             found = self.logs.logs
@@ -73,8 +74,8 @@ class ReplicaDirectories:
     # -- opening ---------------------------------------------------------------------------------
 
     def open_log(self, name: TopicPartition, topic_id: Uuid, state: PartitionState) -> PartitionLog:
-        """The log of a replica: found here, moved here, or new. Raises KAFKA_STORAGE_ERROR where it may be
-        in a directory that is offline."""
+        """The log of a replica: found, moved here, or new. Raises KAFKA_STORAGE_ERROR if it may be in an
+        offline directory."""
         key = (topic_id, state.partition)
         is_new = key in self.first_assigned
         self.first_assigned.pop(key, None)
@@ -83,7 +84,7 @@ class ReplicaDirectories:
         if known is not None:
             if known.topic_id == topic_id:
                 return known
-            # Found at the start; its topic had this name before, or its topic id is unknown.
+            # Found at start-up: the log of an earlier topic of this name, or of an unknown topic id.
             self.logs.delete(name, is_stray=known.log_end_offset > 0)
         assigned = state.directory_of(self.node_id)
         if assigned == DIRECTORY_LOST:
@@ -101,7 +102,8 @@ class ReplicaDirectories:
             copy = None
         target = self.logs.futures.directory_of(name)
         if target is not None and target.directory_id == assigned:
-            # The move was agreed upon, and what it moved is gone: the copy had all there was.
+            # The controller already assigned the future log's directory, and the current log is gone: the
+            # future log was complete.
             return self.logs.futures.replace_missing(name)
         if self.logs.any_offline and self.logs.by_id(assigned) is None:
             # The log may be in an offline directory (one that was unreadable at the start has no known id):
@@ -114,7 +116,8 @@ class ReplicaDirectories:
         return self._create(name, topic_id, assigned)
 
     def _check_new(self, name: TopicPartition, *, is_new: bool) -> None:
-        """A log that is not here, of a replica that is not new, may be in the directory that is offline."""
+        """Raises KAFKA_STORAGE_ERROR for a replica that is not new while a directory is offline: its log may
+        be in there (ZooKeeper)."""
         if self.names_new_replicas and not is_new and self.logs.any_offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -123,15 +126,14 @@ class ReplicaDirectories:
         self.removed_offline.pop(name, None)
 
     def on_removed(self, partition: Partition) -> None:
-        """This broker has no such replica any more."""
+        """The replica was removed from this broker: forget its directory."""
         self.lost.pop(partition, None)
         if self.names_new_replicas and not partition.is_online:
             self.removed_offline[partition.name] = None
 
     def _create(self, name: TopicPartition, topic_id: Uuid, assigned: Uuid) -> PartitionLog:
-        """A new log. If the metadata name no directory and the chosen one fails now, create it in another:
-        the controller knows no directory of this replica, so it could not learn that the replica is
-        offline."""
+        """Create a log. If the metadata name no directory and the chosen one fails now, try another one: the
+        controller knows no directory of this replica, so it would not learn that the replica is offline."""
         while True:
             try:
                 return self.logs.create(name, topic_id, self._choose(name, assigned))
@@ -141,8 +143,8 @@ class ReplicaDirectories:
                     raise
 
     def _choose(self, name: TopicPartition, assigned: Uuid) -> Uuid:
-        """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
-        the directory with the fewest logs among those that are not cordoned."""
+        """The directory of a new log: the one that AlterReplicaLogDirs named, else the assigned one, else the
+        directory with the fewest logs among those that are not cordoned."""
         assigned = self.preferred.pop(name, assigned)
         if self.logs.by_id(assigned) is not None:
             return assigned
@@ -155,10 +157,10 @@ class ReplicaDirectories:
         return assigned if best is None else best.directory_id
 
     def may_be_offline(self, topic_id: Uuid, state: PartitionState) -> bool:
-        """Whether a replica without a known directory in the metadata may be in a directory that cannot be
-        read: this broker died before it reported which. The controller learns of it (like DIRECTORY_LOST,
-        KIP-858), or the controller would count on a replica that is not here. A replica that the cluster
-        does not rely on is created again."""
+        """Whether a replica without a directory in the metadata may be in an unreadable one: this broker may
+        have died before it reported where it had created the log. Such a replica is reported as
+        DIRECTORY_LOST (KIP-858), or the controller would count on it. A replica that the cluster does not
+        rely on is created again instead."""
         if not self.logs.any_offline or self.image.metadata_version < DIRECTORIES_SINCE:
             return False
         is_unknown = state.directory_of(self.node_id) in DIRECTORIES_UNKNOWN
@@ -166,31 +168,31 @@ class ReplicaDirectories:
         return is_unknown and is_of_before and self._is_relied_on(state)
 
     def may_start_empty(self, state: PartitionState) -> bool:
-        """Whether a lost replica may start empty: every directory is online and none has it. Safe if the
-        cluster does not rely on the lost replica, or if no log directory is new, so the replica never had
+        """Whether a lost replica may start empty: every directory is online and none has its log. That is
+        safe if the cluster does not rely on the replica, or if no log directory is new: then it never had
         data."""
         if state.directory_of(self.node_id) != DIRECTORY_LOST or self.logs.any_offline:
             return False
         return self._none_is_new or not self._is_relied_on(state)
 
     def _is_relied_on(self, state: PartitionState) -> bool:
-        """Whether this broker's replica leads, or could be elected for what it has."""
+        """Whether this broker's replica leads, or could be elected for its records (ISR, ELR)."""
         return self.node_id in (state.leader, *state.isr, *state.elr, *state.last_known_elr)
 
     # -- reporting -------------------------------------------------------------------------------
 
     def report_offline(self, partition: Partition) -> None:
-        """The replica may be in a directory that cannot be read."""
+        """Report DIRECTORY_LOST: the replica may be in a directory that cannot be read."""
         self._on_chosen(partition, DIRECTORY_LOST)
 
     def report(self, partition: Partition, state: PartitionState) -> None:
-        """Have the controller learn where the replica is, unless the metadata name that directory."""
+        """Report the replica's directory to the controller, unless the metadata name it already."""
         directory = self.logs.directory_of(partition.name)
         if directory is not None and directory.directory_id != state.directory_of(self.node_id):
             self._on_chosen(partition, directory.directory_id)
 
     def report_all(self, partitions: Mapping[Key, Partition]) -> None:
-        """As `report`, for each of this broker's replicas."""
+        """Call `report` for each of this broker's replicas."""
         for (topic_id, index), partition in partitions.items():
             topic = self.image.topics_by_id.get(topic_id)
             if topic is not None and topic.has(index) and self.node_id in topic.replicas[index]:

@@ -19,7 +19,7 @@ from functools import partial
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
-from barnabas.broker.partitions.watermark_waiters import tell_each
+from barnabas.broker.partitions.watermark_waiters import call_each
 from barnabas.broker.replicas.log_repairs import LogRepairs
 from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
 from barnabas.broker.replicas.replica_directories import ReplicaDirectories
@@ -183,15 +183,15 @@ class ReplicaTable:
 
     def _apply_changes(self, changes: ImageChanges) -> None:
         deleted = changes.topics_deleted
-        told: dict[Key, None] = {}
+        reported: dict[Key, None] = {}
         if deleted:
-            told.update({key: None for key in self.by_id if key[0] in deleted})
+            reported.update({key: None for key in self.by_id if key[0] in deleted})
         for topic_id in changes.topics_created:
             topic = self.image.topics_by_id.get(topic_id)
             if topic is not None:
                 for index, replicas in enumerate(topic.replicas):
                     if self.node_id in replicas:
-                        told[topic_id, index] = None
+                        reported[topic_id, index] = None
                     former = self.by_name.get((topic.name, index))
                     if former is not None and former.topic_id != topic_id:
                         former.leave_readers_by_name()
@@ -201,9 +201,9 @@ class ReplicaTable:
                 topic is not None and topic.has(key[1]) and self.node_id in topic.replicas[key[1]]
             )
             if mine or key in self.by_id:
-                told[key] = None
-        if told:
-            self.waiting.add(told)
+                reported[key] = None
+        if reported:
+            self.waiting.add(reported)
 
     def _follow_image(self, key: Key) -> None:
         """Be what the metadata say now."""
@@ -337,7 +337,7 @@ class ReplicaTable:
 
     def _notify_listeners(self, partition: Partition, epoch: int | None) -> None:
         listeners = self._listeners.get(partition.topic, ())
-        tell_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
+        call_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class ReplicaTable:
             finally:
                 partition.on_isr_changed()
 
-        tell_each([partial(check, partition) for partition in self.leaders()], self.on_fault)
+        call_each([partial(check, partition) for partition in self.leaders()], self.on_fault)
         return len(asked)
 
     def expand_isrs(self) -> None:
@@ -361,7 +361,7 @@ class ReplicaTable:
         not."""
         leaders = [(partition, partition.leader) for partition in self.by_id.values()]
         small = [p for p, leader in leaders if leader and len(leader.isr) < len(leader.replicas)]
-        tell_each([partition.on_isr_changed for partition in small], self.on_fault)
+        call_each([partition.on_isr_changed for partition in small], self.on_fault)
 
     def describe(self) -> dict[str, object]:
         leading = sum(partition.is_leader for partition in self.by_id.values())

@@ -1,9 +1,9 @@
-"""Asks a transaction's coordinator before the first batch of the transaction enters a partition (KIP-890).
+"""Verifies a transaction's first batch in a partition with the transaction coordinator (KIP-890).
 
-A :class:`~barnabas.log.state.producer_state.Verification` is made in the partition's log, then the
-coordinator is asked whether the partition belongs to the transaction (or, for newer clients, to add it), and
-the log takes the batch only where nothing of that producer was written in between. Who asks, and how often:
-:mod:`barnabas.broker.transaction.partition_verifier`.
+First a :class:`~barnabas.log.state.producer_state.Verification` is begun in the partition's log. Then the
+coordinator is asked whether the partition belongs to the transaction; for newer clients it adds the
+partition. The log appends the batch only if nothing of that producer was written in between.
+:mod:`barnabas.broker.transaction.partition_verifier` sends and batches the requests.
 
 Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` of Apache Kafka 4.3.
 """
@@ -38,7 +38,8 @@ Key: TypeAlias = tuple[str | Uuid, int]
 """A topic, as the request names it, and a partition's index."""
 Place: TypeAlias = tuple[str, int]
 Proof: TypeAlias = Verification | KafkaError | None
-"""What an append rests on; the error where it must not happen, None where its transaction has to be open."""
+"""Outcome of a verification: the append carries the `Verification`; an error refuses it; None allows it only
+while its transaction is open in the partition."""
 Proofs: TypeAlias = Mapping[Key, Proof]
 Proceed: TypeAlias = Callable[[Proof], None]
 Answers: TypeAlias = Mapping[Place, KafkaError | None]
@@ -53,18 +54,20 @@ _RETRIABLE = (
 
 
 class WriteQuestion(NamedTuple):
-    """Whose transaction it is, and what the client's version makes of it."""
+    """A producer's transaction, and what the version of its request allows."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     adds: bool
-    """Partitions that are not in the transaction are added to it."""
+    """The coordinator adds partitions that are not in the transaction yet."""
     knows_abortable: bool
+    """The client knows TRANSACTION_ABORTABLE."""
 
 
 def is_verifying(broker: TransactionalWriteRole, question: WriteQuestion) -> bool:
-    """``transaction.partition.verification.enable``; what adds partitions has to ask anyway."""
+    """Whether the coordinator is asked: ``transaction.partition.verification.enable`` is true, or the request
+    adds partitions."""
     return question.adds or broker.broker_texts().get(ENABLE, "true").lower() != "false"
 
 
@@ -74,7 +77,7 @@ def ask_coordinator(
     places: Sequence[Place],
     on_done: Callable[[Answers], None],
 ) -> None:
-    """`on_done` gets the coordinator's answer for each of `places`: None, or its error."""
+    """Ask the coordinator about each partition of `places`. `on_done` gets None or an error for each."""
 
     def answered(codes: Mapping[Place, ErrorCode]) -> None:
         on_done({place: _error_of(codes[place]) for place in places})
@@ -95,12 +98,12 @@ def _error_of(code: ErrorCode) -> KafkaError | None:
         return None
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "Partition was not added to the transaction")
-    return KafkaError(code, f"the coordinator of transactions answers {code.name}")
+    return KafkaError(code, f"the transaction coordinator answered {code.name}")
 
 
 def _for_producers(error: KafkaError | None) -> KafkaError | None:
-    """Older producers do not try again after a coordinator's errors; after NOT_ENOUGH_REPLICAS they do, and
-    without asking for metadata."""
+    """Producers do not retry a coordinator's errors; they retry NOT_ENOUGH_REPLICAS, without a metadata
+    request."""
     if error is None or error.code not in _RETRIABLE:
         return error
     return KafkaError(
@@ -117,9 +120,9 @@ def verify_produce(
     find: Callable[[str | Uuid, int], Partition],
     proceed: Callable[[Proofs], None],
 ) -> Proofs | None:
-    """What the request's appends rest on, where that is known at once. Otherwise None, and `proceed` gets it
-    when the coordinator has answered. Raises INVALID_PRODUCER_ID_MAPPING where the request has batches of
-    several producers."""
+    """The proofs of the request's transactional batches, if no question is needed. Otherwise None, and
+    `proceed` gets them when the coordinator has answered. Raises INVALID_PRODUCER_ID_MAPPING if the batches
+    are of several producers."""
     first = _transactional_batches(request, by_id=version >= 13)
     producers = {(producer_id, epoch) for _, _, producer_id, epoch, _ in first}
     if len(producers) > 1:
@@ -165,8 +168,8 @@ def verify_produce(
 def _begin(
     broker: TransactionalWriteRole, partition: Partition, question: WriteQuestion, sequence: int
 ) -> Verification | None:
-    """None where the transaction is open in the partition. Raises ``KafkaError`` where this broker does not
-    lead it."""
+    """Begin a verification; None if the transaction is open in the partition already. Raises ``KafkaError``
+    if this broker does not lead the partition."""
     log = partition.readable_log(-1, leader_only=True)
     return log.producers.begin_verification(
         question.producer_id,
@@ -180,7 +183,7 @@ def _begin(
 def _transactional_batches(
     request: ProduceRequest, *, by_id: bool
 ) -> list[tuple[str | Uuid, int, int, int, int]]:
-    """Topic, partition, producer id, epoch and first sequence of each batch that belongs to a transaction."""
+    """(topic, partition index, producer id, producer epoch, first sequence) of each transactional batch."""
     found = []
     for topic in request.topic_data:
         key = topic.topic_id if by_id else topic.name
@@ -205,8 +208,8 @@ def begin_group_verification(
     partition: Partition,
     on_done: Proceed,
 ) -> None:
-    """As `verify_produce`, for offsets that a transaction commits in `partition` of the offsets topic.
-    Raises ``KafkaError`` where this broker does not lead it."""
+    """Verify a transaction's offset commit to `partition` of ``__consumer_offsets``; `on_done` gets the
+    proof. Raises ``KafkaError`` if this broker does not lead the partition."""
     if not is_verifying(broker, question):
         on_done(TRUSTED)
         return

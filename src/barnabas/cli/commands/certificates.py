@@ -1,5 +1,5 @@
-"""``barnabas certificates``: what a cluster's listeners show, files before a node gets them, and new ones for
-a cluster of ``up --secure``."""
+"""``barnabas certificates``: lists the certificates of a cluster's listeners, checks certificate files, and
+renews the certificates of an ``up --secure``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Certificates: list, check, renew.", no_args_is_help=True)
 DAYS_MAX = 36_500
-NODE_ENDS = "-"
-"""Where it is not known which node listens."""
+UNKNOWN_NODE = "-"
+"""Shown if it is unknown which node listens."""
 
 
 @app.command("list")
@@ -43,13 +43,13 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the listeners of brokers and controllers show: subject, issuer, names, dates, fingerprint. The
-    chain of a certificate, as far as the listener shows it, is in the rows below."""
+    """Certificates of the brokers' and controllers' listeners: subject, issuer, names, dates, fingerprint.
+    The rows below a certificate are its chain, as far as the listener presents it."""
     _needs_library()
     from barnabas.cli.certificates.presented import presented
 
     found = _given(at) if at else _listeners(bootstrap, data)
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     failures = []
     for node, listener, endpoint in found:
         try:
@@ -58,17 +58,17 @@ def list_(
             failures.append(str(failure))
             continue
         where = {"node": node, "listener": listener, "address": str(endpoint)}
-        told.append({**where, **own, "chain": issuers})
+        rows.append({**where, **own, "chain": issuers})
     columns = ("node", "listener", "address", "subject", "issuer", "names", "not before", "not after",
                "days", "fingerprint")  # fmt: skip
     table = table_of(None, *columns, right=("days",))
-    for row in told:
+    for row in rows:
         for certificate in (row, *row["chain"]):
             table.add_row(*(_cell(certificate.get(name.replace(" ", "_"), "")) for name in columns))
-    show(as_json, told, table)
+    show(as_json, rows, table)
     for failure_text in failures:
         typer.echo(failure_text, err=True)
-    if failures and not told:
+    if failures and not rows:
         raise typer.Exit(1)
 
 
@@ -93,13 +93,13 @@ def _described(certificate: x509.Certificate) -> dict[str, object]:
 
 def _given(at: list[str]) -> list[tuple[str, str, Endpoint]]:
     try:
-        return [(NODE_ENDS, NODE_ENDS, each) for text in at for each in parse_bootstrap(text)]
+        return [(UNKNOWN_NODE, UNKNOWN_NODE, each) for text in at for each in parse_bootstrap(text)]
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
 
 
 def _listeners(bootstrap: str | None, data: Path | None) -> list[tuple[str, str, Endpoint]]:
-    """Of the brokers, as they advertise the one that was asked, and of the controllers."""
+    """(node, listener name, endpoint) of the brokers' advertised listeners and of the controllers."""
     from barnabas.cli.certificates.days_left import controllers_of
 
     with cluster(bootstrap, data) as connected:
@@ -130,8 +130,8 @@ def check(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Whether a key fits its certificate, the chain is complete, and names, purpose, dates and strength will
-    do. Exit status 1 where one of them does not."""
+    """Check that a key fits its certificate, that the chain is complete, and names, purpose, dates and key
+    strength. Exit status 1 if a check fails."""
     _needs_library()
     from barnabas.cli.certificates.files import PROBLEM, PURPOSES, check_bundle, read_files
 
@@ -162,13 +162,13 @@ def _show_findings(as_json: bool, found: list[FileFinding]) -> None:
 def renew(
     node: list[int] = typer.Option([], "--node", "-n", help="This node only; repeat for several."),
     days: int = typer.Option(
-        CERTIFICATES_DAYS, "--days", min=1, max=DAYS_MAX, help="How long they hold."
+        CERTIFICATES_DAYS, "--days", min=1, max=DAYS_MAX, help="Days until they expire."
     ),
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """New keys and certificates for the nodes of an `up --secure`, by its local authority. Nodes that run
-    show them to the next connections; those that are open stay."""
+    """Make new keys and certificates for the nodes of an `up --secure`, signed by its local authority.
+    Running nodes use them for new connections; open connections stay."""
     _needs_library()
     security = LocalSecurity(data or Path())
     if not security.is_there:
@@ -185,8 +185,7 @@ def renew(
         table.add_row(str(each), str(days))
     show(as_json, {"nodes": wanted, "days": days, "new_authority": is_new}, table)
     if is_new:
-        told = "the authority is a new one: clients have to read security/ca.pem again"
-        typer.echo(told, err=True)
+        typer.echo("there is a new authority: clients have to read security/ca.pem again", err=True)
 
 
 def _needs_library() -> None:

@@ -1,7 +1,7 @@
-"""``barnabas cluster client-metrics``: what clients pushed of their own metrics (KIP-714).
+"""``barnabas cluster client-metrics``: shows the metrics that clients pushed (KIP-714).
 
-Every broker is asked, since a client pushes to one of them. A push is OpenTelemetry's MetricsData, which
-the package ``opentelemetry-proto`` decodes; it comes with ``pip install 'barnabas[telemetry]'``.
+The command asks every broker, since a client pushes to one of them. A push is OpenTelemetry's MetricsData,
+which the package ``opentelemetry-proto`` decodes (``pip install 'barnabas[telemetry]'``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ REQUEST_TIMEOUT_MS = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One data point of one client. `value` of a histogram is its mean, with `count` beside it."""
+    """One data point of one client. The `value` of a histogram is its mean; `count` is its number of
+    values."""
 
     client_instance_id: str
     client_id: str
@@ -44,7 +45,7 @@ class Measurement:
 
 def client_metrics(
     metric: str = typer.Option(
-        "", "--metric", "-m", metavar="PREFIX", help="Only metrics whose names begin so."
+        "", "--metric", "-m", metavar="PREFIX", help="Only metrics whose names begin with this."
     ),
     client: str = typer.Option(
         "", "--client", "-c", metavar="ID", help="Only this client id or client instance id."
@@ -53,7 +54,7 @@ def client_metrics(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """What clients pushed last, of the metrics that subscriptions ask them for."""
+    """The last metrics that clients pushed, as subscriptions ask for them."""
     decoder = _decoder()
     found: list[Measurement] = []
     with cluster(bootstrap, data) as connected:
@@ -98,7 +99,7 @@ def _decoder() -> Any:
 
 
 def measurements(decoder: Any, broker: int, pushed: PushedMetrics) -> Iterator[Measurement]:
-    """The data points of one push. Raises :class:`Failure` where it is no MetricsData."""
+    """The data points of one push. Raises :class:`Failure` if it is not MetricsData."""
     try:
         data = decoder.FromString(bytes(pushed.metrics))
     except Exception as error:  # the library's own error, whose class depends on its backend

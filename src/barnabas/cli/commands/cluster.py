@@ -66,10 +66,10 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
         row = (str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state)
         ends = [f"{each}" for each in certificates if each.node_id == broker.node_id]
         table.add_row(*row, *([", ".join(ends) or "-"] if shown else []))
-    told = {**asdict(described), "controller_id": active, "partitions": states}
+    reported = {**asdict(described), "controller_id": active, "partitions": states}
     if certificates:
-        told["certificates"] = [each._asdict() for each in certificates]
-    show(as_json, told, table)
+        reported["certificates"] = [each._asdict() for each in certificates]
+    show(as_json, reported, table)
     say_what_ends(certificates)
 
 
@@ -112,11 +112,11 @@ def metrics(
     if not response.metrics:
         who = "the active controller" if broker is None else f"broker {broker}"
         raise Failure(f"{who} tells no metrics: it is another program's")
-    told = {metric.name: metric.value for metric in response.metrics}
+    reported = {metric.name: metric.value for metric in response.metrics}
     table = table_of(None, "metric", "value", right=("value",))
-    for name, value in told.items():
+    for name, value in reported.items():
         table.add_row(name, str(value))
-    show(as_json, told, table)
+    show(as_json, reported, table)
 
 
 def _metrics_of(connected: Connected, broker: int) -> DescribeClusterResponse:

@@ -127,11 +127,16 @@ class RefusalReader:
             except (ChannelError, KafkaError):
                 self.silent.append(controller)
                 continue
-            for told in response.refusals:
-                self._last[controller] = told.number
+            for result in response.refusals:
+                self._last[controller] = result.number
                 found.append(
                     ClusterEvent(
-                        NO_OFFSET, told.at_ms, "refusal", told.subject, told.code, told.reason
+                        NO_OFFSET,
+                        result.at_ms,
+                        "refusal",
+                        result.subject,
+                        result.code,
+                        result.reason,
                     )
                 )
         return sorted(found, key=lambda event: event.at_ms)

@@ -43,16 +43,16 @@ DryRun = typer.Option(False, "--dry-run", help="Only ask whether it could be don
 def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
     """Every feature: the levels that the brokers support, and the one that is in force."""
     with cluster(bootstrap, data) as connected:
-        told = connected.call(describe_features(connected.client))
+        answer = connected.call(describe_features(connected.client))
     table = table_of(None, "feature", "level", "supported")
-    for found in told.features.values():
+    for found in answer.features.values():
         table.add_row(
             found.name,
             found.level_name(found.level),
             f"{found.level_name(found.lowest)} to {found.level_name(found.highest)}",
         )
-    rows = [found._asdict() for found in told.features.values()]
-    show(as_json, {"epoch": told.epoch, "features": rows}, table)
+    rows = [found._asdict() for found in answer.features.values()]
+    show(as_json, {"epoch": answer.epoch, "features": rows}, table)
 
 
 @app.command()

@@ -166,8 +166,8 @@ def forget_offsets(
         refused = False
         if not dry_run:
             confirm(f"Forget {len(partitions)} offsets of {group}?", yes)
-            told = connected.call(delete_offsets(connected.client, group, partitions))
-            for tp, error in told.items():
+            answer = connected.call(delete_offsets(connected.client, group, partitions))
+            for tp, error in answer.items():
                 outcomes[tp] = "forgotten" if error is None else _why_kept(error, described)
                 refused = refused or error is not None
     table = table_of(None, "topic", "partition", "committed", "outcome", right=("partition",))
@@ -296,10 +296,10 @@ def _require_empty(
     """Raises `Failure` with the members; `ignore` only says it."""
     if described is None or not described.members:
         return
-    told = f"group {group} {what}: it is {described.state} with {members_of(described)}"
+    text = f"group {group} {what}: it is {described.state} with {members_of(described)}"
     if not ignore:
-        raise Failure(f"{told}; stop what reads in it first")
-    typer.echo(f"as it is now it would be refused: {told}", err=True)
+        raise Failure(f"{text}; stop what reads in it first")
+    typer.echo(f"as it is now it would be refused: {text}", err=True)
 
 
 def members_of(described: GroupDescription) -> str:

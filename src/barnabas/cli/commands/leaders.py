@@ -72,8 +72,8 @@ def elect_leaders(
             confirm(f"Elect replicas outside of the ISR for {lost}? Records may be lost.", yes)
         outcomes = _predicted(before, chosen, number)
         if not dry_run and due:
-            told = connected.call(elect(connected.client, number, due))
-            outcomes.update(_told(connected, before, told))
+            answer = connected.call(elect(connected.client, number, due))
+            outcomes.update(_told(connected, before, answer))
     table = table_of(None, "partition", "leader", "outcome")
     for row in outcomes.values():
         if not every or row["partition"] in map(str, due):
@@ -146,15 +146,15 @@ def _predicted(
 def _told(
     connected: Connected,
     before: dict[str, TopicMetadata],
-    told: dict[TopicPartition, KafkaError | None],
+    answer: dict[TopicPartition, KafkaError | None],
 ) -> dict[TopicPartition, dict[str, Any]]:
     """What came of it. The broker that is asked may hear of an election a moment later, so the leader
     named is the one that the metadata say now."""
-    names = sorted({tp.topic for tp in told if tp.topic in before})
+    names = sorted({tp.topic for tp in answer if tp.topic in before})
     views = connected.call(connected.admin.describe_topics(names)) if names else []
     now = {view.name: view for view in views}
     rows = {}
-    for tp, error in told.items():
+    for tp, error in answer.items():
         view = now.get(tp.topic)
         at = None if view is None else view.partitions.get(tp.partition)
         needed = error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -17,7 +17,7 @@ import typer
 from barnabas.cli.commands import migrate_online
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
-from barnabas.cli.confirming import USAGE, Yes, confirm
+from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.connection.controller_directories import (
     check_metadata,
@@ -38,6 +38,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import METADATA_TOPIC
+from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import claim, comparison, copying, findings
 from barnabas.zookeeper.migration.findings import MigrationState
@@ -56,9 +57,21 @@ _Metadata = typer.Option(
 
 
 @app.command()
-def check(zookeeper: str = ZooKeeperAt, as_json: AsJson = False) -> None:
-    """Say what a migration will copy and what prevents it; exit status 1 where it cannot begin."""
-    found = _read_findings(read_znodes(zookeeper))
+def check(
+    zookeeper: str = ZooKeeperAt,
+    online: bool = typer.Option(
+        False, "--online", help="For `migrate start`: the brokers run, and are migrated one by one."
+    ),
+    metadata_version: str = typer.Option(
+        "", metavar="LEVEL", help="With which the quorum is to begin; else the latest."
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Say what a migration will copy, what the metadata.version has that znodes cannot hold, and what
+    prevents it; exit status 1 where it cannot begin."""
+    level = migrate_online.level_of(migrate_online.levels_of(metadata_version))
+    found = _read_findings(read_znodes(zookeeper), is_running=online)
+    found = dataclasses.replace(found, notes=(*found.notes, *findings.notes_of_level(level)))
     table = table_of(f"cluster {found.cluster_id}", "copied", "count", right=("count",))
     for what, count in found.copied.items():
         table.add_row(what, str(count))
@@ -81,6 +94,7 @@ def copy(
     standalone: bool = typer.Option(
         False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
     ),
+    dry_run: bool = DryRun,
 ) -> None:
     """Let the quorum of these controllers begin with what the znodes say. Brokers are stopped before; those
     on ZooKeeper that start afterwards take no writes."""
@@ -94,6 +108,10 @@ def copy(
         check_owners(controllers, found.cluster_id)
         for config in controllers:
             check_not_begun(config, standalone=standalone)
+        if dry_run:
+            records = copying.records_of(_unprevented(zookeeper))
+            typer.echo(f"{_counted(records)} would be copied; nothing was done")
+            return
         znodes = _claimed(zookeeper, int(controllers[0].node_id))
         records = copying.records_of(znodes)
         for config in controllers:
@@ -101,13 +119,17 @@ def copy(
                 config, found.cluster_id, records, standalone=standalone
             ):
                 typer.echo(f"node {config.node_id}: {directory}")
-    topics = sum(isinstance(record, TopicRecord) for record in records)
-    partitions = sum(isinstance(record, PartitionRecord) for record in records)
     typer.echo(
-        f"{topics} topics with {partitions} partitions, {len(records)} records: start the controllers, then"
+        f"{_counted(records)}: start the controllers, then"
         " the brokers under KRaft, and compare with"
         f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`"
     )
+
+
+def _counted(records: Sequence[Message]) -> str:
+    topics = sum(isinstance(record, TopicRecord) for record in records)
+    partitions = sum(isinstance(record, PartitionRecord) for record in records)
+    return f"{topics} topics with {partitions} partitions, {len(records)} records"
 
 
 @app.command()
@@ -141,7 +163,9 @@ def compare(
 
 @app.command()
 def revert(
-    files: list[Path] = _Files,
+    files: list[Path] = typer.Argument(
+        None, metavar="[FILE...]", help="Of the stopped nodes; none: the brokers run on ZooKeeper."
+    ),
     zookeeper: str = ZooKeeperAt,
     metadata: Path = typer.Option(
         ...,
@@ -155,10 +179,16 @@ def revert(
         help="The znodes were written by `revert` on another machine.",
     ),
     yes: bool = Yes,
+    dry_run: bool = DryRun,
 ) -> None:
     """Go back to ZooKeeper: the znodes say what the log says, the nodes' directories are a ZooKeeper broker's
     again, and their metadata logs are removed. All nodes are stopped before. Where it fails it is to be
-    repeated."""
+    repeated. Without files it is `release`, for brokers that run in ZooKeeper mode again."""
+    if not files:
+        if directories_only:
+            raise Failure("--directories-only is of nodes: name their files", USAGE)
+        migrate_online.release(zookeeper, metadata, yes, dry_run)
+        return
     configs = [load_node_file(file) for file in files]
     home = str(metadata.parent if metadata.name == f"{METADATA_TOPIC}-0" else metadata)
     nodes = ", ".join(str(config.node_id) for config in configs)
@@ -169,6 +199,9 @@ def revert(
         check_owners(configs, cluster_id)
         is_released = findings.state_of(znodes) is MigrationState.NONE
         if is_released and (directories_only or any(map(is_half_reverted, configs))):
+            if dry_run:
+                typer.echo(f"the metadata logs of nodes {nodes} would be removed; nothing was done")
+                return
             confirm(f"The metadata logs of nodes {nodes} are removed.", yes)
             make_classical(configs)
         else:
@@ -177,9 +210,15 @@ def revert(
                 raise Failure("the znodes are not written yet: `revert` without --directories-only")
             check_metadata(home, cluster_id)
             transactions = _way_back(znodes, image_of(Path(home), None, None))
+            written = sum(len(each.operations) - 1 for each in transactions)
+            if dry_run:
+                typer.echo(
+                    f"{written} znodes would be written, and the metadata logs of nodes {nodes} removed;"
+                    " nothing was done"
+                )
+                return
             confirm(f"The metadata logs of nodes {nodes} are removed then.", yes)
             write_znodes(zookeeper, transactions)
-            written = sum(len(each.operations) - 1 for each in transactions)
             make_classical(configs)
             write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
         for config in configs:
@@ -195,6 +234,7 @@ def finalize(
     controllers: Controllers = None,
     data: Data = None,
     yes: bool = Yes,
+    dry_run: bool = DryRun,
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
@@ -207,6 +247,9 @@ def finalize(
     missing = _read_findings(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
+    if dry_run:
+        typer.echo("/migration would be removed, which ends the way back; nothing was done")
+        return
     confirm("There is no way back to ZooKeeper then.", yes)
     write_znodes(zookeeper, [claim.end_of_way_back(znodes)])
     typer.echo("the migration is final: ZooKeeper is needed no more")
@@ -253,9 +296,11 @@ def _check_way_back(znodes: Mapping[str, NodeData]) -> None:
         raise Failure(why)
 
 
-def _read_findings(znodes: Mapping[str, NodeData]) -> findings.Findings:
+def _read_findings(
+    znodes: Mapping[str, NodeData], *, is_running: bool = False
+) -> findings.Findings:
     """Raises `Failure`."""
     try:
-        return findings.find(znodes)
+        return findings.find(znodes, is_running=is_running)
     except MalformedZnode as error:
         raise Failure(str(error)) from error

@@ -3,6 +3,7 @@ command has a part in it. Controllers and brokers do the rest by their files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
-from barnabas.cli.confirming import USAGE, Yes, confirm
+from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.connection.controller_directories import (
     check_metadata,
@@ -57,34 +58,48 @@ def start(
         metavar="LEVEL",
         help="As 3.9-IV0, the highest that brokers of Apache Kafka 3.9 know; else the latest.",
     ),
+    dry_run: bool = DryRun,
 ) -> None:
     """Format these controllers for the migration of a running cluster, and say what comes next. Brokers serve
     on; nothing is changed in ZooKeeper."""
     configs = [load_node_file(file) for file in files]
-    features = _levels(metadata_version)
+    features = levels_of(metadata_version)
     for file, config in zip(files, configs, strict=True):
         _check_migrates(file, config)
     try:
-        found = findings.find(read_znodes(zookeeper))
+        found = findings.find(read_znodes(zookeeper), is_running=True)
     except MalformedZnode as error:
         raise Failure(str(error)) from error
     if not found.cluster_id:
         raise Failure(f"{zookeeper} has no cluster that ever ran")
+    for sentence in (*found.notes, *findings.notes_of_level(level_of(features))):
+        typer.echo(sentence)
+    if found.preventing:
+        raise Failure("; ".join(found.preventing))
     with stopped_nodes(configs):
         check_owners(configs, found.cluster_id)
         for config in configs:
             check_not_begun(config, standalone=standalone)
+        if dry_run:
+            names = ", ".join(str(config.node_id) for config in configs)
+            typer.echo(
+                f"the directories of controllers {names} would be formatted; nothing was done"
+            )
+            return
         for config in configs:
             for directory in format_controller(
                 config, found.cluster_id, [], standalone=standalone, features=features
             ):
                 typer.echo(f"node {config.node_id}: {directory}")
-    for sentence in found.notes:
-        typer.echo(sentence)
     typer.echo(_NEXT)
 
 
-def _levels(name: str) -> dict[str, int] | None:
+def level_of(features: Mapping[str, int] | None) -> int:
+    """The metadata.version that a quorum begins with."""
+    return LATEST if features is None else features[METADATA_VERSION]
+
+
+def levels_of(name: str) -> dict[str, int] | None:
     """Raises `Failure`."""
     if not name:
         return None
@@ -125,6 +140,7 @@ def status(
         raise Failure(str(error)) from error
     show(as_json, progress.describe(), _table(progress))
     if not as_json:
+        typer.echo(progress.summary)
         for sentence in (*progress.missing, *progress.differing, progress.next_step):
             typer.echo(sentence)
 
@@ -145,6 +161,7 @@ def release(
         help="Of the stopped controller with the longest log.",
     ),
     yes: bool = Yes,
+    dry_run: bool = DryRun,
 ) -> None:
     """Give a running cluster back to ZooKeeper: its brokers are in ZooKeeper mode again, its controllers are
     stopped. What the log has and the znodes lack is written first; then a broker is elected controller."""
@@ -164,13 +181,19 @@ def release(
         if under_kraft:
             names = ", ".join(map(str, sorted(under_kraft)))
             raise Failure(f"brokers {names} run under KRaft: restart them in ZooKeeper mode first")
-        confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         try:
             office = claim.held_office(znodes)
             writes = DualWriter(znodes, office.controller_epoch).everything(image)
         except MalformedZnode as error:
             raise Failure(str(error)) from error
         operations = writes.operations
+        if dry_run:
+            typer.echo(
+                f"{len(operations)} znodes would be written, and brokers at {zookeeper} would elect a"
+                " controller among them; nothing was done"
+            )
+            return
+        confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         bounds = ZookeeperBounds()
         transactions = office.transactions(operations, image.offset, image.epoch, bounds)
         write_znodes(zookeeper, transactions)

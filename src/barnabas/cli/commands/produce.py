@@ -106,14 +106,14 @@ def record_of(
     """The record of a line. Raises `Failure` for a line that is none."""
     if json_records:
         try:
-            told = json.loads(line)
-            key, value = told.get("key"), told.get("value")
+            reported = json.loads(line)
+            key, value = reported.get("key"), reported.get("value")
             return ProducerRecord(
                 topic,
                 None if value is None else _bytes(value),
                 None if key is None else _bytes(key),
-                told.get("partition", partition),
-                told.get("timestamp"),
+                reported.get("partition", partition),
+                reported.get("timestamp"),
             )
         except (ValueError, AttributeError) as error:
             raise Failure(f"not a JSON record: {line[:80]!r}: {error}", USAGE) from error

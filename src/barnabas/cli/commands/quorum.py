@@ -61,8 +61,8 @@ def describe(
         response = client.describe(metrics=metrics)
         view = view_of(response, client.cluster_id)
     if metrics:
-        told = metrics_of(response)
-        show(as_json, told, _pairs((name, str(value)) for name, value in told.items()))
+        reported = metrics_of(response)
+        show(as_json, reported, _pairs((name, str(value)) for name, value in reported.items()))
     elif as_json:
         rows = [dataclasses.asdict(row) for row in view.replicas]
         show(True, rows if replication else _as_json(view, status), table_of(None))
@@ -83,14 +83,14 @@ def _pairs(lines: Iterable[tuple[str, str]]) -> Table:
 
 
 def _as_json(view: QuorumView, status_only: bool) -> dict[str, Any]:
-    told = dataclasses.asdict(view)
+    reported = dataclasses.asdict(view)
     if status_only:
         for kind in ("voters", "observers"):
-            told[kind] = [
+            reported[kind] = [
                 {name: row[name] for name in ("node_id", "directory_id", "endpoints")}
-                for row in told[kind]
+                for row in reported[kind]
             ]
-    return told
+    return reported
 
 
 def _progress(view: QuorumView, human: bool) -> Table:

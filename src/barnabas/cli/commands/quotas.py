@@ -132,8 +132,8 @@ def _limit(entity: Entity, text: str) -> tuple[str, float]:
 def _check_key(entity: Entity, key: str) -> None:
     known = [*(ADDRESS_QUOTAS if entity[0][0] == "ip" else CLIENT_QUOTAS).defaults()]
     if key not in known:
-        told = hint(key, known) or f"; there are {', '.join(known)}"
-        raise Failure(f"{key} is no quota of this entity{told}", USAGE)
+        text = hint(key, known) or f"; there are {', '.join(known)}"
+        raise Failure(f"{key} is no quota of this entity{text}", USAGE)
 
 
 def _show(as_json: bool, rows: Sequence[dict[str, Any]], title: str | None = None) -> None:

@@ -371,17 +371,17 @@ def _print_result(
     going: Wanted | None = None,
 ) -> None:
     """`going`: what need not be asked, since it is on its way already."""
-    told = sorted({**(going or {}), **wanted}.items(), key=lambda item: item[0])
+    reported = sorted({**(going or {}), **wanted}.items(), key=lambda item: item[0])
     rows = [
         {
             "partition": str(partition),
             "replicas": None if replicas is None else list(replicas),
             "refused": str(refused[partition]) if partition in refused else None,
         }
-        for partition, replicas in told
+        for partition, replicas in reported
     ]
     table = table_of(None, "partition", "replicas", "outcome")
-    for partition, replicas in told:
+    for partition, replicas in reported:
         outcome = verb if partition in wanted else "is on its way already"
         if partition in refused:
             outcome = str(refused[partition])

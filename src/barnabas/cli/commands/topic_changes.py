@@ -116,21 +116,21 @@ def remove_records(
         count = sum(
             max(min(at, ends[tp].offset) - starts[tp].offset, 0) for tp, at in until.items()
         )
-        told: dict[TopicPartition, int | KafkaError] = {}
+        answer: dict[TopicPartition, int | KafkaError] = {}
         if not dry_run:
             confirm(f"Delete {count} records of {len(cut)} partitions?", yes)
-            told = connected.call(delete_records(connected.client, cut))
+            answer = connected.call(delete_records(connected.client, cut))
     rows = []
     table = table_of(
         f"{count} records would be deleted" if dry_run else None,
         "partition", "start", "delete before", "end", "outcome", right=("start", "end"),
     )  # fmt: skip
     for tp, at in until.items():
-        row = _row(tp, starts[tp].offset, at, ends[tp].offset, told.get(tp))
+        row = _row(tp, starts[tp].offset, at, ends[tp].offset, answer.get(tp))
         rows.append(row)
         table.add_row(*map(str, row.values()))
     show(as_json, rows, table)
-    if any(isinstance(outcome, KafkaError) for outcome in told.values()):
+    if any(isinstance(outcome, KafkaError) for outcome in answer.values()):
         raise typer.Exit(1)
 
 
@@ -168,14 +168,14 @@ def _cut_at(
 
 
 def _row(
-    tp: TopicPartition, start: int, until: int, end: int, told: int | KafkaError | None
+    tp: TopicPartition, start: int, until: int, end: int, answer: int | KafkaError | None
 ) -> dict[str, Any]:
-    if isinstance(told, KafkaError):
-        outcome = sentence(told)
+    if isinstance(answer, KafkaError):
+        outcome = sentence(answer)
         if until > end:
             outcome += f": the log ends at {end}"
-    elif told is None:
+    elif answer is None:
         outcome = "would begin there" if start < until <= end else "nothing would be deleted"
     else:
-        outcome = f"begins at {told}"
+        outcome = f"begins at {answer}"
     return {"partition": str(tp), "start": start, "before": until, "end": end, "outcome": outcome}

@@ -1,4 +1,4 @@
-"""``barnabas topics``: create, list and describe topics; what changes them is in `commands.topic_changes`."""
+"""``barnabas topics``: creates, lists and describes topics; `commands.topic_changes` changes them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from barnabas.cli.reports.partition_history import (
 )
 from barnabas.client.admin import TOPIC
 from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.host.client import Connected
 from barnabas.metadata.image import partition_states
 from barnabas.types import TopicPartition, uuid_text
@@ -46,7 +47,11 @@ def create(
     configs = parse_configs(config)
     assignments = parse_assignments(replica_assignment)
     if assignments and max(partitions, replication_factor) >= 0:
-        raise Failure("--replica-assignment says how many partitions and replicas there are", USAGE)
+        raise Failure(
+            "--replica-assignment determines the number of partitions and replicas: leave out"
+            " --partitions and --replication-factor",
+            USAGE,
+        )
     created: list[dict[str, Any]] = []
     with cluster(bootstrap, data) as connected:
         known = {view.name for view in connected.topics()} if if_not_exists else set()
@@ -71,7 +76,7 @@ def create(
 
 
 def parse_assignments(text: str) -> dict[int, list[int]]:
-    """``1:2,2:3``, as Kafka's tool takes it: the brokers of each partition. Raises `Failure`."""
+    """Parse ``1:2,2:3``, the brokers of each partition, as in Kafka's tool. Raises `Failure`."""
     partitions = text.split(",") if text else []
     brokers = [[word.strip() for word in partition.split(":")] for partition in partitions]
     if not all(word.isdecimal() for words in brokers for word in words):
@@ -81,12 +86,12 @@ def parse_assignments(text: str) -> dict[int, list[int]]:
 
 @app.command("list")
 def list_(
-    internal: bool = typer.Option(False, help="With the cluster's own topics."),
+    internal: bool = typer.Option(False, help="Include internal topics."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every topic with its size in partitions and replicas."""
+    """All topics with their number of partitions, replication factor and state."""
     with cluster(bootstrap, data) as connected:
         views = [view for view in connected.topics() if internal or not view.internal]
     table = table_of(None, "topic", "partitions", "replicas", "state", right=("partitions",))
@@ -98,27 +103,29 @@ def list_(
 @app.command()
 def describe(
     names: list[str] = typer.Argument(None, metavar="[NAME...]", help="Default: every topic."),
-    partition: int | None = typer.Option(None, "--partition", "-p", help="Only this one of each."),
-    internal: bool = typer.Option(False, help="Without names: the cluster's own topics as well."),
-    offsets: bool = typer.Option(False, help="With first and last offset of each partition."),
-    reasons: bool = typer.Option(True, help="With the last change of each partition and why."),
-    states: bool = typer.Option(False, help="Say of every replica in which state it is and why."),
+    partition: int | None = typer.Option(None, "--partition", "-p", help="Only this partition."),
+    internal: bool = typer.Option(False, help="Without names: include internal topics."),
+    offsets: bool = typer.Option(False, help="With start and end offset of each partition."),
+    reasons: bool = typer.Option(
+        True, help="With the last change of each partition and its reason."
+    ),
+    states: bool = typer.Option(False, help="With the state of each replica and its reason."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Partitions with state, leader, replicas and ISR, and what was configured."""
+    """The configuration of topics, and state, leader, replicas and ISR of their partitions."""
     described = []
     with cluster(bootstrap, data) as connected:
         views, going = views_and_going(connected, names or [], internal)
         history = history_of(connected, views, names) if reasons and views else None
         for view in views:
-            told = summary(view)
-            told["configs"] = configs_of(connected, view.name)
-            told["partition_list"] = partitions_of(connected, view, offsets, partition)
+            topic = summary(view)
+            topic["configs"] = configs_of(connected, view.name)
+            topic["partition_list"] = partitions_of(connected, view, offsets, partition)
             if history is not None:
-                history.add_to(told["partition_list"], view)
-            described.append(told)
+                history.add_to(topic["partition_list"], view)
+            described.append(topic)
     if as_json:
         gone = [{"name": name, "state": GOING, "partition_list": going[name]} for name in going]
         show(True, [*described, *gone], table_of(None))
@@ -135,15 +142,15 @@ def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states:
     columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
     columns += ["start", "end"] if offsets else []
     columns += ["last_change"] if reasons else []
-    for told in described:
-        settings = ", ".join(f"{k}={v}" for k, v in told["configs"].items())
-        title = f"{told['name']}  id {told['topic_id']}  {told['state']}  {settings}".rstrip()
+    for topic in described:
+        settings = ", ".join(f"{k}={v}" for k, v in topic["configs"].items())
+        title = f"{topic['name']}  id {topic['topic_id']}  {topic['state']}  {settings}".rstrip()
         headings = [column.replace("_", " ") for column in columns]
         table = table_of(title, *headings, right=("partition", "leader", "epoch", "start", "end"))
-        for row in told["partition_list"]:
-            table.add_row(*(_cell(row[column]) for column in columns))
+        for row in topic["partition_list"]:
+            table.add_row(*(_cell(column, row[column]) for column in columns))
         show(False, None, table)
-        for line in lines_of(told["name"], told["partition_list"], online=states):
+        for line in lines_of(topic["name"], topic["partition_list"], online=states):
             typer.echo(line)
 
 
@@ -153,7 +160,7 @@ app.command("delete-records")(topic_changes.remove_records)
 
 
 def parse_configs(given: list[str]) -> dict[str, str | None]:
-    """``KEY=VALUE`` each. Raises `Failure`."""
+    """Parse items of the form ``KEY=VALUE``. Raises `Failure`."""
     configs: dict[str, str | None] = {}
     for item in given:
         key, equals, value = item.partition("=")
@@ -164,7 +171,7 @@ def parse_configs(given: list[str]) -> dict[str, str | None]:
 
 
 def views_of(connected: Connected, names: list[str], internal: bool) -> list[TopicMetadata]:
-    """These topics, or all. Raises `KafkaError` for one that is not there."""
+    """The topics of these names, or all. Raises `KafkaError` for one that does not exist."""
     if names:
         return connected.call(connected.admin.describe_topics(names))
     return [view for view in connected.topics() if internal or not view.internal]
@@ -202,7 +209,7 @@ def replicas_of(view: TopicMetadata) -> int:
 
 
 def state_of(view: TopicMetadata) -> str:
-    """In one word what an operator must know."""
+    """The worst state among the topic's partitions: offline, under-replicated or healthy."""
     partitions = view.partitions.values()
     if any(p.leader < 0 for p in partitions):
         return "offline"
@@ -212,7 +219,7 @@ def state_of(view: TopicMetadata) -> str:
 
 
 def configs_of(connected: Connected, name: str) -> dict[str, str | None]:
-    """What was set on the topic itself."""
+    """The configurations that are set on the topic itself."""
     entries = connected.call(connected.admin.describe_configs(TOPIC, name))
     return {e.name: e.value for e in entries if e.source == 1}
 
@@ -220,34 +227,38 @@ def configs_of(connected: Connected, name: str) -> dict[str, str | None]:
 def partitions_of(
     connected: Connected, view: TopicMetadata, offsets: bool, only: int | None = None
 ) -> list[dict[str, Any]]:
-    """Raises `Failure` where there is no partition `only`."""
+    """One row per partition; with `offsets` also its start and end, None if it has no leader. Raises
+    `Failure` if partition `only` does not exist."""
     rows = []
     indexes = sorted(view.partitions) if only is None else [only]
     if only is not None and only not in view.partitions:
         there = f"partitions 0 to {max(view.partitions, default=0)}"
         raise Failure(f"topic {view.name} has {there}, no partition {only}")
     partitions = [TopicPartition(view.name, index) for index in indexes]
-    starts = connected.offsets(partitions, -2) if offsets else {}
-    ends = connected.offsets(partitions) if offsets else {}
+    # A request about a partition without a leader would wait for its time-out.
+    led = [tp for tp in partitions if offsets and view.partitions[tp.partition].leader >= 0]
+    starts = connected.offsets(led, EARLIEST) if led else {}
+    ends = connected.offsets(led, LATEST) if led else {}
     for tp in partitions:
-        told = view.partitions[tp.partition]
+        partition = view.partitions[tp.partition]
         row: dict[str, Any] = {
             "partition": tp.partition,
-            "state": partition_states.state_of(told.leader, told.leader_epoch),
-            "leader": told.leader,
-            "epoch": told.leader_epoch,
-            "replicas": list(told.replicas),
-            "isr": list(told.isr),
+            "state": partition_states.state_of(partition.leader, partition.leader_epoch),
+            "leader": partition.leader,
+            "epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
         }
         if offsets:
-            row["start"], row["end"] = starts[tp].offset, ends[tp].offset
+            row["start"] = starts[tp].offset if tp in starts else None
+            row["end"] = ends[tp].offset if tp in ends else None
         rows.append(row)
     return rows
 
 
-def _cell(value: Any) -> str:
+def _cell(column: str, value: Any) -> str:
     if value is None:
-        return "not known any more"
+        return "not known any more" if column == "last_change" else "-"
     if isinstance(value, dict):
         return f"{value['what']}: {value['reason']}" if value["reason"] else str(value["what"])
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,8 +1,9 @@
-"""What every command shares that asks a cluster: where it is, failures as sentences, tables or JSON.
+"""Shared by all commands that ask a cluster: finding it, errors as sentences, output as tables or JSON.
 
-`--bootstrap` wins; then ``$BARNABAS_BOOTSTRAP``; then ``bootstrap.servers`` in the client's properties, of
-the profile that is chosen; then ``cluster.json`` in `--data` or in the present directory, as ``barnabas up``
-keeps it. With `--json` a command prints one JSON value and nothing else.
+The address is `--bootstrap`; else ``cluster.json`` in the directory `--data`; else ``$BARNABAS_BOOTSTRAP``;
+else ``bootstrap.servers`` in the client's properties (of the chosen profile); else ``cluster.json`` in the
+current directory. ``barnabas up`` writes that file. With `--json` a command prints one JSON value and nothing
+else.
 
 Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 no server answered.
 """
@@ -35,16 +36,16 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
-"""Names the file of the client's properties, as ``--command-config`` does."""
+"""Environment variable with the path of the client's properties file, like ``--command-config``."""
 PROFILE = "BARNABAS_PROFILE"
-"""Names one of the profiles of that file, as ``--profile`` does."""
+"""Environment variable with the name of a profile in that file, like ``--profile``."""
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 WIDEST = 1_000_000
-"""Columns of a line that must not be wrapped."""
+"""Width of a line that must not be wrapped."""
 
 Bootstrap = Annotated[
     str | None,
@@ -67,15 +68,15 @@ _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_ID: "there is no such topic",
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator yet",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator is not available yet",
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few replicas are in sync to take writes",
-    ErrorCode.REQUEST_TIMED_OUT: "it was not done in time",
+    ErrorCode.REQUEST_TIMED_OUT: "the request timed out",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
 }
 
 
 def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
-    """Where the cluster is. Raises `Failure`."""
+    """The bootstrap servers of the cluster. Raises `Failure` if they are unknown."""
     if bootstrap:
         return bootstrap
     if data is None and os.environ.get(ENVIRONMENT):
@@ -97,8 +98,8 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
 
 
 def command_config(data: Path | None = None) -> dict[str, str]:
-    """The client's properties that ``--command-config`` or its variable names, else those that a
-    ``barnabas up --secure`` keeps; of the profile that is chosen. Raises `Failure`."""
+    """The client's properties: of the file that ``--command-config`` or its variable names, else of
+    ``client.properties`` of a ``barnabas up --secure``; of the profile that is chosen. Raises `Failure`."""
     name, profile = os.environ.get(COMMAND_CONFIG), os.environ.get(PROFILE, "")
     if not name and data is None:
         if profile:
@@ -123,8 +124,8 @@ def command_config(data: Path | None = None) -> dict[str, str]:
 def cluster(
     bootstrap: str | None, data: Path | None, *, refresh: bool = True
 ) -> Iterator[Connected]:
-    """A client of the cluster; what it raises becomes one sentence and an exit status. Without `refresh`
-    nothing has been asked yet."""
+    """A client of the cluster. An error within the block becomes `Failure`: a sentence and an exit status.
+    Without `refresh` no metadata are requested first."""
     where = find_bootstrap(bootstrap, data)
     try:
         connected = connect(where, client_id="barnabas-cli", properties=command_config(data))
@@ -138,15 +139,15 @@ def cluster(
     except KafkaError as error:
         raise Failure(sentence(error) + topic_meant(connected, error), REFUSED) from error
     except ChannelError as error:
-        if error.kind == "unsupported" and (told := what_serves_there(connected)):
-            raise Failure(told, USAGE) from error
+        if error.kind == "unsupported" and (reported := what_serves_there(connected)):
+            raise Failure(reported, USAGE) from error
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
 
 
 def topic_meant(connected: Connected, error: KafkaError) -> str:
-    """What to add to a refusal of a misspelt topic: the nearest that there is."""
+    """For a topic that does not exist: a hint at the topic with the most similar name."""
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or " " not in error.message:
         return ""
     try:
@@ -157,14 +158,14 @@ def topic_meant(connected: Connected, error: KafkaError) -> str:
 
 
 def what_serves_there(connected: Connected) -> str:
-    """A sentence where the first of the servers is a controller's listener, which serves no clients."""
+    """A sentence if the first server is a controller's listener, which serves no clients; else empty."""
     at = connected.client.cluster.candidates()[0]
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
     try:
-        told = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
+        answer = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
     except ChannelError:
         return ""
-    if told.error_code:
+    if answer.error_code:
         return ""
     return (
         f"{at} is a controller's listener, which serves no clients: give brokers' addresses to"
@@ -173,7 +174,7 @@ def what_serves_there(connected: Connected) -> str:
 
 
 def say_what_is_tried(trying: Trying, left_s: float) -> None:
-    """One line on standard error for a person who waits."""
+    """Print on standard error why a command still waits."""
     if isinstance(trying.failure, KafkaError):
         why = sentence(trying.failure)
     elif trying.failure is not None:
@@ -181,11 +182,11 @@ def say_what_is_tried(trying: Trying, left_s: float) -> None:
     else:
         why = f"no answer yet to {trying.asked}"
     hint = "the quorum may have no leader (barnabas quorum describe --status)"
-    typer.echo(f"{why}: {hint}; trying on for {max(left_s, 0):.0f} s", err=True)
+    typer.echo(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
 
 
 def sentence(error: KafkaError) -> str:
-    """A Kafka error for people: what, the broker's own words, the code's name."""
+    """A Kafka error as a sentence, with the broker's message or the error's name."""
     text = _SENTENCES.get(error.code)
     if text is None:
         return str(error)
@@ -201,8 +202,8 @@ def show(as_json: bool, value: Any, table: Table) -> None:
 
 
 def print_table(table: Table) -> None:
-    """As wide as the terminal; into a file or a pipe as wide as what it says, so that one row is one line
-    and no word is broken. Its title is a line of its own."""
+    """Print a table: in a terminal as wide as that, else as wide as its content, so that a row is one line.
+    The title is a line of its own."""
     console = Console(soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         wide = console.options.update(width=WIDEST)
@@ -214,7 +215,7 @@ def print_table(table: Table) -> None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON does not know by itself."""
+    """Convert a value that ``json`` cannot serialize."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -223,7 +224,7 @@ def plain(value: Any) -> Any:
 
 
 def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Table:
-    """A table with columns by name; `right` are those of numbers."""
+    """A table with these columns; those in `right` are aligned to the right."""
     table = Table(title=title, box=None, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -231,7 +232,7 @@ def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Tab
 
 
 def event_line(event: ClusterEvent) -> str:
-    """Offset of its record (- where it has none), date in UTC, what, why."""
+    """An event as a line: offset of its record (or -), time in UTC, what changed and why."""
     at = date_text(event.at_ms, f"%Y-%m-%d %H:%M:%S.{event.at_ms % 1000:03}")
     offset = str(event.offset) if event.offset >= 0 else "-"
     return f"{offset:>8}  {at}  {event}"

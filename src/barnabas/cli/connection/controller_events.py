@@ -43,8 +43,8 @@ class ControllerEvents:
                 continue
             for step in response.events:
                 event = step.number
-                told = (step.kind, step.subject, step.change, step.reason)
-                found.append(ClusterEvent(NO_OFFSET, step.at_ms, *told))
+                reported = (step.kind, step.subject, step.change, step.reason)
+                found.append(ClusterEvent(NO_OFFSET, step.at_ms, *reported))
             for note in response.refusals:
                 refusal = note.number
                 said = ("refusal", note.subject, note.code, note.reason)

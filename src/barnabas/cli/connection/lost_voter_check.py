@@ -1,13 +1,11 @@
-"""A check before a voter's directory is formatted: the voter may have run, and its directory was lost.
+"""Checks, before a voter's directory is formatted, whether this voter ran before and lost its directory.
 
-A voter that begins with an empty directory has forgotten its votes and its log. It may vote twice in one
-epoch, or let a majority form that lacks what was committed. The other voters know of its former life by the
-registration of a controller with this id in the metadata log (KIP-919): every controller registers once it
-follows a leader.
+A voter that starts with an empty directory has forgotten its votes and its log. It may vote twice in one
+epoch, or let a majority form that lacks committed records. The metadata log tells whether it ran: every
+controller registers its id once it follows a leader (KIP-919), and the other voters know the registrations.
 
-What this cannot tell: a voter that voted and was lost before it registered; a metadata.version below 15,
-which knows no registrations; voters that do not answer now. The check prevents mistakes. Apache Kafka has
-none.
+The check misses a voter that voted and was lost before it registered, a metadata.version below 15, which has
+no registrations, and voters that do not answer now. It prevents mistakes; Apache Kafka has no such check.
 """
 
 from __future__ import annotations
@@ -29,23 +27,24 @@ CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 
 
-class FormerLife(NamedTuple):
-    """A registration of the voter in question."""
+class EarlierRegistration(NamedTuple):
+    """An earlier registration of the voter that is to be formatted."""
 
     at: Endpoint
-    """Where it listened."""
+    """The endpoint that it registered."""
     said_by: Endpoint
+    """The voter that reported it."""
 
 
 def find_former_life(
     config: NodeConfig, cluster_id: str, others: Sequence[Endpoint]
-) -> FormerLife | None:
-    """What one of the `others` knows of this node as a voter of `cluster_id`; None where none knows it, or
-    none answers. Blocks. Raises :class:`ConfigError`."""
+) -> EarlierRegistration | None:
+    """Ask the `others` for an earlier registration of this node as a controller of `cluster_id`. None if none
+    of them has one, or none answers. Blocks. Raises :class:`ConfigError`."""
     if not others:
         return None
 
-    def look(channels: Channels, on_done: Callable[[FormerLife | None], None]) -> None:
+    def look(channels: Channels, on_done: Callable[[EarlierRegistration | None], None]) -> None:
         look_around(channels, int(config.node_id), cluster_id, others, on_done)
 
     return ask_and_wait(look, to_controllers(config))
@@ -56,9 +55,9 @@ def look_around(
     node: int,
     cluster_id: str,
     others: Sequence[Endpoint],
-    on_done: Callable[[FormerLife | None], None],
+    on_done: Callable[[EarlierRegistration | None], None],
 ) -> None:
-    """Ask one voter after the other; `on_done` is called once."""
+    """Ask one voter after the other. `on_done` is called once, with the first registration found or None."""
     if not others:
         on_done(None)
         return
@@ -67,7 +66,7 @@ def look_around(
     def on_answer(answer: object) -> None:
         at = _registered_at(answer, node, cluster_id)
         if at is not None:
-            on_done(FormerLife(at, voter))
+            on_done(EarlierRegistration(at, voter))
         else:
             look_around(transport, node, cluster_id, rest, on_done)
 

@@ -1,9 +1,9 @@
-"""The metadata log of a running cluster, read from the quorum's leader as Kafka's observers read it.
+"""Reads the metadata log of a running cluster from the quorum's leader, like an observer.
 
-`MetadataLogReader` finds the leader through any broker (DescribeQuorum), or through the controllers that are
-named, then fetches from the leader's controller listener as a replica without an id (-1), which the quorum
-does not count: first the snapshot at the log's start, then the log up to the high watermark. When the leader
-moves, the reader finds the new one. `events_in` turns a stretch of the log into events.
+`MetadataLogReader` finds the leader through any broker (DescribeQuorum), or through named controllers. It
+fetches from the leader's controller listener with replica id -1, which the quorum does not count: first the
+snapshot at the log's start, then the log up to the high watermark. If the leader changes, the reader finds
+the new one. `events_in` turns a range of the log into events.
 
 Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
 """
@@ -44,7 +44,7 @@ OBSERVER = ReplicaKey(-1)
 UNREACHABLE = 3
 FETCH_BYTES = 8 * 1024 * 1024
 SEARCHES = 5
-"""How often in a row a leader is looked for that does not answer as one."""
+"""Searches in a row for a leader that answers, before the reader gives up."""
 SEARCH_PAUSE_MS = 500.0
 REQUEST_TIMEOUT_MS = 10_000.0
 MOVED = (
@@ -61,7 +61,7 @@ class NoMetadataLog(Failure):
 
 
 class FoundQuorum(NamedTuple):
-    """Who leads in which epoch, and where every voter's controller listener is."""
+    """The quorum's leader, its epoch, and every voter's controller endpoint."""
 
     leader: int
     epoch: int
@@ -69,7 +69,8 @@ class FoundQuorum(NamedTuple):
 
 
 def find_quorum(connected: Connected) -> FoundQuorum:
-    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`, `NoMetadataLog`."""
+    """Describe the quorum through a broker. Raises `KafkaError`, `ChannelError`, and `NoMetadataLog` if the
+    cluster has no quorum."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -82,29 +83,29 @@ def find_quorum(connected: Connected) -> FoundQuorum:
                 raise_for(partition.error_code, partition.error_message)
 
     try:
-        told = connected.call(connected.client.ask_any(request, check))
+        answer = connected.call(connected.client.ask_any(request, check))
     except ChannelError as error:
         if error.kind == "unsupported":
             raise NoMetadataLog(
                 "this cluster has no metadata log: ZooKeeper coordinates it"
             ) from error
         raise
-    return found_quorum(told)
+    return found_quorum(answer)
 
 
-def found_quorum(told: Any) -> FoundQuorum:
+def found_quorum(answer: Any) -> FoundQuorum:
     """What a `DescribeQuorumResponse` says."""
-    part = told.topics[0].partitions[0]
+    part = answer.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
-        for node in sorted(told.nodes, key=lambda node: node.node_id)
+        for node in sorted(answer.nodes, key=lambda node: node.node_id)
         if node.listeners
     }
     return FoundQuorum(part.leader_id, part.leader_epoch, controllers)
 
 
 class MetadataLogReader:
-    """Reads the log continuously; `offset` is the next to read, everything before it was returned."""
+    """Reads the log continuously. `offset` is the next offset to read."""
 
     def __init__(
         self, connected: Connected, find: Callable[[Connected], FoundQuorum] = find_quorum
@@ -124,8 +125,9 @@ class MetadataLogReader:
         return self.offset >= self.high_watermark >= 0
 
     def read(self, reader: EventReader, wait_ms: int = 0) -> list[ClusterEvent]:
-        """What was committed next, fed to `reader`; waits up to `wait_ms` where nothing is new. A
-        snapshot only sets the reader's image. Raises `Failure`, `KafkaError`, `ChannelError`."""
+        """Read the next committed records, feed them to `reader` and return their events. Waits up to
+        `wait_ms` for new records. A snapshot has no events; it only replaces the reader's image. Raises
+        `Failure`, `KafkaError`, `ChannelError`."""
         asked = FetchRequest(
             self.quorum.epoch, OBSERVER, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
             self.high_watermark,
@@ -146,7 +148,7 @@ class MetadataLogReader:
         return events
 
     def _load(self, reader: EventReader, at: OffsetAndEpoch) -> None:
-        """Everything before `at`, from the leader's snapshot."""
+        """Load the leader's snapshot, which has everything before `at`."""
         parts: list[Buffer] = []
         position = 0
         while True:
@@ -165,7 +167,7 @@ class MetadataLogReader:
         self.offset, self._last_epoch = at.offset, at.epoch
 
     def _ask(self, asked: FetchRequest | SnapshotRequest, wait_ms: int = 0) -> Any:
-        """The leader's answer; None where it leads no longer and another was looked for."""
+        """The leader's answer; None if the leader changed: then the quorum was described again."""
         client, quorum = self._connected.client, self.quorum
         at = quorum.controllers.get(quorum.leader)
         try:
@@ -203,8 +205,8 @@ def _unreachable(quorum: FoundQuorum, at: Endpoint | None, error: Exception) -> 
 
 
 class Stretch:
-    """Bytes of the log, to be read from an offset up to the high watermark. After `events_in`,
-    `offset` is the next offset to read and `epoch` that of the last batch."""
+    """A range of the log's bytes, to be read from `offset` to `end_offset`. `events_in` moves `offset` to the
+    next offset to read and sets `epoch` to that of the last batch."""
 
     def __init__(self, records: Buffer, offset: int = 0, end_offset: int = 2**63 - 1) -> None:
         self.records = memoryview(records)
@@ -214,7 +216,7 @@ class Stretch:
 
 
 def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Iterator[ClusterEvent]:
-    """The events of its whole batches. Raises CorruptBatchError, MalformedError."""
+    """The events of the range's complete batches. Raises CorruptBatchError, MalformedError."""
     for run in iter_runs(stretch.records):
         if run.end_offset > stretch.end_offset:
             return
@@ -226,8 +228,8 @@ def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Ite
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
-                for told in voters.read_record(message):
-                    yield ClusterEvent(run.base_offset, at_ms, *told, "")
+                for result in voters.read_record(message):
+                    yield ClusterEvent(run.base_offset, at_ms, *result, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)
         reader.image.moved_to(run.end_offset - 1, run.epoch, at_ms)

@@ -104,10 +104,10 @@ class QuorumClient:
         for endpoint in self._controllers:
             asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
             try:
-                told = await self.connected.client.send(
+                answer = await self.connected.client.send(
                     endpoint, asked, timeout_ms=REQUEST_TIMEOUT_MS
                 )
-                raise_for(told.error_code, told.error_message)
+                raise_for(answer.error_code, answer.error_message)
             except KafkaError as error:
                 failure = error
                 if error.code is ErrorCode.MISMATCHED_ENDPOINT_TYPE:
@@ -117,11 +117,11 @@ class QuorumClient:
             except ChannelError as error:
                 failure = error
                 continue
-            self.cluster_id = told.cluster_id
-            for node in told.brokers:
-                if node.broker_id == told.controller_id:
+            self.cluster_id = answer.cluster_id
+            for node in answer.brokers:
+                if node.broker_id == answer.controller_id:
                     return Endpoint(node.host, node.port)
-            failure = KafkaError(ErrorCode.NOT_CONTROLLER, _why_not_found(told.controller_id))
+            failure = KafkaError(ErrorCode.NOT_CONTROLLER, _why_not_found(answer.controller_id))
         assert failure is not None
         raise failure
 

@@ -1,8 +1,7 @@
-"""A certificate authority of one machine: its certificate, and those that it signs, as PEM text.
+"""A certificate authority for one machine: its own certificate, and those that it signs, as PEM text.
 
-Its key may be kept (`Authority.pem_with_key`, `read_authority`): certificates are renewed by one that
-clients trust already.
-Needs `cryptography` (``pip install 'barnabas[security]'``).
+Its key may be stored (`Authority.pem_with_key`, `read_authority`), so that renewed certificates are signed by
+an authority which clients trust already. Needs `cryptography` (``pip install 'barnabas[security]'``).
 """
 
 from __future__ import annotations
@@ -50,7 +49,8 @@ class Authority:
         days: float = 2,
         kept: Identity | None = None,
     ) -> None:
-        """`kept` is the authority of an earlier process; else it is made. Certificates hold for `days`."""
+        """`kept`: the stored authority of an earlier process; None makes a new one. Certificates are valid
+        for `days`."""
         self._days = days
         self.key = kept.key if kept is not None else ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -112,8 +112,8 @@ class Authority:
 
 
 def read_authority(pem: str, days: float) -> Authority | None:
-    """The authority of `pem_with_key`, which signs for `days`; None where it ends before they are over, or
-    `pem` is none."""
+    """The authority stored by `pem_with_key`, which signs for `days`. None if it expires before that, or if
+    `pem` is not an authority."""
     try:
         key = serialization.load_pem_private_key(pem.encode(), None)
         certificate = x509.load_pem_x509_certificate(pem.encode())

@@ -1,4 +1,4 @@
-"""Files with secrets: readable by their owner only, whole or not there at all."""
+"""Writes files with secrets: atomically, and readable by their owner only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Mode 600 from the first byte on. Raises ``OSError``."""
+    """Replace `path` atomically by a file of mode 600. Raises ``OSError``."""
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,8 +1,8 @@
-"""Every kind of file in a log directory as rows: dictionaries of plain values, one per entry.
+"""Decodes every kind of file in a log directory into rows: dictionaries of plain values, one per entry.
 
-``.log`` and ``.checkpoint`` hold record batches; records of the internal topics are decoded by the
-folder they stand in. ``.index``, ``.timeindex``, ``.txnindex`` and ``.snapshot`` are tables; the
-``*-checkpoint`` files, ``quorum-state`` and ``meta.properties`` are text. Reads whole files.
+``.log`` and ``.checkpoint`` files have record batches; records of internal topics are decoded, the topic is
+taken from the name of the folder. ``.index``, ``.timeindex``, ``.txnindex`` and ``.snapshot`` files are
+tables. The ``*-checkpoint`` files, ``quorum-state`` and ``meta.properties`` are text. Files are read whole.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from barnabas.raft.core.batches import control_records
 from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.compression import Codec
 from barnabas.record.decode import Record, records_of
+from barnabas.transaction.record_codec import describe_record as describe_transaction_record
 from barnabas.types import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, uuid_text
 from barnabas.wire.codec import MalformedError, UnsupportedFieldError, decode
 from barnabas.wire.messages.end_txn_marker import EndTxnMarker
@@ -35,8 +36,8 @@ COMMIT = 1
 
 
 def rows_of(file: Path, with_records: bool) -> Iterator[Row]:
-    """The entries of `file`. Raises `OSError`, `CorruptBatchError`, `MalformedError`, or
-    `UnsupportedFieldError` for what is of a version that is not known."""
+    """The entries of `file`. Raises `OSError`, `CorruptBatchError`, `MalformedError`, and
+    `UnsupportedFieldError` for an unknown version."""
     read = READERS.get(file.suffix)
     if read is not None:
         yield from read(memoryview(file.read_bytes()), base_offset(file))
@@ -57,19 +58,19 @@ Decoder = Callable[[Record], Any]
 
 
 def decoder_for(file: Path) -> Decoder:
-    """How the records of a file of batches are to be read: by its folder's topic."""
+    """The decoder for a file's records, by the topic in its folder's name."""
     topic = file.absolute().parent.name.rpartition("-")[0]
     if topic == METADATA_TOPIC or file.name == "bootstrap.checkpoint":
         return metadata_record
     if topic == OFFSETS_TOPIC:
         return group_record
     if topic == TRANSACTIONS_TOPIC:
-        return raw_record
+        return transaction_record
     return text_record
 
 
 def batches(data: memoryview, with_records: bool, decoder: Decoder) -> Iterator[Row]:
-    """A row per batch, in which ``records`` are decoded where asked. Raises `CorruptBatchError`."""
+    """A row per batch; with `with_records` its ``records`` are decoded. Raises `CorruptBatchError`."""
     for batch in iterate(data, crc=True, partial_tail=False):
         row = batch_row(batch)
         if batch.header.is_control:
@@ -111,7 +112,7 @@ def codec_name(codec: int) -> str:
 
 
 def controls(batch: BatchView) -> list[Row]:
-    """Control records: ends of transactions, and what the quorum writes."""
+    """Control records: transaction markers, and those of the quorum."""
     if not batch.header.is_transactional:
         return [
             {"control": type(message).__name__, **plain(message)}
@@ -136,7 +137,7 @@ def metadata_record(record: Record) -> Row:
 
 
 def without_secrets(message: Message, row: Row) -> Row:
-    """What a password left in the metadata is not shown, nor a sensitive configuration."""
+    """Hide the SCRAM credentials and the sensitive configurations in a metadata record."""
     if isinstance(message, UserScramCredentialRecord):
         return row | dict.fromkeys(("salt", "stored_key", "server_key"), SECRET)
     if isinstance(message, ConfigRecord) and is_secret(message.resource_type, message.name):
@@ -150,6 +151,21 @@ def group_record(record: Record) -> Row:
         return raw_record(record)
     value = None if decoded.value is None else plain(decoded.value)
     return {"type": type(decoded.key).__name__, "key": plain(decoded.key), "value": value}
+
+
+def transaction_record(record: Record) -> Row:
+    try:
+        decoded = describe_transaction_record(record.key or b"", record.value)
+    except ValueError as error:
+        return {"damaged": str(error), **raw_record(record)}
+    if decoded is None:
+        return raw_record(record)
+    key, value = decoded
+    return {
+        "type": type(key).__name__,
+        "key": plain(key),
+        "value": None if value is None else plain(value),
+    }
 
 
 def raw_record(record: Record) -> Row:
@@ -171,12 +187,12 @@ def text(data: bytes | None) -> str | None:
 
 
 def plain(message: Message) -> Row:
-    """A message's fields as JSON can carry them; fields at their default are left out."""
+    """A message's fields as values for JSON, without fields that have their default value."""
     row: Row = {}
-    fresh = type(message)()
+    default = type(message)()
     for field in message.FIELDS:
         value = getattr(message, field.name)
-        if value != getattr(fresh, field.name) or field.name == "version":
+        if value != getattr(default, field.name) or field.name == "version":
             row[field.name] = _plain_value(field.kind, value)
     return row
 
@@ -216,7 +232,7 @@ def producer_snapshot(data: memoryview, base: int) -> Iterator[Row]:
 
 
 def _entries(layout: Struct, data: memoryview) -> Iterator[tuple[Any, ...]]:
-    """Entries up to the first that is all zero (a preallocated tail); the first may be."""
+    """Entries up to a preallocated tail of zeros; the first entry may be all zero."""
     whole = len(data) - len(data) % layout.size
     for number, entry in enumerate(layout.iter_unpack(data[:whole])):
         if number and not any(entry):

@@ -63,9 +63,9 @@ class PartitionHistory:
             ]
 
     def _replica(self, key: Key, broker: int, is_offline: bool) -> ToldStanding:
-        told = self.standings.get((*key, broker))
-        if told is not None:
-            return told
+        reported = self.standings.get((*key, broker))
+        if reported is not None:
+            return reported
         change = self.brokers.get(broker)
         if not is_offline:
             return ToldStanding(ONLINE, "", -1)
@@ -80,13 +80,13 @@ def topics_going(
 ) -> dict[str, list[dict[str, Any]]]:
     """By topic: its partitions with the states of their replicas."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
-    for (topic, index, broker), told in standings.items():
+    for (topic, index, broker), reported in standings.items():
         rows = found.setdefault(topic, {})
         row = rows.setdefault(index, {"partition": index, "replica_states": []})
         if broker == OWN:
-            row.update(told._asdict())
+            row.update(reported._asdict())
         else:
-            row["replica_states"].append({"broker": broker, **told._asdict()})
+            row["replica_states"].append({"broker": broker, **reported._asdict()})
     return {topic: list(rows.values()) for topic, rows in found.items()}
 
 
@@ -148,8 +148,10 @@ def lines_of(topic: str, rows: Sequence[Mapping[str, Any]], *, online: bool) -> 
     return lines
 
 
-def _standing_text(told: Mapping[str, Any]) -> str:
+def _standing_text(answer: Mapping[str, Any]) -> str:
     """State, since when, why."""
-    since = f" since {date_text(told['at_ms'], '%Y-%m-%d %H:%M:%S')}" if told["at_ms"] >= 0 else ""
-    why = f": {told['reason']}" if told["reason"] else ""
-    return f"{told['state']}{since}{why}"
+    since = (
+        f" since {date_text(answer['at_ms'], '%Y-%m-%d %H:%M:%S')}" if answer["at_ms"] >= 0 else ""
+    )
+    why = f": {answer['reason']}" if answer["reason"] else ""
+    return f"{answer['state']}{since}{why}"

@@ -63,31 +63,31 @@ class FetchedRun:
     )  # fmt: skip
 
     def __init__(
-        self, partition: TopicPartition, offset: int, told: PartitionData, read_committed: bool
+        self, partition: TopicPartition, offset: int, answer: PartitionData, read_committed: bool
     ) -> None:
         """`told.records` may end in a cut-off batch, which is left out."""
         self.partition = partition
         self.offset = offset
-        self.high_watermark = told.high_watermark
-        self.last_stable_offset = told.last_stable_offset
-        self.log_start_offset = told.log_start_offset
-        self.preferred = told.preferred_read_replica
+        self.high_watermark = answer.high_watermark
+        self.last_stable_offset = answer.last_stable_offset
+        self.log_start_offset = answer.log_start_offset
+        self.preferred = answer.preferred_read_replica
         """A replica that is nearer to this client; -1: there is none."""
-        self.error = KafkaError(code_of(told.error_code)) if told.error_code else None
+        self.error = KafkaError(code_of(answer.error_code)) if answer.error_code else None
         self.moved = False
         """Whether the refusal said who leads now."""
         self.next_offset = offset
         self.epochs = (-1, -1)
         """Leader epochs of the first and the last batch."""
         self.data = NOTHING
-        if isinstance(told.records, memoryview) and told.records:
-            self._keep(told.records)
+        if isinstance(answer.records, memoryview) and answer.records:
+            self._keep(answer.records)
         self.faults: dict[int, str] = {}
         """By base offset: batches whose records are not what their header says, which is found when
         they are decoded. What cannot be read of them is passed over."""
         self._aborted = (
-            sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions)
-            if read_committed and told.aborted_transactions
+            sorted((t.first_offset, t.producer_id) for t in answer.aborted_transactions)
+            if read_committed and answer.aborted_transactions
             else []
         )
 
@@ -151,14 +151,14 @@ async def ask_leader(
     runs = []
     for topic in response.responses:
         name = topic.topic or client.cluster.name_of(topic.topic_id) or ""
-        for told in topic.partitions:
-            tp = new_tuple(TopicPartition, (name, told.partition_index))
+        for partition in topic.partitions:
+            tp = new_tuple(TopicPartition, (name, partition.partition_index))
             offset = offsets.get(tp)
             if offset is None:
                 continue
-            run = FetchedRun(tp, offset, told, settings.read_committed)
+            run = FetchedRun(tp, offset, partition, settings.read_committed)
             if run.error is not None:
-                news = told.current_leader
+                news = partition.current_leader
                 run.moved = client.cluster.learn_leader(
                     tp, news.leader_id, news.leader_epoch, endpoints.get(news.leader_id)
                 )

@@ -1,7 +1,7 @@
-"""SASL on one outgoing connection, and the same again before its session ends. Sans-IO.
+"""SASL authentication of one outgoing connection, and its renewal before the session expires. Sans-IO.
 
-SaslHandshake v1 and SaslAuthenticate v1, which every broker since Kafka 2.2 serves. It sends nothing by
-itself: the connection gives it a way to ask. Source: KIP-43, 152, 368; ``SaslClientAuthenticator``.
+Uses SaslHandshake v1 and SaslAuthenticate v1, which every broker since Kafka 2.2 serves. The connection sends
+the requests. Source: KIP-43, KIP-152, KIP-368; ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from barnabas.wire.schema import Message
 
 HANDSHAKE_VERSION = AUTHENTICATE_VERSION = 1
 SESSION_SHARE = 0.85
-"""Of a session's life, after which it is renewed before the next request."""
+"""Share of a session's lifetime after which it is renewed before the next request."""
 NewExchange = Callable[[Callable[[ClientExchange | SaslError], None]], None]
-"""Gives what it is called with an exchange, or why there is none; it may do so later."""
+"""Calls its argument, at once or later, with an exchange, or with the reason why there is none."""
 Ask = Callable[[Message, int, Callable[[Any], None]], None]
-"""(request, version, what gets its response or the connection's end)."""
+"""Sends a request: (request, version, callback for the response or for the connection's end)."""
 
 
 class Authentication:
-    """Of one connection."""
+    """The authentication of one connection."""
 
     def __init__(self, mechanism: str, exchange: NewExchange, now_ms: Callable[[], float]) -> None:
         self._mechanism = mechanism
@@ -38,7 +38,7 @@ class Authentication:
         self._ask: Ask | None = None
         self._done: Callable[[str | None], None] | None = None
         self._due_at_ms: float | None = 0.0
-        """When the next exchange is due; None: never."""
+        """When the next exchange is due; None if the session does not expire."""
 
     def is_due(self) -> bool:
         return self._due_at_ms is not None and self._now_ms() >= self._due_at_ms
@@ -47,7 +47,7 @@ class Authentication:
         return self._now_ms() + limits.AUTHENTICATION_MS_MAX
 
     def begin(self, ask: Ask, done: Callable[[str | None], None]) -> None:
-        """Authenticate by `ask`; `done` gets why not, or None."""
+        """Authenticate; `ask` sends the requests. `done` gets None, or why it failed."""
         self._ask, self._done = ask, done
         ask(
             SaslHandshakeRequest(mechanism=self._mechanism),
@@ -60,7 +60,7 @@ class Authentication:
             return  # the connection is over
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(response.mechanisms)
-            self._end(f"it does not enable {self._mechanism}, but {offered}")
+            self._end(f"the server does not enable {self._mechanism}, but {offered}")
             return
         if response.error_code != ErrorCode.NONE:
             self._end(f"SaslHandshake was answered with error {response.error_code}")

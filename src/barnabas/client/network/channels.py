@@ -194,13 +194,13 @@ class Channels:
         target = connection.endpoint
         # A node that comes back may be another version of the program.
         self._versions.pop(target, None)
-        told = []
+        reported = []
         for watch in self._watches.get(target, ()):
             if error.kind == "refused" and watch.on_refused is not None:
-                told.append(watch.on_refused)
+                reported.append(watch.on_refused)
             elif connection.ended_by_peer and watch.on_closed is not None:
-                told.append(watch.on_closed)
-        call_all(told)
+                reported.append(watch.on_closed)
+        call_all(reported)
 
     def _later(self, on_done: OnDone, error: ChannelError) -> None:
         self._ports.wakeups.call_soon(lambda: on_done(error))

@@ -252,17 +252,17 @@ class ClusterMetadata:
         for topic in response.topics:
             self._learn_topic(topic)
 
-    def _learn_topic(self, told: MetadataResponseTopic) -> None:
-        name = told.name if told.name is not None else self.names.get(told.topic_id)
+    def _learn_topic(self, answer: MetadataResponseTopic) -> None:
+        name = answer.name if answer.name is not None else self.names.get(answer.topic_id)
         if name is None:
             return
         old = self.topics.get(name)
         view = TopicMetadata(
-            name, told.topic_id, {}, code_of(told.error_code), told.is_internal,
+            name, answer.topic_id, {}, code_of(answer.error_code), answer.is_internal,
             self._ports.clock.now_ms(),
         )  # fmt: skip
-        same = old is not None and old.topic_id == told.topic_id
-        for p in told.partitions:
+        same = old is not None and old.topic_id == answer.topic_id
+        for p in answer.partitions:
             fresh = PartitionMetadata(
                 p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas,
                 code_of(p.error_code),
@@ -274,8 +274,8 @@ class ClusterMetadata:
         if view.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and old is not None:
             self.names.pop(old.topic_id, None)
         self.topics[name] = view
-        if told.topic_id != ZERO_UUID and view.error == ErrorCode.NONE:
-            self.names[told.topic_id] = name
+        if answer.topic_id != ZERO_UUID and view.error == ErrorCode.NONE:
+            self.names[answer.topic_id] = name
 
     def learn_leader(
         self, partition: TopicPartition, leader: int, epoch: int, endpoint: Endpoint | None = None

@@ -447,5 +447,5 @@ class ClientConnection:
         ended = [*self._sent, *self._waiting]
         self._sent.clear()
         self._waiting.clear()
-        told = (partial(item.on_done, error) for item in ended)
-        call_all((partial(self._on_end, self, error), *told))
+        callbacks = (partial(item.on_done, error) for item in ended)
+        call_all((partial(self._on_end, self, error), *callbacks))

@@ -1,11 +1,11 @@
-"""Steps that wait, written one after the other: coroutines over the ports, without a loop of their own.
+"""Runs coroutines over the ports, without asyncio or threads.
 
-A `Task` drives one coroutine; what it awaits is an `TaskOutcome`, which a callback of the node's or
-client's one thread fills. No thread, no asyncio: in the simulator the same coroutine waits for
-simulated answers. Steps run in the turn in which the outcome came.
+A `Task` drives one coroutine, which awaits `TaskOutcome` objects. A callback on the node's or client's thread
+fills an outcome, and the coroutine continues in the same turn. In the simulator the same coroutines wait for
+simulated answers.
 
-Invariants: an outcome is filled once; a task ends once, with its coroutine's value or exception;
-a failed task without a watcher is logged.
+Invariants: an outcome is filled once; a task ends once, with its coroutine's value or exception; the failure
+of a task without a watcher is logged.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """Raised inside a task at the place where it waits, when it is cancelled."""
+    """Raised inside a task, where it awaits, when it is cancelled."""
 
 
 class TaskOutcome(Generic[T]):
-    """A value or an exception that will come. Awaitable inside a task."""
+    """A future value or exception, which a task can await."""
 
     __slots__ = ("_error", "_value", "_watchers", "done")
 
@@ -39,7 +39,7 @@ class TaskOutcome(Generic[T]):
         return f"{type(self).__name__}({state})"
 
     def resolve(self, value: T) -> None:
-        """Fill; ignored if it is filled already (the waiting task may have been cancelled)."""
+        """Fill with a value; ignored if it is filled already (the waiting task may have been cancelled)."""
         if not self.done:
             self._value = value
             self._finish()
@@ -65,7 +65,7 @@ class TaskOutcome(Generic[T]):
             for watcher in watchers:
                 try:
                     watcher(self)
-                except Exception as error:  # noqa: BLE001 - raised when all the others have been called
+                except Exception as error:  # noqa: BLE001 - raised when all watchers were called
                     fault = fault or error
             if fault is not None:
                 raise fault
@@ -75,14 +75,14 @@ class TaskOutcome(Generic[T]):
         return bool(self._watchers)
 
     def when_done(self, watcher: Callable[[TaskOutcome[T]], None]) -> None:
-        """Call `watcher` once it is filled; at once where it is."""
+        """Call `watcher` when it is filled; at once if it is filled already."""
         if self.done:
             watcher(self)
         else:
             self._watchers.append(watcher)
 
     def result(self) -> T:
-        """The value; raises the exception. Only once it is done."""
+        """The value of a filled outcome. Raises its exception."""
         assert self.done
         if self._error is not None:
             raise self._error
@@ -97,7 +97,7 @@ class TaskOutcome(Generic[T]):
 
 
 class Task(TaskOutcome[T]):
-    """A coroutine on its way."""
+    """A running coroutine; also the outcome with its result."""
 
     __slots__ = ("_cancelled", "_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
 
@@ -122,8 +122,8 @@ class Task(TaskOutcome[T]):
         self._advance(None)
 
     def cancel(self) -> None:
-        """Raise `Cancelled` where it waits, or will wait next where it is the one that asks; nothing where it
-        is done."""
+        """Raise `Cancelled` inside the coroutine where it awaits; if the coroutine itself calls this, at its
+        next await. Does nothing if the task is done."""
         if self._running:
             self._cancelled = True
         elif not self.done:
@@ -131,7 +131,7 @@ class Task(TaskOutcome[T]):
             self._advance(Cancelled())
 
     def _wake(self, outcome: TaskOutcome[Any]) -> None:
-        if outcome is self._waits_for:  # else it was cancelled meanwhile
+        if outcome is self._waits_for:  # otherwise the task was cancelled meanwhile
             self._advance(None)
 
     def _advance(self, error: BaseException | None) -> None:
@@ -161,7 +161,7 @@ class Task(TaskOutcome[T]):
 
 
 class Tasks:
-    """Starts tasks, lets them sleep by the ports' clock, and ends those that are left."""
+    """Starts tasks, has them sleep by the ports' clock, and cancels them on `close`."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -170,7 +170,7 @@ class Tasks:
         self._closed = False
 
     def close(self) -> None:
-        """Cancel every task; what is started from now on is cancelled before its first step."""
+        """Cancel all tasks; a task that is started afterwards is cancelled before its first step."""
         self._closed = True
         while self._running:
             task, _ = self._running.popitem()
@@ -181,7 +181,7 @@ class Tasks:
         coroutine: Coroutine[Any, Any, T],
         on_done: Callable[[TaskOutcome[T]], None] | None = None,
     ) -> Task[T]:
-        """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
+        """Run `coroutine` to its first await; it continues when the awaited outcome is filled."""
         task = Task(coroutine, self.on_lost)
         if on_done is not None:
             task.when_done(on_done)
@@ -211,8 +211,8 @@ class Tasks:
                 wakeup.cancel()
 
     async def gather(self, coroutines: list[Coroutine[Any, Any, T]]) -> list[T]:
-        """All of them at the same time; their values in order. The first failure is raised once
-        all have ended."""
+        """Run all coroutines concurrently and return their values in order. Raises the first failure when all
+        have ended."""
         tasks = [Task(coroutine, lambda error: None) for coroutine in coroutines]
         try:
             for task in tasks:
@@ -228,5 +228,5 @@ class Tasks:
         return [task.result() for task in tasks]
 
     def on_lost(self, error: BaseException) -> None:
-        """No task waits for this failure, so log it."""
+        """Log a failure that no task awaits."""
         self._ports.log("error", "client.task_failed", error=repr(error))

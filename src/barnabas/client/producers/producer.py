@@ -352,8 +352,8 @@ class Producer:
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in response.responses:
             name = topic.name or cluster.name_of(topic.topic_id) or ""
-            for told in topic.partition_responses:
-                answers[new_tuple(TopicPartition, (name, told.index))] = told
+            for partition in topic.partition_responses:
+                answers[new_tuple(TopicPartition, (name, partition.index))] = partition
         for batch in batches:
             answer = answers.get(batch.partition)
             if answer is None:

@@ -1,10 +1,10 @@
-"""Records on their way: which partition each goes to, and the batches they fill. Sans-IO.
+"""Chooses the partition of each record and collects records into batches. Sans-IO.
 
-One `Lane` per partition holds its batches in order. A record without a partition goes where its key
-says, without a key to one partition until its batch is full or sent (KIP-480, KIP-794); while a
-topic is not known its records wait, in order, until their time is up.
+One `Lane` per partition has its batches in order. The key of a record chooses its partition; records without
+a key go to one partition until its batch is full or sent (KIP-480, KIP-794). While a topic is unknown its
+records wait, in order, until their delivery time-out.
 
-Does not send: :class:`barnabas.client.producers.producer.Producer` does.
+:class:`barnabas.client.producers.producer.Producer` sends the batches.
 
 Source: Kafka's ``RecordAccumulator``.
 """
@@ -29,14 +29,14 @@ SEQUENCE_MASK = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Kafka's producer configuration where it has it."""
+    """Settings of a producer, named like Kafka's."""
 
     acks: int = -1
     idempotent: bool = True
-    """Only where `acks` is -1 (all)."""
+    """Has an effect only if `acks` is -1 (all)."""
     linger_ms: float = 5.0
     batch_bytes: int = 512 * 1024
-    """A batch is sent when it has this many bytes, whatever `linger_ms` says."""
+    """A batch with this many bytes is sent without waiting for `linger_ms`."""
     codec: Codec = Codec.NONE
     request_timeout_ms: float = 30_000.0
     delivery_timeout_ms: float = 120_000.0
@@ -45,7 +45,7 @@ class ProducerSettings:
 
 
 class ProducerBatch:
-    """Records of one partition that go together."""
+    """Records of one partition that are sent as one batch."""
 
     __slots__ = (
         "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
@@ -73,12 +73,12 @@ class ProducerBatch:
         return outcome
 
     def halves(self) -> tuple[ProducerBatch, ProducerBatch]:
-        """Two in its place, each with its part of the records and of their sequence numbers."""
+        """Two batches that replace this one, each with half of the records and their sequence numbers."""
         middle = len(self.records) // 2
         first, second = copy(self), copy(self)
         first.records, second.records = self.records[:middle], self.records[middle:]
         first.outcomes, second.outcomes = self.outcomes[:middle], self.outcomes[middle:]
-        first.size = self.size // 2  # about; what counts is that both make the whole
+        first.size = self.size // 2  # approximate, but the sum is exact
         second.size = self.size - first.size
         if self.sequence >= 0:
             second.sequence = self.sequence + middle & SEQUENCE_MASK
@@ -97,7 +97,7 @@ class Lane:
 
 
 class RecordAccumulator:
-    """All lanes of one producer; true while it holds anything."""
+    """All lanes of one producer; true while it has records."""
 
     def __init__(self, client: Client, settings: ProducerSettings) -> None:
         self.lanes: dict[TopicPartition, Lane] = {}
@@ -119,7 +119,7 @@ class RecordAccumulator:
         return False
 
     def add(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
-        """Take a record into its partition's last batch, or let it wait for its topic."""
+        """Add a record to its partition's last batch; if its topic is unknown, the record waits."""
         now_ms = self._client.now_ms()
         stamp = record.timestamp_ms
         if stamp is None:
@@ -135,17 +135,18 @@ class RecordAccumulator:
         return outcome
 
     def move_on(self, partition: TopicPartition) -> None:
-        """A batch of `partition` left or is full: records without a key, if they go there, go elsewhere."""
+        """A batch of `partition` was sent or is full: choose another partition for records without a key."""
         if self._sticky.get(partition.topic) == partition:
             del self._sticky[partition.topic]
 
     def last_outcomes(self) -> list[TaskOutcome[Delivery]]:
-        """Those after which nothing is under way of what there is now: a lane's batches end in order."""
+        """The outcomes to wait for until all current records are done: a lane's batches end in order, so the
+        last of each lane, and all records that wait for a topic."""
         last = [lane.batches[-1].outcomes[-1] for lane in self.lanes.values() if lane.batches]
         return last + [waits[2] for waiting in self._unrouted.values() for waits in waiting]
 
     def drop_waiting(self, error: Exception) -> None:
-        """Fail the records whose topics are not known yet."""
+        """Fail the records whose topics are unknown."""
         waiting, self._unrouted = self._unrouted, {}
         for record, _, outcome, _ in (waits for some in waiting.values() for waits in some):
             self.buffered_bytes -= record.size
@@ -158,13 +159,14 @@ class RecordAccumulator:
             self._client.tasks.on_lost(fault)
 
     def waiting_deadlines(self) -> list[float]:
-        """When the first record of each unknown topic is given up."""
+        """The delivery deadline of the first record of each unknown topic."""
         if not self._unrouted:
             return []
         return [waiting[0][3] for waiting in self._unrouted.values()]
 
     def route_waiting(self, now_ms: float) -> list[str]:
-        """Place what waited for its topic or give it up; the topics that are still not known."""
+        """Add records that waited for their topic to batches; fail those past their deadline. Returns the
+        topics that are still unknown."""
         if not self._unrouted:
             return []
         for topic in list(self._unrouted):
@@ -172,14 +174,14 @@ class RecordAccumulator:
             for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
                 partition = self._route(record)
                 if partition is None and now_ms < deadline_ms:
-                    # A callback that learned of its time-out may have sent a record again.
+                    # A callback of a record that timed out may have sent it again.
                     self._unrouted[topic] = waiting[index:] + self._unrouted.get(topic, [])
                     break
                 self._complete_record(record, partition, stamp, outcome, now_ms)
         return list(self._unrouted)
 
     def _route(self, record: ProducerRecord) -> TopicPartition | None:
-        """Where a record goes; None while its topic is not known."""
+        """The partition of a record; None while its topic is unknown."""
         name, key = record.topic, record.key
         if record.partition is not None:
             return new_tuple(TopicPartition, (name, record.partition))
@@ -223,8 +225,8 @@ class RecordAccumulator:
     def _next_batch(
         self, partition: TopicPartition, record: ProducerRecord, size: int, now_ms: float
     ) -> ProducerBatch:
-        """The last batch of `partition` has no room for the record. Without a key it goes elsewhere, with
-        what waits there already."""
+        """The batch for a record that does not fit into the last batch of `partition`. A record without a key
+        goes to another partition, into its open batch if there is room."""
         if record.key is None and record.partition is None:
             self.move_on(partition)
             partition = self._route(record) or partition

@@ -1,12 +1,12 @@
-"""A transactional producer: what it writes, and the offsets of what it read, count together or not at all.
+"""A transactional producer: commits or aborts its records and consumed offsets as one.
 
-Owns the conversation with the coordinator of its transactional id; batches are written by a
-:class:`~barnabas.client.producers.producer.Producer`. `init` fences every earlier producer of the same id and
-ends what it left open. After an error other than being fenced the transaction is aborted and the next begun.
+Sends the requests to the transaction coordinator; a :class:`~barnabas.client.producers.producer.Producer`
+sends the batches. `init` fences every earlier producer of the same transactional id and aborts its open
+transaction. After an error that is not fatal, the caller aborts the transaction and begins the next one.
 
-Up to transaction.version 1 partitions and groups are added one request earlier, and a new epoch is asked for
-only after a batch was lost; from 2 on every end of a transaction brings a new epoch (KIP-890). The level
-of the cluster is looked up by `init`, and again after an abort.
+Up to transaction.version 1, partitions and groups are added to the transaction by requests of their own, and
+a new epoch is requested only after a batch was lost. From 2 on, every end of a transaction brings a new epoch
+(KIP-890). `init` looks up the cluster's level, and so does an abort.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-890; ``TransactionManager`` of Apache Kafka 4.3.
 """
@@ -58,11 +58,12 @@ FATAL = frozenset(
         ErrorCode.INVALID_TRANSACTION_TIMEOUT,
     }
 )
-"""From the coordinator: another producer has the id, or it is of no use."""
+"""Errors of the coordinator after which this producer cannot be used: another one has its id, or the id is
+refused."""
 
 
 class TransactionalProducer:
-    """`init`, then `begin`, `send`, `send_offsets`, `commit` or `abort`, and again."""
+    """Call `init` once; then for each transaction `begin`, `send` and `send_offsets`, `commit` or `abort`."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class TransactionalProducer:
         """A transaction that takes longer than `timeout_ms` is aborted by its coordinator."""
         self.transactional_id = transactional_id
         self.fatal: KafkaError | None = None
-        """Why this producer can do nothing any more."""
+        """The error after which this producer cannot be used any more."""
         self._client = client
         self._timeout_ms = timeout_ms
         self._transaction = ClientTransaction(transactional_id, self._on_wanted)
@@ -83,18 +84,19 @@ class TransactionalProducer:
         self._producer_id = self._epoch = -1
         self._adding = False
         self._ending: bool | None = None
-        """What was asked for last, where no answer came: the fate of the transaction is open."""
+        """Whether a commit (True) or an abort was requested that was not answered: its outcome is unknown."""
 
     def __repr__(self) -> str:
         return f"TransactionalProducer({self._transaction!r} id={self._producer_id}/{self._epoch})"
 
     async def init(self) -> None:
-        """Become the only producer of the transactional id. Raises `KafkaError`, `ChannelError`."""
+        """Get the transactional id's producer id and a new epoch, which fences other producers. Raises
+        `KafkaError`, `ChannelError`."""
         await self._look_up_level()
         await self._init_producer_id(-1, -1)
 
     def begin(self) -> None:
-        """Raises `KafkaError` where one is open, or after `init` failed."""
+        """Begin a transaction. Raises `KafkaError` if one is open, or `init` failed or was not called."""
         self._check_usable()
         if self._transaction.is_open:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "a transaction is open already")
@@ -107,8 +109,8 @@ class TransactionalProducer:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupIdentity
     ) -> None:
-        """What `who` has read goes with the transaction (the next offset to read, by partition). Raises
-        `KafkaError`: after it the transaction can only be aborted."""
+        """Commit the consumed offsets of group member `who` with the transaction (the next offset to read, by
+        partition). Raises `KafkaError`, `ChannelError`; then the transaction can only be aborted."""
         self._check_open()
         try:
             if not self._transaction.implicit:
@@ -120,8 +122,8 @@ class TransactionalProducer:
             raise
 
     async def commit(self) -> None:
-        """All of it counts from now on. Raises the failure of a batch, after which only `abort` helps; a
-        `ChannelError` leaves it open, and `commit` asks once more."""
+        """Flush and commit. Raises the error of a batch; then the transaction can only be aborted. After a
+        `ChannelError` the outcome is unknown: call `commit` again."""
         if self._ending is not True:
             self._check_open()
             await self._producer.flush()
@@ -129,11 +131,12 @@ class TransactionalProducer:
         await self._end(committed=True)
 
     async def abort(self) -> None:
-        """Nothing of it ever counts."""
+        """Abort the transaction. Raises `KafkaError`, also if the outcome of a commit is unknown."""
         self._check_usable()
         if self._ending is True:
             raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "whether it was committed is not known: ask again"
+                ErrorCode.INVALID_TXN_STATE,
+                "the outcome of the commit is unknown: call commit again",
             )
         if not self._transaction.is_open:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction was begun")
@@ -148,7 +151,7 @@ class TransactionalProducer:
         await self._look_up_level()
 
     async def close(self) -> None:
-        """Abort what is open, and take no more."""
+        """Abort an open transaction and close the producer."""
         if self._transaction.is_open and self._ending is None and self.fatal is None:
             await self.abort()
         await self._producer.close()
@@ -237,12 +240,12 @@ class TransactionalProducer:
             self._client.tasks.start(self._add_partitions())
 
     async def _add_partitions(self) -> None:
-        """Those that are wanted, as long as there are any."""
+        """Add the wanted partitions to the transaction, until none is left."""
         transaction = self._transaction
         try:
             while transaction.wanted and transaction.is_open:
                 wanted = list(transaction.wanted)
-                # They are in it, perhaps, from the moment on in which they are asked for.
+                # From the request on they may be in the transaction, also if it fails (see below).
                 await self._ask(
                     lambda wanted=wanted: self._adding_request(wanted),
                     _check_added,
@@ -336,7 +339,7 @@ def _check_offsets(response: Any) -> None:
 
 
 def _raise_worst(codes: list[int], what: str) -> None:
-    """The error that stays, if there is one; else one that passes."""
+    """Raise an error that is not retriable if there is one; otherwise one that is."""
     errors = [
         KafkaError(code_of(code), what)
         for code in codes

@@ -19,11 +19,11 @@ ssl.client.auth | string | none | required/requested/none | per-broker | medium
 ssl.principal.mapping.rules | string | DEFAULT | any | read-only | low
     How a certificate's name becomes a principal.
 ssl.allow.dn.changes | boolean | false | any | read-only | low
-    Whether a new keystore may carry another name.
+    Accepted for Kafka's sake: a new keystore may have another distinguished name.
 ssl.allow.san.changes | boolean | false | any | read-only | low
-    Whether a new keystore may carry other alternative names.
+    Accepted for Kafka's sake: a new keystore may have other alternative names.
 ssl.protocol | string | TLSv1.3 | any | per-broker | medium
-    Newest TLS version to speak.
+    Accepted for Kafka's sake: ssl.enabled.protocols lists the TLS versions.
 ssl.provider | string | null | any | per-broker | medium
     Accepted for Kafka's sake: it names a Java provider.
 ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | list | per-broker | medium

@@ -9,11 +9,11 @@ zookeeper.connect | string | null | any | read-only | high
 zookeeper.session.timeout.ms | int | 18000 | 1.. | read-only | high
     How long the ensemble waits for a silent session before it ends it, and its registration with it.
 zookeeper.connection.timeout.ms | int | null | 1.. | read-only | high
-    How long one attempt to connect may take; as the session's time-out where not given.
+    How long one attempt to connect may take; the session time-out if not set.
 zookeeper.max.in.flight.requests | int | 10 | 1.. | read-only | high
-    How many requests are sent ahead of their answers.
+    How many requests may be in flight.
 zookeeper.set.acl | boolean | false | any | read-only | high
-    Whether znodes are made for this client alone; only false is supported.
+    Whether znodes get ACLs for this client only; only false is supported.
 zookeeper.metadata.migration.enable | boolean | false | any | read-only | high
     Whether the cluster moves to KRaft while it serves (KIP-866): on its brokers, and on the KRaft controllers.
 zookeeper.ssl.client.enable | boolean | false | any | read-only | medium
@@ -35,7 +35,7 @@ zookeeper.ssl.truststore.type | string | null | any | read-only | medium
 zookeeper.ssl.protocol | string | TLSv1.2 | any | read-only | low
     The version of TLS.
 zookeeper.ssl.enabled.protocols | list | null | list | read-only | low
-    Accepted for Kafka's sake: zookeeper.ssl.protocol says the version.
+    Accepted for Kafka's sake: zookeeper.ssl.protocol names the version.
 zookeeper.ssl.cipher.suites | list | null | list | read-only | low
     The cipher suites that may be used.
 zookeeper.ssl.endpoint.identification.algorithm | string | HTTPS | any | read-only | low
@@ -49,11 +49,11 @@ broker.id.generation.enable | boolean | true | any | read-only | medium
 reserved.broker.max.id | int | 1000 | 0.. | read-only | medium
     The highest id that may be given in a file; generated ones are above it.
 inter.broker.protocol.version | string | 3.9 | any | read-only | medium
-    The version that brokers and controller speak among themselves; 3.9 is the only one here.
+    The version of the protocol between brokers and controller; only 3.9 is supported.
 control.plane.listener.name | string | null | any | read-only | high
-    The listener for what the controller orders; the inter-broker listener where not given.
+    The listener for requests of the controller; the inter-broker listener if not set.
 controlled.shutdown.max.retries | int | 3 | any | read-only | medium
-    How often a broker that ends asks the controller to take its leaderships.
+    How often a broker that stops asks the controller to move its leaderships.
 controlled.shutdown.retry.backoff.ms | long | 5000 | any | read-only | medium
     The pause between two of these requests.
 """  # noqa: E501

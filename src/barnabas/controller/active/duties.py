@@ -1,6 +1,7 @@
-"""What a service of the active controller sees of it, and what the controller sees of each: a duty.
+"""The interfaces between the active controller and its services.
 
-A service reaches another one through a function that it is given, never through the controller.
+`DutyController` is what a service uses of the controller; `Duty` is what the controller calls on a service. A
+service that needs another service gets a function of it, and does not reach it through the controller.
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ class DutyController(Protocol):
         """Have `on_time` called at `deadline_ms` at the latest."""
 
     def begin(self, work: Iterator[Decision[Any]]) -> None:
-        """Work in slices: each decision is committed before the next is made."""
+        """Run long work in slices: each decision is appended before the next one is made."""
 
     def commit(self, decision: Decision[Any]) -> int:
-        """Append a decision's records; the offset of the last."""
+        """Append a decision's records. Returns the offset of the last one."""
 
 
 class Duty(Protocol):
-    """A service that acts by itself while this controller is active."""
+    """A service that acts on its own deadlines while this controller is active."""
 
     def on_activation(self) -> None: ...
 
     def clear(self) -> None:
-        """This controller is not active any more."""
+        """Forget all state: this controller is not active any more."""
 
     def deadline_ms(self) -> float | None: ...
 

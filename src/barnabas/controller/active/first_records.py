@@ -1,4 +1,4 @@
-"""The decisions that commit what a quorum's directories were formatted with."""
+"""Commits the first records of a cluster: those that `format` wrote, or that come from ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ REASON = "the first records of the cluster"
 def first_decisions(
     records: Sequence[Message], metadata_version: int, batch_bytes_max: int, reason: str = REASON
 ) -> Iterator[Decision[Any]]:
-    """One, or, where one batch cannot hold a cluster that comes from ZooKeeper, those of one metadata
-    transaction (KIP-868), which a controller that takes over aborts and begins again."""
+    """One decision if the records fit into half a batch. Otherwise (a cluster from ZooKeeper) the decisions
+    of one metadata transaction (KIP-868); if the controller changes meanwhile, its successor aborts that and
+    begins again."""
     size = sum(map(len, encode_records(records, metadata_version)))
     if size <= batch_bytes_max // 2:
         yield Decision(None, list(records), reason)
         return
     yield Decision(None, [BeginTransactionRecord(name=reason)])
-    each = max(1, len(records) * batch_bytes_max // (2 * size))
-    for at in range(0, len(records), each):
-        yield Decision(None, list(records[at : at + each]), reason)
+    batch_records = max(1, len(records) * batch_bytes_max // (2 * size))
+    for at in range(0, len(records), batch_records):
+        yield Decision(None, list(records[at : at + batch_records]), reason)
     yield Decision(None, [EndTransactionRecord()])

@@ -1,9 +1,9 @@
-"""Does a process listen on a broker's advertised endpoint? Probed when the broker's connection has ended.
+"""Probes whether a process listens on a broker's advertised endpoint, after the broker's connection ended.
 
-A process that died refuses connections: that is certain at once, where a session time-out takes
-seconds. Anything else (connected, unreachable, no answer) proves nothing. The end of a process is
-not one moment (a listening socket may outlive a connection by an instant), so a few attempts
-follow each other at growing distance until the broker is heard of again.
+The endpoint of a dead process refuses connections, which is certain at once; a session time-out takes
+seconds. Any other outcome (connected, unreachable, no answer) proves nothing. A listening socket may outlive
+a connection for a moment, so the probe makes a few attempts with growing delays, until the broker is heard
+from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RETRY_DELAYS_MS = (0.0, 20.0, 60.0, 150.0, 400.0, 1000.0)
 
 
 class _Attempt:
-    """A receiver that only wants to know whether the connection opens."""
+    """One connection attempt. `done` gets whether it was refused."""
 
     def __init__(self, done: Callable[[bool], None]) -> None:
         self._done = done
@@ -44,7 +44,7 @@ class _Attempt:
 
 
 class ListenerProbe:
-    """Attempts at one broker's listener until refused, cancelled or out of attempts."""
+    """Connects to one broker's listener until it is refused, cancelled, or out of attempts."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ListenerProbe:
         self._schedule()
 
     def cancel(self) -> None:
-        """No more attempts, and no answer."""
+        """Make no more attempts, and do not call `on_refused`."""
         self._ended = True
         if self._wakeup is not None:
             self._wakeup.cancel()

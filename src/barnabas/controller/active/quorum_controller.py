@@ -1,16 +1,16 @@
 """The active controller: decide → append → replay → answer when committed.
 
-`QuorumController` is a state machine of the quorum and follows the metadata log on every
-controller. When this node leads the quorum it is active: deciders work on its image, which then
-holds its own uncommitted records as well. When it loses leadership
-it undoes these and answers the waiting requests with NOT_CONTROLLER.
+`QuorumController` is a state machine of the quorum and replays the metadata log on every
+controller. While this node leads the quorum, it is active: deciders work on its image, which then
+also holds its own uncommitted records. When it loses leadership, it undoes these and answers the
+waiting requests with NOT_CONTROLLER.
 
-Everything runs on the node's thread. Long work (the end of a broker with many partitions) is cut
-into slices between which requests are served; brokers on their way out are in `cluster.departing`
-meanwhile, so nothing can bring them back.
+Everything runs on the node's thread. Long work (fencing a broker with many partitions) is cut
+into slices, and requests are served between them. Meanwhile the broker is in `cluster.departing`, so
+that no decision gives it leaderships.
 
 The quorum calls `on_leader_change`, `on_commit`, `on_snapshot` and `snapshot`; the node calls
-`on_connection_closed`. The runtime arms its own wake-up for its next deadline.
+`on_connection_closed`. The controller arms its own wake-up for its next deadline.
 
 Source: Kafka's ``QuorumController``.
 """
@@ -71,15 +71,15 @@ from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 AFTER_FAULT_MS = 1_000.0
-"""Deadlines are looked at again so long after one could not be kept for a fault of the program."""
+"""Delay before the duties run again after one of them raised an unexpected exception."""
 Work = Iterator[Decision[Any]]
-"""Long work in slices: each decision is committed before the next is made."""
+"""Long work in slices: each decision is appended before the next one is made."""
 
 
 _REFUSALS_NOTED = frozenset(
     {ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT, ApiKey.ASSIGN_REPLICAS_TO_DIRS}
 )
-"""APIs whose deciders note their refusals themselves, or have none within the answer."""
+"""APIs whose deciders record their refusals themselves, or whose answers contain none."""
 
 
 class _Waiting:
@@ -101,7 +101,7 @@ class _Waiting:
 
 
 def _session_timeout_ms(config: NodeConfig) -> float:
-    """Where ZooKeeper coordinates the cluster its sessions say who is silent."""
+    """In ZooKeeper mode there is no time-out here: brokers' ZooKeeper sessions have it."""
     return inf if config.zookeeper is not None else config.controller.session_timeout_ms
 
 
@@ -124,8 +124,8 @@ class QuorumController:
         to_controllers: QuerySender | None = None,
         policies: Policies = NO_POLICIES,
     ) -> None:
-        """`endpoints`: where others reach this controller, by listener. `sender` asks brokers (Channels;
-        None makes one of `ports`), `to_controllers` controllers (None: the same)."""
+        """`endpoints`: this controller's advertised endpoints, by listener. `sender` sends requests to
+        brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the same)."""
         self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
@@ -158,7 +158,7 @@ class QuorumController:
         self._bootstrap = list(bootstrap)
         self._waiting: deque[_Waiting] = deque()
         self._later: list[_Waiting] = []
-        """Answers whose decision follows after work in slices."""
+        """Requests whose decision is made when their work in slices is done."""
         self._work: deque[Work] = deque()
         self._work_scheduled = False
         self._appending = False
@@ -230,7 +230,7 @@ class QuorumController:
             self._resign("a snapshot replaces the state")
 
     def on_snapshot(self, image: MetadataImage) -> None:
-        """Become what `image` holds, which was filled from a snapshot."""
+        """Replace the state by `image`, which was loaded from a snapshot."""
         self.image.become(image)
         self.committed_offset = self.image.offset
         self.finalized.on_snapshot(self.image)
@@ -238,9 +238,9 @@ class QuorumController:
         self.introduction.on_image()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
-        """The committed state in chunks of values; it stays that of this moment while the log goes
-        on. None within a metadata transaction, and while what was committed waits for the end of an
-        append: the quorum counts it as applied already."""
+        """The committed state in chunks of encoded records; it stays that of this moment while the log
+        grows. None within a metadata transaction, and during an append: batches committed meanwhile are
+        deferred, while the quorum counts them as applied."""
         return None if self._appending else snapshot_values(self.image)
 
     def _answer_committed(self) -> None:
@@ -260,16 +260,16 @@ class QuorumController:
 
     @property
     def may_decide(self) -> bool:
-        """Active, and the quorum still takes records: between losing leadership and learning of it,
-        it does not."""
+        """Active, and the quorum still accepts records: it stops accepting them before it calls
+        `on_leader_change`."""
         return self.active_epoch is not None and self.quorum.is_active
 
     def _activate(self) -> None:
         self.active_epoch = self.epoch
         self.ports.log("info", "controller.active", epoch=self.epoch, offset=self.image.offset)
         if self.image.transaction is not None:
-            reason = AbortTransactionRecord(reason="a new controller ends what another began")
-            self.commit(Decision(None, [reason]))
+            abort = AbortTransactionRecord(reason="a new controller ends what another began")
+            self.commit(Decision(None, [abort]))
         is_first = METADATA_VERSION not in self.image.features
         migrates = self.config.migration is not None
         try:
@@ -308,11 +308,11 @@ class QuorumController:
         self.finalized.on_resignation()
         waiting, self._waiting = [*self._waiting, *self._later], deque()
         self._later.clear()
-        told = f"this controller resigned: {reason}"
-        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, told) for one in waiting)
+        message = f"this controller resigned: {reason}"
+        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, message) for one in waiting)
 
     def require_active(self) -> None:
-        """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
+        """Raises NOT_CONTROLLER, with the active controller's id if known, unless this one may decide."""
         if not self.may_decide:
             who = f"the active controller appears to be node {self.leader_id}"
             raise KafkaError(
@@ -328,8 +328,8 @@ class QuorumController:
         decider: Callable[[ControllerContext], Decision[M]],
         on_appended: Callable[[Decision[M], int], None] | None = None,
     ) -> M | Parked:
-        """Make a decision for a request; the answer waits until it, and all it was made on, is
-        committed. `on_appended` learns the offset. Raises KafkaError."""
+        """Make a decision for a request. The answer waits until its records, and all earlier ones that it was
+        based on, are committed. `on_appended` gets the decision and its offset. Raises KafkaError."""
         self.require_active()
         check_served(self.image, api.key)
         try:
@@ -359,7 +359,7 @@ class QuorumController:
         first: Decision[M],
         on_appended: Callable[[Decision[M], int], None] | None,
     ) -> Parked:
-        """The work, then the decision that counts."""
+        """Run the first decision's work in slices, then make and commit the decision that is answered."""
         parked = Parked()
         later = _Waiting(-1, parked, first.response, api, request)
         self._later.append(later)
@@ -392,8 +392,8 @@ class QuorumController:
         return parked
 
     def commit(self, decision: Decision[Any]) -> int:
-        """Append and apply the records; returns the offset whose commit makes the decision true
-        (without records: that of the newest record it may have been made on)."""
+        """Append and apply the records. Returns the offset whose commit makes the decision final; for a
+        decision without records, that of the newest record it may be based on."""
         if not decision.size:
             if self.cluster.to_recover:
                 self._schedule_recovery()
@@ -423,7 +423,7 @@ class QuorumController:
         return last_offset
 
     def standing(self, broker: int) -> BrokerStanding:
-        """What registration asks beside the image."""
+        """What the registration of `broker` depends on beside the image."""
         session = self.sessions.get(broker)
         return BrokerStanding(
             self.cluster_id,
@@ -444,7 +444,7 @@ class QuorumController:
     # -- work in slices --------------------------------------------------------------------------
 
     def begin(self, work: Work) -> None:
-        """Do long work slice by slice, after other long work."""
+        """Queue long work; it runs slice by slice after the work queued before."""
         self._work.append(work)
         self._schedule_work()
 
@@ -454,8 +454,8 @@ class QuorumController:
             self.ports.wakeups.call_soon(self._run_slice)
 
     def _run_slice(self) -> None:
-        """Take as many steps as fit into some milliseconds, or a fixed number where the clock does not
-        advance within a turn."""
+        """Run steps for some milliseconds, at most a fixed number (a simulated clock does not advance within
+        a turn)."""
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:
@@ -465,14 +465,14 @@ class QuorumController:
                 self._take_step(self._work[0])
                 if self.now_ms() >= until_ms:
                     break
-        finally:  # a fault of one work is not the end of the others
+        finally:  # if one job raises, the others continue
             if self.cluster.to_recover and self.may_decide:
                 self._schedule_recovery()
             if self.may_decide:
                 self._schedule_work()
 
     def _take_step(self, work: Work) -> None:
-        """The next decision of the first of all work, which goes when it has ended, or met a fault."""
+        """Commit the next decision of `work`, the first in the queue; drop it when it ended or raised."""
         has_more = False
         try:
             decision = next(work, None)
@@ -492,7 +492,7 @@ class QuorumController:
         return self.ports.clock.wall_ms()
 
     def arm(self, deadline_ms: float | None) -> None:
-        """Be woken at `deadline_ms` at the latest."""
+        """Arm the wake-up for `deadline_ms`, unless it is armed for an earlier time."""
         if deadline_ms is None or (self._wakeup is not None and self._wakeup_ms <= deadline_ms):
             return
         if self._wakeup is not None:
@@ -506,12 +506,14 @@ class QuorumController:
             return
         now_ms = self.now_ms()
         try:
-            call_all(partial(timed.on_time, now_ms) for timed in self.duties)
+            call_all(partial(duty.on_time, now_ms) for duty in self.duties)
         except Exception:
-            self.arm(now_ms + AFTER_FAULT_MS)  # not at once: what failed may be due still
+            self.arm(
+                now_ms + AFTER_FAULT_MS
+            )  # not at once: the deadline of the failed duty has passed
             raise
-        for timed in self.duties:
-            self.arm(timed.deadline_ms())
+        for duty in self.duties:
+            self.arm(duty.deadline_ms())
 
     def on_connection_closed(self, connection_id: int) -> None:
         """A connection to this controller's listener ended."""
@@ -520,7 +522,7 @@ class QuorumController:
             self.liveness.on_broker_connection_closed(broker)
 
     def backlog(self) -> dict[str, int]:
-        """What is under way, and what it remembers."""
+        """Sizes of this controller's queues, as metrics."""
         return {
             "WaitingAnswers": len(self._waiting) + len(self._later),
             "WorkInSlices": len(self._work),
@@ -555,4 +557,4 @@ class QuorumController:
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "standby"
-        return f"ControllerRuntime({state}, epoch={self.epoch}, offset={self.image.offset})"
+        return f"QuorumController({state}, epoch={self.epoch}, offset={self.image.offset})"

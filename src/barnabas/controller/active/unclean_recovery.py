@@ -131,11 +131,11 @@ def most_advanced(
     if best == NO_LEADER:
         return Elected(NO_LEADER, f"no live replica told how far it is{why}")
     at = answers[best]
-    told = f"furthest ahead of {sorted(answers)} with offset {at.offset} in epoch {at.epoch}{why}"
+    text = f"furthest ahead of {sorted(answers)} with offset {at.offset} in epoch {at.epoch}{why}"
     all_answered = all(replica in answers for replica in electorate.replicas)
     if all_answered and told_epochs and electorate.last_known == (best,):
-        return Elected(best, f"{best} led last and is {told}", True, lossless=True)
-    return Elected(best, f"unclean: {best} is {told}", True)
+        return Elected(best, f"{best} led last and is {text}", True, lossless=True)
+    return Elected(best, f"unclean: {best} is {text}", True)
 
 
 def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
@@ -319,13 +319,13 @@ class UncleanRecovery:
     ) -> None:
         if not self._controller.may_decide:
             return
-        told = {} if response is None else _answers(response)
+        reported = {} if response is None else _answers(response)
         complete, behind = [], []
         for inquiry in inquiries:
             at = self._controller.image.at(inquiry.key)
             if at is None or self._inquiries.get(inquiry.key) is not inquiry:
                 continue  # it has ended
-            position = told.get((at[0].name, at[1]))
+            position = reported.get((at[0].name, at[1]))
             if position is BEHIND:
                 behind.append(inquiry)
                 continue

@@ -1,6 +1,6 @@
-"""Heartbeats of a broker: it is unfenced, fenced, or shut down; its log directories fail or are cordoned.
+"""Broker heartbeats: unfence, fence or shut down a broker; handle its offline and cordoned log directories.
 
-States by the registration: fenced → unfenced → in controlled shutdown → fenced (may stop).
+States of a registration: fenced → unfenced → in controlled shutdown → fenced (the process may stop).
 
 Source: KIP-631, KIP-841, KIP-858, KIP-1066; Kafka's BrokerHeartbeatManager.
 """
@@ -35,9 +35,9 @@ from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResp
 def heartbeat(
     cluster: ControllerContext, request: BrokerHeartbeatRequest, sessions: BrokerSessions
 ) -> Decision[BrokerHeartbeatResponse]:
-    """A broker says that it lives, how far its metadata is, and what it wants.
+    """Decide a broker's heartbeat, which carries its metadata offset and its wish to be fenced or to stop.
 
-    The session is the caller's to touch. Raises STALE_BROKER_EPOCH.
+    The caller updates the broker's session. Raises STALE_BROKER_EPOCH.
     """
     known = check_epoch(cluster, request.broker_id, request.broker_epoch)
     decide = (
@@ -54,8 +54,8 @@ def heartbeat(
 
 
 def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
-    """Every registered log directory failed. (The record that would say so cannot: an empty list
-    of directories means that they did not change.)"""
+    """Whether every registered log directory failed. (No record can say so: an empty list of directories
+    means that they did not change.)"""
     return bool(known.directories) and len(_lost(known, request)) == len(known.directories)
 
 
@@ -94,7 +94,8 @@ def _heartbeat_fenced(
             f" its registration at {known.epoch}",
         )
     if _lost(known, request):
-        # What would be elected now could be in them: with the next heartbeat the registration lacks them.
+        # An election now could choose a replica in them. The next heartbeat finds a registration without
+        # them.
         why = f"broker {known.id} waits until its lost log directories are forgotten"
         return Decision(_answer(fenced=True), reason=why)
     reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
@@ -131,18 +132,18 @@ def _heartbeat_active(
     records, steps = in_steps(
         cluster.bounds, replicas, partitions_leaders_first(cluster, known.id), decide
     )
-    work = None if steps is None else noted(cluster, sessions, [known.id], steps)
+    work = None if steps is None else tracked(cluster, sessions, [known.id], steps)
     return Decision(_answer(fenced=False), [record, *records], reason, work)
 
 
-def noted(
+def tracked(
     cluster: ControllerContext,
     sessions: BrokerSessions,
     leaving: Iterable[int],
     steps: Iterator[Decision[None]],
 ) -> Iterator[Decision[None]]:
-    """`steps`, and where in the log each is: others must have replayed the last one before the `leaving`
-    brokers stop."""
+    """`steps`, while the sessions of the `leaving` brokers record the offset of the newest one: these brokers
+    may stop only when all others have replayed it."""
     for step in steps:
         if step.size:
             for session in filter(None, map(sessions.get, leaving)):
@@ -151,10 +152,10 @@ def noted(
 
 
 def reconciled(cluster: ControllerContext, sessions: BrokerSessions) -> Iterator[Decision[None]]:
-    """What a controller looks through before it relies on the image; brokers that are shutting down wait
-    until the others have replayed it."""
+    """A new controller's checks of the image; brokers in controlled shutdown stop only when the others have
+    replayed the changes."""
     leaving = [b.id for b in cluster.image.brokers.values() if b.in_controlled_shutdown]
-    return noted(cluster, sessions, leaving, reconcile(cluster))
+    return tracked(cluster, sessions, leaving, reconcile(cluster))
 
 
 def _heartbeat_leaving(
@@ -163,7 +164,7 @@ def _heartbeat_leaving(
     request: BrokerHeartbeatRequest,
     sessions: BrokerSessions,
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Stop once it leads nothing and every active broker has replayed that it does not."""
+    """The broker may stop once it leads nothing and every active broker has replayed the new leaders."""
     if leads_any(cluster, known.id):
         return Decision(
             _answer(fenced=False),
@@ -192,8 +193,8 @@ def _change_directories(
     request: BrokerHeartbeatRequest,
     decision: Decision[BrokerHeartbeatResponse],
 ) -> None:
-    """Directories that went offline, and what that means for the replicas in them; directories
-    that were cordoned or released."""
+    """Add to `decision` the records for directories that went offline, and for the replicas in them, and for
+    directories that were cordoned or uncordoned."""
     if cluster.image.metadata_version < levels.DIRECTORIES_SINCE or _lost_all(known, request):
         return
     lost = _lost(known, request)
@@ -216,7 +217,8 @@ def _change_directories(
 def unfence(
     cluster: ControllerContext, known: BrokerRegistration, reason: str
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
-    """The broker may serve; partitions without a leader that it can lead get one."""
+    """Records and further work that unfence a broker and elect it for leaderless partitions that it may
+    lead."""
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
     )

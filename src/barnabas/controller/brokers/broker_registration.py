@@ -1,8 +1,7 @@
-"""A broker registers with each start of its process, and is unregistered for good.
+"""Registers a broker at each start of its process, and unregisters one that will not return.
 
-Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's ClusterControlManager. Differs from Kafka in one thing, on
-purpose: a new incarnation whose predecessor's connection is closed replaces it at once (see
-docs/divergence.md).
+Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's ClusterControlManager. One difference to Kafka: if the
+connection of the previous incarnation is closed, a new incarnation replaces it at once (docs/divergence.md).
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerRe
 
 
 class BrokerStanding(NamedTuple):
-    """What the runtime knows beside the image when a broker registers."""
+    """What a registration depends on beside the image."""
 
     cluster_id: str
     session_valid: bool
-    """The present incarnation was heard of within its session."""
+    """The registered incarnation sent a heartbeat within the session time-out."""
     connection_open: bool
-    """The present incarnation's heartbeat connection is open."""
+    """The registered incarnation's heartbeat connection is open."""
     wall_ms: int = -1
-    """The date."""
+    """The current time."""
 
 
 def check_epoch(cluster: ControllerContext, broker: int, epoch: int) -> BrokerRegistration:
-    """The registration that `broker` speaks for. Raises KafkaError STALE_BROKER_EPOCH."""
+    """The registration of `broker`. Raises STALE_BROKER_EPOCH if there is none, or it has another epoch."""
     known = cluster.image.brokers.get(broker)
     if known is None:
         raise KafkaError(
@@ -65,7 +64,7 @@ def check_epoch(cluster: ControllerContext, broker: int, epoch: int) -> BrokerRe
 def register(
     cluster: ControllerContext, request: BrokerRegistrationRequest, standing: BrokerStanding
 ) -> Decision[BrokerRegistrationResponse]:
-    """A broker process introduces itself.
+    """Register a broker process. With the same incarnation its epoch and state stay the same.
 
     Raises INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION,
     INVALID_REGISTRATION, BROKER_ID_NOT_REGISTERED.
@@ -119,7 +118,7 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def _check_features(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
-    """Every finalized level must be among those the broker supports (KIP-584), also 0, which is none."""
+    """The broker must support every finalized feature level (KIP-584), also 0, which means none."""
     ranges = {f.name: f for f in request.features}
     if levels.METADATA_VERSION not in ranges:
         raise KafkaError(
@@ -147,7 +146,7 @@ def _check_features(cluster: ControllerContext, request: BrokerRegistrationReque
 
 
 def _check_directories(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
-    """At least one, none twice, none of another broker (KIP-858)."""
+    """A broker has at least one log directory, none twice, and none of another broker (KIP-858)."""
     named = [Uuid(d) for d in request.log_dirs]
     if not named:
         named_later = request.is_migrating_zk_broker  # by the process that replaces it under KRaft
@@ -226,11 +225,10 @@ def _replace(
     record: RegisterBrokerRecord,
     reason: str,
 ) -> Decision[BrokerRegistrationResponse]:
-    """The end of the former incarnation: it leaves the ISRs, and after an unclean shutdown the ELRs
-    as well (KIP-966), before the new one is registered. So it is where the former one was unregistered:
-    who comes under its id may have nothing of what it had. With many partitions that takes several
-    slices; should the controller change in between, the broker registers again and all is the
-    same."""
+    """Remove the previous incarnation from the ISRs, and after an unclean shutdown from the ELRs (KIP-966);
+    then register the new one. The same holds if the previous one was unregistered: a broker that comes under
+    its id may have none of its records. Many partitions take several slices. If the controller changes
+    meanwhile, the broker registers again, with the same result."""
     broker = request.broker_id
     unclean = known is None or request.previous_broker_epoch != known.epoch
     gone = broker if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
@@ -268,7 +266,7 @@ def _replace(
 def _other_than(
     cluster: ControllerContext, broker: int, known: BrokerRegistration | None
 ) -> BrokerRegistration | None:
-    """The broker's registration where it is another one than was `known` when slices began."""
+    """The broker's registration if it is not `known` any more, the one from before the slices."""
     now = cluster.image.brokers.get(broker)
     return now if now is not None and (known is None or now.epoch != known.epoch) else None
 
@@ -276,8 +274,8 @@ def _other_than(
 def _registered_meanwhile(
     now: BrokerRegistration, request: BrokerRegistrationRequest
 ) -> Decision[BrokerRegistrationResponse]:
-    """Another request was before this one: of the same process, or of one that may serve already. Raises
-    DUPLICATE_BROKER_REGISTRATION."""
+    """Answer a request that another one overtook: with the registration if it is of the same process. Raises
+    DUPLICATE_BROKER_REGISTRATION if it is of another."""
     if now.incarnation == request.incarnation_id:
         return Decision(BrokerRegistrationResponse(broker_epoch=now.epoch))
     raise KafkaError(
@@ -290,7 +288,7 @@ def _registered_meanwhile(
 
 
 def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBrokerResponse]:
-    """Forget a broker that is gone for good. Raises BROKER_ID_NOT_REGISTERED."""
+    """Remove a broker that will not return. Raises BROKER_ID_NOT_REGISTERED."""
     known = cluster.image.brokers.get(broker)
     if known is None:
         raise KafkaError(
@@ -316,7 +314,7 @@ def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBr
 
     def forget(at: ControllerContext) -> Decision[UnregisterBrokerResponse]:
         at.departing.pop(broker, None)
-        now = at.image.brokers.get(broker)  # another request may have been before this one
+        now = at.image.brokers.get(broker)  # another request may have overtaken this one
         same = now is not None and now.epoch == known.epoch
         return Decision(response, [last] if same else [], reason)
 

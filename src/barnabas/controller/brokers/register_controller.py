@@ -1,4 +1,4 @@
-"""Controllers introduce themselves (KIP-919)."""
+"""Registers controllers: incarnation, endpoints, supported features (KIP-919)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 def register_controller(
     cluster: ControllerContext, request: ControllerRegistrationRequest, wall_ms: int
 ) -> Decision[ControllerRegistrationResponse]:
-    """Record a controller's incarnation, endpoints and features. `wall_ms` is the date. Raises
-    UNSUPPORTED_VERSION."""
+    """Register a controller; nothing changes if its incarnation is registered. `wall_ms` is the current time.
+    Raises UNSUPPORTED_VERSION if the metadata version has no controller registrations, or the controller does
+    not support a finalized feature level."""
     image = cluster.image
     if image.metadata_version < levels.CONTROLLER_REGISTRATION_SINCE:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "The current metadata.version"
-            f" {levels.metadata_version_name(image.metadata_version)} knows no controller"
+            f" {levels.metadata_version_name(image.metadata_version)} does not support controller"
             " registrations.",
         )
     for feature in request.features:

@@ -1,8 +1,8 @@
 """Dynamic configuration: what may be changed, for which resource, and by which records.
 
 Resources are topics, brokers (one, or the cluster-wide default under the empty name), groups and
-client metrics subscriptions. A change is judged as a whole per resource: what would hold after it
-must be valid.
+client metrics subscriptions. All changes of a resource are validated together: the configuration that
+results from them must be valid.
 
 Source: KIP-133, KIP-226, KIP-339, KIP-714, KIP-848; Kafka's ConfigurationControlManager and
 ControllerConfigurationValidator; KIP-966 for ``min.insync.replicas`` under ELR.
@@ -10,6 +10,7 @@ ControllerConfigurationValidator; KIP-966 for ``min.insync.replicas`` under ELR.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ STRATEGIES = ("none", "balanced", "aggressive")
 
 
 class ConfigChange(NamedTuple):
-    """One key's change: what to do, with which value."""
+    """One key's change: SET, DELETE, APPEND or SUBTRACT, and the value (None for DELETE)."""
 
     key: str
     operation: int
@@ -67,10 +68,11 @@ class ConfigChange(NamedTuple):
 def incremental_alter(
     cluster: ControllerContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> Decision[incremental_response.IncrementalAlterConfigsResponse]:
-    """One answer per resource; a resource named twice is refused each time."""
+    """IncrementalAlterConfigs. Each resource has its own error; one that is named twice is refused each
+    time."""
     records: list[ConfigRecord] = []
     responses = []
-    asked = [(r.resource_type, r.resource_name) for r in request.resources]
+    counts = Counter((r.resource_type, r.resource_name) for r in request.resources)
     for resource in request.resources:
         at = (resource.resource_type, resource.resource_name)
         answer = incremental_response.AlterConfigsResourceResponse(
@@ -78,7 +80,7 @@ def incremental_alter(
         )
         changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
         try:
-            _check_unique(asked.count(at) > 1, changes)
+            _check_unique(counts[at] > 1, changes)
             records += alter_resource(cluster, at[0], at[1], changes)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
@@ -92,10 +94,10 @@ def incremental_alter(
 def replace_configs(
     cluster: ControllerContext, request: legacy.AlterConfigsRequest
 ) -> Decision[legacy_response.AlterConfigsResponse]:
-    """AlterConfigs: what is not named is removed."""
+    """AlterConfigs: replaces a resource's configuration, so keys that are not named are removed."""
     records: list[ConfigRecord] = []
     responses = []
-    asked = [(r.resource_type, r.resource_name) for r in request.resources]
+    counts = Counter((r.resource_type, r.resource_name) for r in request.resources)
     for resource in request.resources:
         at = (resource.resource_type, resource.resource_name)
         answer = legacy_response.AlterConfigsResourceResponse(
@@ -103,7 +105,7 @@ def replace_configs(
         )
         changes = [ConfigChange(c.name, SET, c.value) for c in resource.configs]
         try:
-            _check_unique(asked.count(at) > 1, changes)
+            _check_unique(counts[at] > 1, changes)
             given = {change.key for change in changes}
             present = cluster.image.config(at[0], at[1])
             others = [key for key in sorted(present) if key not in given]
@@ -120,8 +122,8 @@ def replace_configs(
 def _check_unique(twice: bool, changes: Iterable[ConfigChange]) -> None:
     if twice:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    keys = [change.key for change in changes]
-    doubled = sorted({key for key in keys if keys.count(key) > 1})
+    counts = Counter(change.key for change in changes)
+    doubled = sorted(key for key, count in counts.items() if count > 1)
     if doubled:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(doubled)}"
@@ -135,8 +137,8 @@ def alter_resource(
     changes: Sequence[ConfigChange],
     dropped: Iterable[str] = (),
 ) -> list[ConfigRecord]:
-    """Records that make the changes to one resource, of which the keys `dropped` go too. Raises
-    KafkaError."""
+    """Records that change one resource and remove its keys `dropped`. Raises KafkaError if the resource, a
+    change, or the resulting configuration is invalid."""
     check_resource(kind, name)
     before = cluster.image.config(kind, name)
     after = dict(before)
@@ -149,7 +151,7 @@ def alter_resource(
     check_values(cluster, kind, name, after)
     check_existence(cluster, kind, name)
     named = {change.key: after.get(change.key) for change in changes}
-    # An unchanged key of a broker is written again: the key store that it names may have changed.
+    # A broker's key is written even if its value is unchanged: the key store that it names may have changed.
     changed = {k: v for k, v in named.items() if kind == BROKER or v != before.get(k)}
     check_changed_configs(cluster.policies, kind, name, changed)
     return [
@@ -160,7 +162,8 @@ def alter_resource(
 
 
 def check_resource(kind: int, name: str) -> None:
-    """Refuse a resource that cannot be configured, whether or not it exists. Raises KafkaError."""
+    """Check type and name of a resource, not whether it exists. Raises INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION."""
     if kind == TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -191,8 +194,8 @@ def check_resource(kind: int, name: str) -> None:
 
 
 def check_existence(cluster: ControllerContext, kind: int, name: str) -> None:
-    """Refuse a topic that is unknown and a node that never registered; a fenced one, which may
-    still be throttled, is registered. Raises KafkaError."""
+    """A topic must exist, a broker or controller must be registered (a fenced one is). Raises
+    UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED."""
     image = cluster.image
     if kind == TOPIC and name not in image.topics_by_name:
         raise KafkaError(
@@ -206,7 +209,7 @@ def check_existence(cluster: ControllerContext, kind: int, name: str) -> None:
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
-    """The definition of a key of a resource type; None where there is none."""
+    """The definition of a key of a resource type; None if the key is unknown."""
     if kind == TOPIC:
         return TOPIC_KEYS.keys.get(name)
     if kind == GROUP:
@@ -226,7 +229,7 @@ def _apply(
     if value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {key}")
     if operation in (APPEND, SUBTRACT):
-        value = _listed(kind, values, change, cluster)
+        value = _altered_list(kind, values, change, cluster)
     elif operation != SET:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation}")
     if len(value.encode()) > VALUE_BYTES_MAX:  # no record with more could be read
@@ -238,7 +241,7 @@ def _apply(
     values[key] = value
 
 
-def _listed(
+def _altered_list(
     kind: int, values: Mapping[str, str], change: ConfigChange, cluster: ControllerContext
 ) -> str:
     definition = key_of(kind, change.key)
@@ -264,7 +267,7 @@ def _listed(
 def check_values(
     cluster: ControllerContext, kind: int, name: str, values: Mapping[str, str]
 ) -> None:
-    """Refuse what may not hold for a resource. Raises KafkaError."""
+    """Validate a resource's resulting configuration. Raises INVALID_CONFIG, INVALID_REQUEST."""
     defaults = {**cluster.properties, **cluster.image.config(BROKER, CLUSTER_DEFAULT)}
     try:
         if kind == TOPIC:
@@ -293,10 +296,10 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
         if broker_key(key) is not None and not may_update(key, cluster_wide=not name)
     ]
     if fixed:
-        told = sorted(f"{key} ({why})" if (why := why_fixed(key)) else key for key in fixed)
+        reasons = sorted(f"{key} ({why})" if (why := why_fixed(key)) else key for key in fixed)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(told)}",
+            f"Cannot update these configs dynamically: {', '.join(reasons)}",
         )
     typed = BROKER_KEYS.defaults()
     try:
@@ -328,7 +331,8 @@ def _check_elr(
     before: Mapping[str, str],
     after: Mapping[str, str],
 ) -> None:
-    """ELR's safety rests on min.insync.replicas, which must hold for the whole cluster."""
+    """Under ELR min.insync.replicas is set cluster-wide and not per broker, because ELR relies on it. Raises
+    INVALID_CONFIG."""
     if kind != BROKER or not cluster.elr_enabled or before.get(MIN_ISR) == after.get(MIN_ISR):
         return
     if name:
@@ -346,7 +350,8 @@ def _check_elr(
 def _check_cordoned(
     cluster: ControllerContext, kind: int, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
-    """Below its level no record says which directories are cordoned: nothing would come of it."""
+    """Directories can be cordoned from a metadata version on; below it no record holds them. Raises
+    INVALID_CONFIG."""
     known = cluster.image.metadata_version >= levels.CORDONED_SINCE
     if kind == BROKER and not known and before.get(CORDONED) != after.get(CORDONED):
         raise KafkaError(
@@ -357,9 +362,9 @@ def _check_cordoned(
 
 
 def _elr_updates(cluster: ControllerContext, records: Iterable[ConfigRecord]) -> list[Message]:
-    """Partitions whose ISR suffices under the min ISR of `records` give up their ELR: their high watermark
-    advances without it. All records of a request count together: a topic may lose its own value while that
-    of all brokers changes."""
+    """Records that empty the ELR of partitions whose ISR reaches the min.insync.replicas that `records` set:
+    their high watermark advances without the ELR. All records of a request count together, for one request
+    may remove a topic's value and change the cluster-wide one."""
     changed = {(r.resource_type, r.resource_name): r.value for r in records if r.name == MIN_ISR}
     if not changed or not cluster.elr_enabled:
         return []

@@ -1,7 +1,7 @@
 """AlterClientQuotas (KIP-546, KIP-612).
 
-Behaviour: sets and removes limits of users, client ids and addresses, as records that every node replays;
-each entity succeeds or fails alone. `validate_only` answers as if and writes nothing.
+Behaviour: sets and removes quotas of users, client ids and IP addresses, as records that every node replays.
+Each entity has its own error. With `validate_only` the answer is the same and nothing is written.
 
 Version notes: 1 is flexible.
 """

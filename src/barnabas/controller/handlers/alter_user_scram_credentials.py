@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (KIP-554).
 
-Behaviour: sets and removes SCRAM credentials, as records that every node replays; each user succeeds or fails
-alone. The password itself is never sent: the client salts it.
+Behaviour: sets and removes SCRAM credentials, as records that every node replays. Each user has its own
+error. The password itself is never sent: the client salts it.
 
 Version notes: one version.
 """

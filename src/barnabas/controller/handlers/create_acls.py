@@ -1,8 +1,8 @@
 """CreateAcls.
 
-Behaviour: each entry is judged on its own; those that pass are written together, those that exist already
-are answered as created. SECURITY_DISABLED without ``authorizer.class.name``. Each entry that is
-written is an audit event of the log.
+Behaviour: each entry has its own error. Valid entries are written together; an entry that exists already is
+answered as created. SECURITY_DISABLED without ``authorizer.class.name``. Each written entry is logged as
+``acl.created``.
 
 Version notes: 2 is flexible, 3 adds the resource type USER.
 """

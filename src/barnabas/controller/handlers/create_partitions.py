@@ -46,4 +46,4 @@ def handle(
             cluster, request, role.placement_rng, quota
         ),
     )
-    return quota.told(answer)
+    return quota.with_throttle_time(answer)

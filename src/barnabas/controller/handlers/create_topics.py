@@ -51,4 +51,4 @@ def handle(
             cluster, request, role.placement_rng, quota=quota
         ),
     )
-    return quota.told(answer)
+    return quota.with_throttle_time(answer)

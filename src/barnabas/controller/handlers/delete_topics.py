@@ -57,4 +57,4 @@ def handle(
         return delete_topics(cluster, request, quota)
 
     quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
-    return quota.told(role.decide(API, request, decide))
+    return quota.with_throttle_time(role.decide(API, request, decide))

@@ -50,7 +50,7 @@ def handle(
     role.require_active()
 
     def decide(cluster: ControllerContext, answers: Answers) -> Decision[ElectLeadersResponse]:
-        told = {key: inquiry.answers for key, inquiry in answers.items()}
-        return elect_leaders(cluster, request, told)
+        reported = {key: inquiry.answers for key, inquiry in answers.items()}
+        return elect_leaders(cluster, request, reported)
 
     return decide_after_survey(role, API, request, undecided(role.cluster, request), decide)

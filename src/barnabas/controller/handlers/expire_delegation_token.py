@@ -1,7 +1,7 @@
 """ExpireDelegationToken (KIP-48), on brokers' and controllers' listeners.
 
-Behaviour: gives the token of an HMAC another end, or removes it where the period is negative; asked by its
-owner or a renewer. Refused where the peer is not authenticated, or has authenticated by a token.
+Behaviour: changes the expiry of the token with the given HMAC, or removes it if the period is negative. Only
+its owner and its renewers may. Refused if the peer is not authenticated, or authenticated with a token.
 
 Version notes: 2 is flexible.
 """

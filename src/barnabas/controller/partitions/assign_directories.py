@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says in which log directory a replica is (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def assign_replicas(
     request: AssignReplicasToDirsRequest,
     note: Callable[[str, str, str], None],
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """One answer per partition. A replica in a directory that is not registered is offline: it leaves
-    ISR and leadership. One that comes out of such a directory has nothing of what was there: it leaves ISR
-    and ELR. The answer has room for a code only: `note` is called with (subject, code, reason) for
-    each refusal. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
+    """Decide the reported directories; each partition has its own error.
+
+    A replica in a directory that is not registered is offline: it leaves ISR and leadership. A replica that
+    was in such a directory and is now in another one was created empty: it leaves ISR and ELR. The response
+    has no error messages: `note` is called with (subject, code, reason) for each refusal. Raises
+    UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
     if cluster.image.metadata_version < DIRECTORIES_SINCE:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
@@ -106,7 +108,7 @@ def _why(code: ErrorCode, broker: int) -> str:
         return f"Broker {broker} names a directory for a partition that does not exist."
     if code == ErrorCode.KAFKA_STORAGE_ERROR:
         return f"Broker {broker} alone was in sync, and the directory in which it was is gone."
-    return f"Broker {broker} names a directory and has no replica."
+    return f"Broker {broker} names a directory for a partition of which it has no replica."
 
 
 def _is_recreated(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
@@ -119,8 +121,9 @@ def _is_recreated(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid
 
 
 def _may_be_empty(cluster: ControllerContext, topic: Topic, index: int) -> bool:
-    """Without ELR the ISR keeps its last member, which would lead with nothing, cleanly, and others cut their
-    logs to that. It may where any live replica leads rather than none, and there is no other."""
+    """Whether the last member of an ISR may have an empty log. Without ELR it stays in the ISR, would be
+    elected cleanly, and its followers would truncate their logs to nothing. That is allowed only if unclean
+    election is enabled and no other replica is live."""
     live = map(cluster.may_lead, topic.replicas[index], topic.directories[index])
     return cluster.rules(topic).unclean and not any(live)
 

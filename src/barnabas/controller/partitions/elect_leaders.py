@@ -167,11 +167,11 @@ def elect(
     if kind == UNCLEAN and leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {leader} leads the partition.")
     change = PartitionChangeBuilder(cluster, topic, index, "asked for by ElectLeaders")
-    told = answers.get(topic.slot << 32 | index, {})
+    reported = answers.get(topic.slot << 32 | index, {})
     change.strategy = partial(
         elections.designated,
         unclean=kind == UNCLEAN,
-        further=lambda broker: told.get(broker, (-1, -1)),
+        further=lambda broker: reported.get(broker, (-1, -1)),
     )
     record = change.build()
     elected = change.elected

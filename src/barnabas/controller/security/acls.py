@@ -135,12 +135,12 @@ def delete_acls(
     for wanted in request.filters:
         found = [acl_id for acl_id, acl in entries.items() if matches(cast(AclFilter, wanted), acl)]
         removed.update(dict.fromkeys(found))
-        told = sorted(entries[acl_id] for acl_id in found)
+        reported = sorted(entries[acl_id] for acl_id in found)
         results.append(
             DeleteAclsFilterResult(
                 error_message=None,
                 matching_acls=[
-                    DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in told
+                    DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in reported
                 ],
             )
         )

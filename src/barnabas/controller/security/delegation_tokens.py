@@ -9,12 +9,12 @@ Source: KIP-48, KIP-373, KIP-900; Kafka's ``DelegationTokenControlManager``.
 from __future__ import annotations
 
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.config.node import NodeConfig
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata import features as levels
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
 from barnabas.security.delegation_tokens import (
@@ -38,6 +38,14 @@ TOKENS_METADATA_VERSION = 14
 REMOVED_PER_DECISION = 1_000
 LATEST_MS = (1 << 63) - 1
 """The last date that a record can hold."""
+
+
+class HasTokens(Protocol):
+    """What decisions of tokens are made on: a controller's image, or a broker's where ZooKeeper coordinates
+    the cluster."""
+
+    @property
+    def image(self) -> MetadataImage: ...
 
 
 class TokenSettings(NamedTuple):
@@ -68,7 +76,7 @@ class TokenRequester(NamedTuple):
 
 
 def create(
-    cluster: ControllerContext,
+    cluster: HasTokens,
     rules: TokenSettings,
     asked: TokenRequester,
     request: CreateDelegationTokenRequest,
@@ -103,7 +111,7 @@ def create(
 
 
 def renew(
-    cluster: ControllerContext,
+    cluster: HasTokens,
     rules: TokenSettings,
     asked: TokenRequester,
     request: RenewDelegationTokenRequest,
@@ -128,7 +136,7 @@ def renew(
 
 
 def expire(
-    cluster: ControllerContext,
+    cluster: HasTokens,
     rules: TokenSettings,
     asked: TokenRequester,
     request: ExpireDelegationTokenRequest,
@@ -153,7 +161,7 @@ def expire(
     return Decision(response, [record], reason)
 
 
-def remove_expired(cluster: ControllerContext, wall_ms: int) -> Decision[None]:
+def remove_expired(cluster: HasTokens, wall_ms: int) -> Decision[None]:
     """At most `REMOVED_PER_DECISION`."""
     gone = [
         token_id
@@ -164,12 +172,12 @@ def remove_expired(cluster: ControllerContext, wall_ms: int) -> Decision[None]:
     return Decision(None, records, f"{len(gone)} delegation tokens have expired" if gone else "")
 
 
-def supported(cluster: ControllerContext) -> bool:
+def supported(cluster: HasTokens) -> bool:
     """Whether the cluster's metadata can hold tokens."""
     return cluster.image.features.get(levels.METADATA_VERSION, 0) >= TOKENS_METADATA_VERSION
 
 
-def _unusable(cluster: ControllerContext, rules: TokenSettings) -> ErrorCode | None:
+def _unusable(cluster: HasTokens, rules: TokenSettings) -> ErrorCode | None:
     if not rules.secrets.enabled:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     return None if supported(cluster) else ErrorCode.UNSUPPORTED_VERSION
@@ -180,7 +188,7 @@ def _may_renew(principal: str, token: DelegationTokenRecord) -> bool:
 
 
 def _find(
-    cluster: ControllerContext, rules: TokenSettings, secret: bytes
+    cluster: HasTokens, rules: TokenSettings, secret: bytes
 ) -> DelegationTokenRecord | ErrorCode:
     """The token of an HMAC."""
     code = _unusable(cluster, rules)

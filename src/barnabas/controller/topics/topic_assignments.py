@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of new partitions: chosen here, or named in the request and checked.
+"""Replica assignments of new partitions: chosen by placement, or named in the request and checked.
 
 Source: KIP-4, KIP-1066; Kafka's ReplicationControlManager.
 """
@@ -26,7 +26,7 @@ class Assignment(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the partitions of a new topic go."""
+    """The number of partitions, the replication factor and the assignments of a new topic."""
 
     partitions: int
     factor: int
@@ -36,8 +36,8 @@ class Placement(NamedTuple):
 def place_partitions(
     cluster: ControllerContext, count: int, factor: int, rng: Rng
 ) -> Iterator[Assignment]:
-    """Placement on the usable brokers, one by one as they are asked for. Raises
-    INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
+    """Assignments of `count` partitions to usable brokers, made lazily. Raises INVALID_REPLICATION_FACTOR,
+    INVALID_PARTITIONS, and POLICY_VIOLATION if one request cannot create so many."""
     if count > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -50,7 +50,7 @@ def place_partitions(
             error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
         ) from error
     active = cluster.active_brokers()
-    # Each assignment has an active broker, or nothing could have been placed.
+    # Each assignment has an active broker: without one, `placing` raises.
     return (_assignment(replicas, active) for replicas in placed)
 
 
@@ -59,7 +59,7 @@ def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignme
 
 
 def usable_brokers(cluster: ControllerContext) -> list[UsableBroker]:
-    """Brokers that may take new replicas: not those with every log directory cordoned."""
+    """Brokers that may get new replicas: those that have a log directory which is not cordoned."""
     return [
         UsableBroker(broker.id, broker.rack, not cluster.is_active(broker.id))
         for broker in (cluster.image.brokers[b] for b in sorted(cluster.image.brokers))
@@ -68,7 +68,7 @@ def usable_brokers(cluster: ControllerContext) -> list[UsableBroker]:
 
 
 def is_cordoned(cluster: ControllerContext, broker: int) -> bool:
-    """Every registered log directory takes no new replicas (KIP-1066)."""
+    """Whether every log directory of the broker is cordoned: it gets no new replicas (KIP-1066)."""
     known = cluster.image.brokers[broker]
     return bool(known.cordoned) and all(d in known.cordoned for d in known.directories)
 
@@ -76,7 +76,8 @@ def is_cordoned(cluster: ControllerContext, broker: int) -> bool:
 def manual_assignment(
     cluster: ControllerContext, index: int, replicas: tuple[int, ...]
 ) -> Assignment:
-    """A checked assignment with its ISR. Raises INVALID_REPLICA_ASSIGNMENT where it is empty."""
+    """A requested assignment with its ISR: the active replicas. Raises INVALID_REPLICA_ASSIGNMENT if none is
+    active."""
     assignment = _assignment(replicas, cluster.active_brokers())
     if not assignment.isr:
         raise KafkaError(
@@ -90,7 +91,7 @@ def manual_assignment(
 def check_assignment(
     cluster: ControllerContext, replicas: Sequence[int], factor: int | None
 ) -> None:
-    """Registered brokers, none twice, as many as the topic's others.
+    """Check a requested assignment: registered brokers, none twice, `factor` of them.
 
     Raises INVALID_REPLICA_ASSIGNMENT.
     """

@@ -1,4 +1,4 @@
-"""Configurations as the machine has them: properties files with the answers of their `config.providers`."""
+"""Reads configurations of nodes and clients, and resolves their `config.providers` on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class HostSources:
 
 
 def node_config(text: str) -> NodeConfig:
-    """Of a node's properties file. Raises :class:`ConfigError`, or ``ValueError`` where it is none."""
+    """The configuration in the text of a node's properties file. Raises :class:`ConfigError`, and
+    ``ValueError`` if it is no properties file."""
     from barnabas.config.node import NodeConfig  # loads every table; a client needs none
 
     resolved = resolve(parse_properties(text), HostSources())
@@ -42,7 +43,7 @@ def node_config(text: str) -> NodeConfig:
 
 
 def security_of(properties: Mapping[str, str]) -> ClientSecurity:
-    """Of a client's properties. Raises :class:`ConfigError`."""
+    """The security settings in a client's properties. Raises :class:`ConfigError`."""
     resolved = resolve(properties, HostSources())
     try:
         return client_security(resolved.values)

@@ -1,10 +1,10 @@
 """``zookeeper.session.ZooKeeper`` over kazoo: one thread per session, all callbacks on the node's loop.
 
-kazoo keeps the connection: it connects, pings, finds another server, and notices expiry. This module adds
-what the port promises beyond it. Everything that the connection's thread hears (answers, events, changes of
-state) is handed to the loop in the order in which it came; kazoo's own threads for callbacks do not run.
-Watches are taken along to another server. A session that is over stays over. The module is imported when the
-first session is opened: a node without ZooKeeper does not pay for kazoo.
+kazoo manages the connection: it connects, sends pings, fails over to another server, and notices expiry. This
+module adds what the port promises beyond that. Answers, watch events and state changes go from the
+connection's thread to the loop in the order of their arrival; kazoo's own callback threads are not started.
+Watches are set again on another server. A session that ended is not reopened. The module is imported when the
+first session is opened, so a node without ZooKeeper does not import kazoo.
 
 Source: kazoo's ``KazooClient`` and ``ConnectionHandler``; Kafka's ``ZooKeeperClient``.
 """
@@ -53,7 +53,7 @@ T = TypeVar("T")
 Post = Callable[[Callable[[], None]], None]
 RETRY_S = 0.05
 RETRY_S_MAX = 1.0
-"""Between two rounds through all servers."""
+"""Seconds between two rounds of attempts on all servers, at first and at most."""
 _STATES = {
     KeeperState.CONNECTED: SessionState.CONNECTED,
     KeeperState.CONNECTING: SessionState.SUSPENDED,
@@ -64,7 +64,7 @@ _STATES = {
 
 
 class HostZooKeeper:
-    """The way to ensembles for one process. `secrets` gives TLS contexts, when one is needed."""
+    """Opens sessions for one process. `secrets` makes TLS contexts, if one is needed."""
 
     def __init__(
         self, loop: Loop, log: Callable[..., None], secrets: Callable[[], HostSecrets]
@@ -82,7 +82,7 @@ class HostZooKeeper:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's way to threads and sockets, without its threads for callbacks."""
+    """kazoo's handler of threads and sockets, without its threads for callbacks."""
 
     def __init__(self, connect_s: float, context: Callable[[], ssl.SSLContext] | None) -> None:
         super().__init__()
@@ -109,13 +109,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             raise
 
     def select(self, readers: list[Any], writers: list[Any], *rest: Any) -> Any:
-        """A TLS socket that has read more than was asked of it has something to read."""
+        """As ``select``; a TLS socket with decrypted bytes in its buffer is readable."""
         ready = [one for one in readers if isinstance(one, ssl.SSLSocket) and one.pending()]
         return (ready, [], []) if ready else super().select(readers, writers, *rest)
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """The connection's thread: hands events on, and takes the watches along."""
+    """The connection's thread: passes on watch events, and sets watches again after a reconnect."""
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, _ = Watch.deserialize(buffer, offset)
@@ -125,18 +125,20 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
     def _connect(self, *arguments: Any) -> Any:
         times = super()._connect(*arguments)
-        self.client.granted_ms = round(times[0] * 3 / 2)  # kazoo reads for two thirds of it
+        self.client.granted_ms = round(
+            times[0] * 3 / 2
+        )  # times[0] is two thirds of the granted time-out
         watched = self.client.watches.watched()
         if watched:
-            # Before any request that waits: events of what was missed precede its answer.
+            # Before all waiting requests, so that the events of missed changes precede their answers.
             resume = Resume(watched, self.client.last_zxid)
-            self.client._queue.appendleft((resume, _Unheard()))
+            self.client._queue.appendleft((resume, _IgnoredAnswer()))
             self._write_sock.send(b"\0")
         return times
 
 
 class _Client(KazooClient):  # type: ignore[misc]
-    """One session of kazoo's. `watches` is touched by the connection's thread alone."""
+    """kazoo's client for one session. Only the connection's thread uses `watches`."""
 
     owner: KazooSession
     post: Post
@@ -150,19 +152,19 @@ class _Client(KazooClient):  # type: ignore[misc]
     def _session_callback(self, state: str) -> None:
         if state != self._state and state in _STATES:
             if state == KeeperState.EXPIRED_SESSION:
-                self._stopped.set()  # kazoo would open another one
+                self._stopped.set()  # otherwise kazoo opens another session
             self.post(partial(self.owner.on_keeper_state, _STATES[state]))
         super()._session_callback(state)
 
     def _reset_watchers(self) -> None:
-        """They outlive the connection; kazoo has none of its own."""
+        """Do nothing: watches outlive the connection, and kazoo has none of its own."""
 
     def ask(self, request: Any, answer: Any) -> None:
         self._call(request, answer)
 
 
-class _Unheard:
-    """Takes the answer of a request that no user waits for."""
+class _IgnoredAnswer:
+    """Ignores the answer to a request of this module."""
 
     def set(self, value: object) -> None:
         pass
@@ -172,7 +174,7 @@ class _Unheard:
 
 
 class _Answer:
-    """Takes one answer on the connection's thread."""
+    """Receives one answer on the connection's thread, and passes it to the loop."""
 
     __slots__ = ("_client", "_is_given", "_request", "done")
 
@@ -208,7 +210,7 @@ class _Waiting(NamedTuple):
 
 
 class KazooSession:
-    """``zookeeper.session.ZooKeeperSession``. All of it but kazoo is on the loop's thread."""
+    """``zookeeper.session.ZooKeeperSession``. Its methods run on the loop's thread, kazoo on its own."""
 
     def __init__(
         self,
@@ -270,7 +272,7 @@ class KazooSession:
         Thread(target=self._stop, name="zookeeper-close", daemon=True).start()
 
     def _stop(self) -> None:
-        """On a thread of its own: kazoo waits until its connection has ended."""
+        """Runs on a thread of its own, since kazoo blocks until the connection has ended."""
         try:
             self._client.stop()
             self._client.close()
@@ -301,7 +303,8 @@ class KazooSession:
             self._fail_waiting()
 
     def _fail_waiting(self) -> None:
-        """What was not handed over fails after what was, so that answers keep their order."""
+        """Fail the requests that were not sent, after the answers of those that were: answers keep their
+        order."""
         while self._waiting and not self._in_flight:
             request, done = self._waiting.popleft()
             path = self._chroot.above(str(getattr(request, "path", "")))
@@ -331,7 +334,7 @@ class KazooSession:
 
     def _on_chroot(self, answer: Any) -> None:
         if isinstance(answer, ZooKeeperError) and not isinstance(answer, NodeExists):
-            return  # the connection is gone; the next one tries again
+            return  # the connection was lost; the next one tries again
         self._chroot_is_made = True
         if self.state is SessionState.CONNECTING:
             self._become(SessionState.CONNECTED)
@@ -348,7 +351,7 @@ class KazooSession:
         if self._closing:
             state = SessionState.CLOSED
         elif state is SessionState.CLOSED:
-            state = SessionState.EXPIRED  # kazoo has given up by itself
+            state = SessionState.EXPIRED  # kazoo gave up without being asked to
         self._become(state)
 
     def _post(self, action: Callable[[], None]) -> None:

@@ -1,9 +1,8 @@
-"""Requests in ZooKeeper's serialization (jute), where kazoo's own classes do not say enough.
+"""Requests in ZooKeeper's serialization (jute) that kazoo's own classes do not cover.
 
-kazoo sends an object by its `type` and `serialize()` and reads the answer by `deserialize()`. Its own classes
-serve where they can. Here are reads whose watches are not kazoo's to keep, a multi whose creates answer with
-their `Stat` and whose failure says which operation it was, and the watches that a session takes to another
-server.
+kazoo sends an object with `type` and `serialize()`, and decodes the answer with `deserialize()`. This module
+adds reads whose watches kazoo does not manage, a multi whose creates return their `Stat` and whose failure
+names the failed operation, and the request that sets watches again on another server.
 
 Source: `zookeeper.jute`, `org.apache.zookeeper.MultiOperationRecord`, `MultiResponse`, `SetWatches`.
 """
@@ -47,13 +46,13 @@ from barnabas.zookeeper.watch_table import WatchedPaths
 
 EPHEMERAL, SEQUENTIAL = 1, 2
 ROLLED_BACK = 0
-"""The error code of an operation that was fine, in a multi that failed."""
+"""The error code of an operation that did not fail itself, in a multi that failed."""
 _INT = struct.Struct("!i")
 _LONG = struct.Struct("!q")
 
 
 class _Read:
-    """A read with a watch of this session's own."""
+    """A read with a watch that this package manages, not kazoo."""
 
     type = 0
 
@@ -81,7 +80,7 @@ class ReadChildren(_Read):
 
 
 class Resume:
-    """`SetWatches`: what a session watches, told to the server to which it comes back."""
+    """`SetWatches`: sets a session's watches again on the server to which it reconnects."""
 
     type = 101
 
@@ -102,7 +101,7 @@ class Resume:
 
 
 class MultiRequest:
-    """A multi. Its results are those of the operations, or one `MultiFailed`."""
+    """A multi-operation. Its answer is the list of results, or a list with one `MultiFailed`."""
 
     type = jute.Transaction.type
 
@@ -160,8 +159,8 @@ def _acl(acl: tuple[ZnodeAcl, ...]) -> list[ACL]:
 
 
 def to_kazoo(request: Request[Any]) -> Any:
-    """What kazoo sends for `request`. A znode without data has none, not an empty one: brokers of Apache
-    Kafka take what is there for JSON."""
+    """The object that kazoo sends for `request`. Empty data are sent as null: brokers of Apache Kafka would
+    parse empty data as JSON."""
     match request:
         case Create():
             flags = EPHEMERAL * request.ephemeral | SEQUENTIAL * request.sequential
@@ -190,7 +189,7 @@ def to_kazoo(request: Request[Any]) -> Any:
 
 
 def result_of(request: Request[Any], value: Any) -> Any:
-    """The port's result from what kazoo has read."""
+    """Convert kazoo's answer to the port's result."""
     match request:
         case Create():
             return Created(value[0], Stat(*value[1]))

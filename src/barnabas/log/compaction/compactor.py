@@ -1,9 +1,9 @@
-"""Who does the work of a round of compaction: this process, or a helper process beside it.
+"""Runs a cleaning pass in this process or in a helper process.
 
-A round is one `begin`, which makes the map of keys, and one `clean` per group of segments. Both compactors
-run the code of :mod:`barnabas.log.compaction.cleaning_pass` and leave the same bytes. The helper has the map
-in machine code where the extra ``[fast]`` is installed; in the node's own process that would hold up the node
-while it loads.
+A pass is one `begin`, which builds the offset map, and one `clean` per group of segments. Both compactors run
+the code of :mod:`barnabas.log.compaction.cleaning_pass` and write the same bytes. With the extra ``[fast]``
+the helper uses a compiled offset map; loading that would block the node, so the node's own process does not
+use it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ SERVICE = __name__
 
 
 class Compactor(Protocol):
-    """One round. Its calls block, and raise :class:`CorruptLogError`, ``OSError``,
+    """One cleaning pass. Its methods block, and raise :class:`CorruptLogError`, ``OSError``,
     :class:`barnabas.ports.HelperDied`."""
 
     def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
-        """Read the dirty part; the offset up to which the map of keys speaks."""
+        """Read the dirty part into the offset map. Returns the offset up to which the map is complete."""
 
     def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
-        """Rewrite `group`. Groups come in order."""
+        """Rewrite the segments of `group`. The caller passes groups in the order of their offsets."""
 
 
 class LocalCompactor:
-    """In this process."""
+    """Cleans in this process."""
 
     def __init__(self, make_map: Callable[[int], OffsetMap] = OffsetMap) -> None:
         self._make_map = make_map
@@ -51,7 +51,7 @@ class LocalCompactor:
 
 
 class HelpedCompactor:
-    """In the helper process."""
+    """Cleans in the helper process."""
 
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
@@ -63,7 +63,7 @@ class HelpedCompactor:
         return cast("cleaning_pass.Cleaned", self._call("clean", group))
 
     def _call(self, method: str, *arguments: object) -> object:
-        import pickle  # not for a node that compacts nothing: it takes milliseconds to load
+        import pickle  # takes milliseconds to load; a node that compacts nothing does not need it
 
         answer = pickle.loads(self._helper.call(SERVICE, pickle.dumps((method, *arguments))))
         if isinstance(answer, CorruptReport):
@@ -74,19 +74,20 @@ class HelpedCompactor:
 
 
 class CorruptReport:
-    """A :class:`CorruptLogError` on its way."""
+    """A :class:`CorruptLogError` in a form that can be pickled."""
 
     def __init__(self, error: CorruptLogError) -> None:
         self.path, self.position, self.why = error.path, error.position, error.why
 
 
 def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
-    """The helper's side: answers requests of `HelpedCompactor`. `secret` is random."""
+    """The helper's side: a function that answers requests of `HelpedCompactor`. `secret` are random bytes for
+    the offset map's hash."""
     return answering(disk, _best_map(secret))
 
 
 def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[bytes], bytes]:
-    """As `serve`, with maps of this kind."""
+    """As `serve`, with offset maps made by `make_map`."""
     import pickle
 
     compactor = LocalCompactor(make_map)
@@ -110,7 +111,7 @@ def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[byt
 def _best_map(secret: bytes) -> Callable[[int], OffsetMap]:
     try:
         from barnabas.log.compaction import compiled_offset_map
-    except (ImportError, RuntimeError):  # the latter: compiled code can be kept nowhere
+    except (ImportError, RuntimeError):  # RuntimeError: no directory can hold the compiled code
         return OffsetMap
     if not compiled_offset_map.available():
         return OffsetMap

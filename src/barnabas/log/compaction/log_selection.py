@@ -1,7 +1,7 @@
-"""Which log compaction takes next: the dirtiest of those that are due.
+"""Selects the next log to compact: the dirtiest of those that are due.
 
-As things are, or as they would be if the checkpoint of the recovery points had those of now: a log whose
-round is due only then is held back by nothing else.
+A pass cleans only below the checkpointed recovery point. `as_checkpointed` asks which log would be due if the
+checkpoint had the current recovery points: only the checkpoint holds that log back, so it is written.
 
 Source: ``LogCleanerManager.grabFilthiestCompactedLog`` of Apache Kafka 4.3 for behaviour.
 """
@@ -19,7 +19,7 @@ from barnabas.types import TopicPartition
 
 
 class Candidates(Protocol):
-    """What choosing needs of the log directories."""
+    """The part of `LogDirectories` that the selection uses."""
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]: ...
@@ -28,7 +28,7 @@ class Candidates(Protocol):
 
 
 class Chosen(NamedTuple):
-    """A log whose compaction is due, and what a round on it would do."""
+    """A log whose compaction is due, and the plan of its cleaning pass."""
 
     log: PartitionLog
     directory: LogDirectory
@@ -43,8 +43,9 @@ def dirtiest(
     *,
     as_checkpointed: bool = False,
 ) -> Chosen | None:
-    """The log that needs a round most; None where none does. `as_checkpointed`: of those that the checkpoint
-    lags behind, as if it had the recovery points of now."""
+    """The due log with the highest dirty ratio; None if none is due. Logs in `left_alone` are skipped.
+    `first_dirty`: where the dirty part of each log begins. `as_checkpointed`: only logs whose checkpointed
+    recovery point lags behind, as if the checkpoint had the current ones."""
     best: Chosen | None = None
     wall = ports.clock.wall_ms()
     logs = among.logs
@@ -64,7 +65,7 @@ def dirtiest(
         except OSError as error:
             among.fail(directory, f"{partition}: {error}")
             continue
-        except Exception as error:  # noqa: BLE001 - a fault of this program: raised; other logs continue
+        except Exception as error:  # noqa: BLE001 - a bug: raised in a later turn; other logs continue
             raise_soon(ports.wakeups, error)
             continue
         if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):
@@ -73,13 +74,13 @@ def dirtiest(
 
 
 class MissingCheckpoint:
-    """The checkpoint of the recovery points that a due round waits for; one at a time."""
+    """Writes the recovery point checkpoint that a due pass waits for; one at a time."""
 
     def __init__(
         self, write: Callable[[LogDirectory, Callable[[], None]], None], done: Callable[[], None]
     ) -> None:
-        """`write` calls back once it is over, whatever became of it; `done` is called then, unless `cancel`
-        was."""
+        """`write` writes the checkpoint and calls back when it ended or failed; then `done` is called, unless
+        `cancel` was called before."""
         self._write = write
         self._done = done
         self._is_awaited = False

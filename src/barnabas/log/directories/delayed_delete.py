@@ -17,7 +17,7 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports
 
 NAME_MAX = 255
-"""Bytes that a file system allows a name."""
+"""Longest file name in bytes."""
 
 
 class _Old(NamedTuple):
@@ -28,7 +28,7 @@ class _Old(NamedTuple):
 
 
 class DelayedDelete:
-    """What is to be removed, and when. `fail` takes a directory offline with a reason."""
+    """Files and directories that are to be removed. `fail` takes a log directory offline with a reason."""
 
     def __init__(self, ports: Ports, fail: Callable[[LogDirectory, str], None]) -> None:
         self._ports = ports
@@ -37,23 +37,25 @@ class DelayedDelete:
         self._waiting: list[_Old] = []
 
     def unique(self) -> str:
-        """What makes a name unique, as Kafka's UUIDs without dashes."""
+        """A random part for a file name: 32 hexadecimal digits, like Kafka's UUIDs without dashes."""
         return self._rng.randbytes(16).hex()
 
     def set_aside(
         self, directory: LogDirectory, log: PartitionLog, suffix: str = DELETE_SUFFIX
     ) -> str:
-        """Close `log`, whose name is free then; where its files are from now on. Raises ``OSError``."""
+        """Close `log` and rename its directory, so that its name is free. Returns the new path. Raises
+        ``OSError``."""
         log.close(clean=False)
         topic, number = log.partition
         rest = f"-{number}.{self.unique()}{suffix}"
-        # Where it is too long the topic's end goes: Kafka does not start where the number is missing.
+        # If the name is too long, cut the topic: Kafka does not start if the partition's number is missing.
         target = f"{directory.path}/{topic[: NAME_MAX - len(rest)]}{rest}"
         self._ports.disk.rename(log.directory, target)
         return target
 
     def delete(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """`log` goes with all its files; a disk error takes `directory` offline."""
+        """Delete `log` with all its files after ``file.delete.delay.ms``. A disk error takes `directory`
+        offline."""
         try:
             target = self.set_aside(directory, log)
         except OSError as error:
@@ -62,8 +64,8 @@ class DelayedDelete:
         self.add(directory, [target], log.config.file_delete_delay_ms, is_tree=True)
 
     def set_astray(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """`log` belongs to no replica of this broker: its files stay, for people to look at and remove,
-        under a name that nothing opens."""
+        """Rename a log that belongs to no replica of this broker to ``...-stray``. Its files stay for the
+        operator; the broker does not open them. A disk error takes `directory` offline."""
         try:
             target = self.set_aside(directory, log, STRAY_SUFFIX)
             self._ports.disk.sync_dir(directory.path)
@@ -84,11 +86,11 @@ class DelayedDelete:
         self._waiting += [_Old(when, directory, path, is_tree) for path in paths]
 
     def forget(self, directory: LogDirectory) -> None:
-        """`directory` is offline."""
+        """Forget the files in `directory`, which went offline."""
         self._waiting = [old for old in self._waiting if old.directory is not directory]
 
     def remove_due(self, now_ms: float) -> None:
-        """Remove what has waited long enough, in the background."""
+        """Remove the files whose delay has passed, in the background."""
         due: dict[str, list[_Old]] = {}
         for old in self._waiting:
             if old.when_ms <= now_ms:
@@ -103,7 +105,7 @@ class DelayedDelete:
 
         def job() -> None:
             for old in olds:
-                with suppress(FileNotFoundError):  # gone, or moved, with the log that it was of
+                with suppress(FileNotFoundError):  # its log was deleted or moved meanwhile
                     (remove_tree if old.is_tree else remove)(old.path)
 
         def finish(result: object) -> None:

@@ -114,7 +114,7 @@ class LogDirectories:
             except OSError as error:
                 self.fail(directory, f"opening it failed: {error}")
             except Exception as error:  # noqa: BLE001 - a fault of this program: told, and the others live
-                self.fail(directory, f"opening it failed: {_told(error)}")
+                self.fail(directory, f"opening it failed: {_text_of(error)}")
                 self.ports.wakeups.call_soon(partial(_raise, error))
         self.futures.clean_up_at_start()
         if not any(directory.is_online for directory in self.directories):
@@ -604,7 +604,7 @@ def _end_waiting(logs: LogDirectories, directory: LogDirectory) -> None:
         logs.ports.wakeups.call_soon(done)
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """A fault of the program in one line, with what it was about."""
     return " ".join([repr(error), *getattr(error, "__notes__", ())])
 

@@ -1,10 +1,10 @@
-"""Which segments each log of a directory had when it was closed cleanly.
+"""Lists the segments that each log of a directory had at its clean shutdown, to notice lost ones.
 
-A segment whose files are all gone looks like a gap that compaction left: readers continue behind it.
-So a clean end writes down what is there, in a file of ours in the log directory (Apache Kafka passes over
-files that are no directories). It holds for the clean-shutdown file of the same broker epoch, hence not
-where another program has run since, and for one start: that removes it before anything else changes. Digits
-rot, too: the last line is the CRC of those before.
+A segment whose files are all missing looks like a gap that compaction left, and readers would continue after
+it. So a clean shutdown writes the base offsets of all segments into a file of ours in the log directory
+(Apache Kafka ignores plain files there). The file is valid together with the clean-shutdown file of the same
+broker epoch, so not if another program ran since. It is valid for one start, which removes it before
+anything else changes. Its last line is the CRC-32C of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bases = Mapping[TopicPartition, Sequence[int]]
 
 
 def write(disk: Disk, directory: str, broker_epoch: int, bases: Bases) -> None:
-    """Durably. Blocks. Raises ``OSError``."""
+    """Write the base offsets of every log's segments, durably. Blocks. Raises ``OSError``."""
     lines = [str(VERSION), str(broker_epoch)]
     for name, known in sorted(bases.items()):
         lines.append(f"{name.topic} {name.partition} {' '.join(map(str, known))}")
@@ -34,8 +34,9 @@ def write(disk: Disk, directory: str, broker_epoch: int, bases: Bases) -> None:
 def read_once(
     disk: Disk, directory: str, broker_epoch: int | None
 ) -> dict[TopicPartition, list[int]]:
-    """What the clean end of `broker_epoch` (-1: before it had registered; None: there was none) left, and
-    nothing for a later start; empty if that is unknown. Blocks. Raises ``OSError``."""
+    """Read and remove the file. Returns the base offsets of each log's segments, or nothing if the file is
+    missing, corrupt or of another broker epoch. `broker_epoch` is that of the clean shutdown: -1 if the
+    broker had not registered, None if the shutdown was not clean. Blocks. Raises ``OSError``."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         return {}

@@ -1,10 +1,11 @@
-"""Holds a segment's index of aborted transactions against its batches, and rebuilds what differs.
+"""Checks a segment's index of aborted transactions against its batches, and rebuilds wrong entries.
 
-A ``.txnindex`` has no CRC, the batches have one. A walk over the headers of the segment, from the producer
-state that the newest snapshot before it has, says of each abort marker where its transaction began. An entry
-is sound if it names a marker, and its first offset lies behind the producer's marker before, not behind the
-first batch that is left, and in no other batch: compaction may have removed earlier ones. Its last stable
-offset may be lower than what the batches say, not higher: readers would stop too early.
+A ``.txnindex`` has no CRC; the batches have one. The check starts with the newest producer snapshot before
+the segment and reads the segment's batch headers: these tell where the transaction of each abort marker
+began. An entry is valid if it names an abort marker and its first offset is that of the transaction's first
+remaining batch. As compaction may have removed earlier batches, it may also be an offset that is in no batch,
+after the producer's previous marker and before the first remaining batch. Its last stable offset may be lower
+than the batches say, but not higher: readers would stop too early.
 
 Source: ``TransactionIndex.sanityCheck`` of Apache Kafka 4.3, which ends at the offsets.
 """
@@ -29,19 +30,19 @@ Entry = tuple[int, int, int, int]
 
 
 class AbortMarker(NamedTuple):
-    """A marker in the segment, with what the batches before it say of its transaction."""
+    """An abort marker in the segment, and its transaction according to the batches before it."""
 
     producer_id: int
-    behind: int
-    """The transaction begins at this offset or later."""
+    earliest: int
+    """Lower bound of the transaction's first offset."""
     first_offset: int | None
-    """Where the first batch begins that is left of it; None where none is."""
+    """Base offset of its first remaining batch; None if no batch remains."""
     last_offset: int
     last_stable_offset: int
 
 
 class _Proof:
-    """Of the index of segment number `at` of `segments`, the log's from its first, below `end`."""
+    """Checks the index of segment number `at` of `segments` (all of the log), below offset `end`."""
 
     def __init__(
         self, disk: Disk, directory: str, segments: Sequence[Segment], at: int, end: int
@@ -53,7 +54,8 @@ class _Proof:
         self.end = end
 
     def is_sound(self, entries: list[Entry]) -> bool:
-        """One entry for each marker with a batch left, in the markers' order, and none without a marker."""
+        """Whether each marker with a remaining batch has one valid entry, in order, and no entry lacks a
+        marker."""
         following = iter([entry for entry in entries if entry[2] < self.end])
         entry = next(following, None)
         for marker in self.markers(crc=False):
@@ -66,7 +68,7 @@ class _Proof:
         return entry is None
 
     def rebuilt(self, entries: list[Entry]) -> list[Entry]:
-        """An entry for each marker with a batch left: the one that is there where it agrees."""
+        """One entry per marker with a remaining batch: the existing one if it is valid, else a new one."""
         known, found = {entry[2]: entry for entry in entries}, list[Entry]()
         for marker in self.markers(crc=True):
             entry, first = known.get(marker.last_offset), marker.first_offset
@@ -85,7 +87,7 @@ class _Proof:
         if first == marker.first_offset:
             return True
         latest = marker.last_offset if marker.first_offset is None else marker.first_offset
-        return marker.behind <= first <= latest and not self._is_in_a_batch(first)
+        return marker.earliest <= first <= latest and not self._is_in_a_batch(first)
 
     def _is_in_a_batch(self, offset: int) -> bool:
         at = bisect_right([segment.base_offset for segment in self.segments], offset) - 1
@@ -100,9 +102,9 @@ class _Proof:
 def proven(
     disk: Disk, directory: str, segments: Sequence[Segment], at: int, end: int, data: Buffer
 ) -> list[Entry]:
-    """The entries in `data`, the index of the segment number `at`; where it is damaged, those that its
-    batches below `end` ask for. `segments` are the log's, from its first. Blocks. Raises
-    :class:`CorruptLogError` if batches rotted, too, ``OSError``."""
+    """The entries in `data`, the index of segment number `at`; if it is corrupt, entries rebuilt from the
+    batches below `end`. `segments` are all of the log. Blocks. Raises :class:`CorruptLogError` if batches are
+    corrupt, too, and ``OSError``."""
     proof = _Proof(disk, directory, segments, at, end)
     entries = transaction_index.entries_of(data)
     if len(data) % transaction_index.ENTRY.size == 0 and proof.is_sound(entries):
@@ -120,7 +122,7 @@ def _markers_of(
     walked = segments[: at + 1]
     for number, segment in enumerate(walked):
         if number < at and walked[number + 1].base_offset <= floor:
-            continue  # the snapshot knows all of it
+            continue  # the snapshot covers the whole segment
         for located in _ascending(segment, end, crc=crc):
             header = located.header
             producer = header.producer_id
@@ -132,15 +134,17 @@ def _markers_of(
                 continue
             last = header.last_offset
             if marker[0] and segment is segments[at]:
-                behind = floor if first is None else min(first, floor)
+                earliest = floor if first is None else min(first, floor)
                 stable = next(iter(states.open_transactions.values()), last + 1)
-                found.append(AbortMarker(producer, ends.get(producer, behind), first, last, stable))
+                found.append(
+                    AbortMarker(producer, ends.get(producer, earliest), first, last, stable)
+                )
             ends[producer] = last + 1
     return found
 
 
 def _ascending(segment: Segment, end: int, *, crc: bool) -> Iterator[Located]:
-    """The batches that end at or before `end`."""
+    """The batches that end at or before `end`. Raises :class:`CorruptLogError` if offsets do not ascend."""
     known = segment.base_offset
     for located in segment.headers(crc=crc):
         header = located.header
@@ -164,9 +168,9 @@ def _marker_of(segment: Segment, located: Located) -> tuple[bool, int] | None:
 def _load_before(
     disk: Disk, directory: str, log_start: int, offset: int, states: ProducerStates
 ) -> int | None:
-    """Load the newest producer snapshot at or before `offset`, where a segment begins. Its offset, which may
-    lie within an earlier segment: a clean end takes a snapshot, too. None where there is none in the log: the
-    walk begins with the first segment."""
+    """Load the newest producer snapshot at or before `offset`, the base offset of a segment. Returns its
+    offset, which may be within an earlier segment (a clean shutdown takes a snapshot, too). None if the log
+    has none: then the check reads from the first segment on."""
     for at in reversed(snapshot_offsets(disk, directory)):
         if log_start <= at <= offset:
             try:

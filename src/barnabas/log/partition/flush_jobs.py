@@ -1,7 +1,7 @@
-"""Making a log durable: batches, indexes, leader epochs, names, then the recovery point.
+"""Makes a log durable: syncs batches, indexes, leader epochs and file names, then moves the recovery point.
 
-A job runs on another thread while the owner continues: it gets paths and bytes, never the log. Files that
-are gone when it runs were deleted or cut meanwhile and need no sync.
+A job runs on another thread while the owner continues, so it gets paths and bytes, never the log. A file that
+is missing when the job runs was deleted or truncated away meanwhile and needs no sync.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Job = Callable[[], None]
 
 
 def is_dirty(log: PartitionLog) -> bool:
-    """Whether anything may not be on the device that matters: an empty log is made again."""
+    """Whether something that matters may not be on the device. An empty log does not: it is created again."""
     if log.log_end_offset == 0:
         return False
     changes = log.epochs.changes.are_pending or log.names.are_pending or log.dir_name.are_pending
@@ -61,10 +61,10 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
             changes.made_durable(count)
         if log.truncation_count == cuts:
             log.new_snapshots = [at for at in log.new_snapshots if at not in snapshots]
-            # A roll since then completed indexes that this job did not see: the segment that ends here is
-            # not vouched for as a whole, so that the next sync takes it along.
-            vouched = end - 1 if log.rolls != rolls else end
-            log.recovery_point = max(log.recovery_point, vouched)
+            # A roll since then completed indexes that this job did not sync. Stay one offset below the end of
+            # that segment, so that the next sync includes it.
+            synced_to = end - 1 if log.rolls != rolls else end
+            log.recovery_point = max(log.recovery_point, synced_to)
 
     return job, on_synced
 
@@ -84,15 +84,15 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
         for path in paths:
             _sync_file(disk, path)
         try:
-            file.sync()  # it is open anyway: a commit of the quorum spends no system call on that
-        except ValueError:  # closed since, among many open files
+            file.sync()  # already open: a commit of the quorum needs no system call to open it
+        except ValueError:  # the file cache has closed it since
             _sync_file(disk, active)
 
     return job, _nothing
 
 
 def begin_sync(log: PartitionLog, now_ms: float) -> tuple[Job, Job]:
-    """A job of `sync_job` that begins now; :func:`end_sync` follows it, whatever became of it."""
+    """Begin a `sync_job`. The caller calls :func:`end_sync` when it ended, also if it failed."""
     log.last_sync_ms = now_ms
     job, on_synced = log.sync_job()
     log.is_syncing = True
@@ -104,17 +104,17 @@ def end_sync(log: PartitionLog) -> None:
 
 
 def sync_again_later(log: PartitionLog) -> None:
-    """Another sync follows the one that is under way."""
+    """Have another sync follow the one that is running."""
     log.rolled_since_sync = True
 
 
 def require_flush(log: PartitionLog, before: int) -> None:
-    """Records from offset `before` on count as written once they are synced (``flush.messages``)."""
+    """Count records from offset `before` on as written only when they are synced (``flush.messages``)."""
     log.flush_limit = min(log.flush_limit, before)
 
 
 def on_flushed(log: PartitionLog, end: int) -> None:
-    """Records below `end` are synced; all of the log if it is ``FOREVER_MS``."""
+    """Records below offset `end` are synced; ``FOREVER_MS`` (larger than any offset) means the whole log."""
     log.flush_limit = max(log.flush_limit, end)
 
 
@@ -124,7 +124,7 @@ def watch_recovery_point(log: PartitionLog, on_lowered: Callable[[], None]) -> N
 
 
 def begin_checkpoint(log: PartitionLog, recovery_point: int) -> None:
-    """A checkpoint with `recovery_point` is about to be written: a start may find it from now on."""
+    """A checkpoint with `recovery_point` is about to be written; a restart may find it from now on."""
     log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, recovery_point)
 
 
@@ -134,13 +134,13 @@ def on_checkpointed(log: PartitionLog, recovery_point: int) -> None:
 
 
 def on_lower_checkpoint(log: PartitionLog) -> None:
-    """The checkpoint in place has this log's present recovery point, and no other one is on its way."""
+    """The checkpoint has this log's current recovery point, and no other checkpoint is being written."""
     log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
 
 
 def close_job(log: PartitionLog) -> tuple[Job, Job]:
-    """(blocking job, what to call when it is done): close `log` with all of it durable. What is written
-    behind is written now; nothing may be appended from now on."""
+    """Close `log` durably: (blocking job, function to call when it is done). Indexes and the producer
+    snapshot are written now; nothing may be appended afterwards."""
     if log.log_end_offset > log.log_start_offset:
         log.write_producer_snapshot(log.log_end_offset)
     if log.active.finish():
@@ -164,8 +164,8 @@ def _unsynced(log: PartitionLog) -> list[Segment]:
 
 
 def _nothing() -> None:
-    """Nothing is to be done, or the recovery point stays: what recovery believes below it is more than the
-    batches."""
+    """Do nothing. After :func:`sync_log_job` the recovery point must stay: below it recovery trusts indexes
+    and leader epochs, too, which that job did not sync."""
 
 
 def _sync_file(disk: Disk, path: str) -> None:

@@ -1,4 +1,5 @@
-"""Producer state of a log that was opened, cut or repaired: its newest usable snapshot and later batches.
+"""Rebuilds the producer state of a log that was opened, truncated or repaired: from the newest valid snapshot
+and the batches after it.
 
 Source: Kafka's ``UnifiedLog.rebuildProducerState``.
 """
@@ -23,8 +24,8 @@ OnAborted = Callable[[Segment, CompletedTransaction], None]
 
 
 def remove_snapshots(log: PartitionLog, from_offset: int) -> None:
-    """Remove the producer snapshots at `from_offset` and behind. With 0 the directory is listed even where
-    the log knows of no snapshot: a process that was killed while it removed all of them left some."""
+    """Remove the producer snapshots at `from_offset` and later. With 0 the directory is listed even if the
+    log knows of no snapshot: a process that was killed while it removed all of them left some."""
     if log.snapshot_offset < from_offset != 0:
         return
     log.snapshot_offset = -1
@@ -38,28 +39,28 @@ def remove_snapshots(log: PartitionLog, from_offset: int) -> None:
 def rebuild_producers(
     log: PartitionLog, on_aborted: OnAborted | None = None, none_from: int | None = None
 ) -> None:
-    """From the newest usable snapshot and the batches behind it. `on_aborted` receives the aborted
-    transactions whose marker is among them. Batches that end behind `none_from` are known to have no
+    """Rebuild from the newest valid snapshot and the batches after it. `on_aborted` gets the aborted
+    transactions whose markers are among these. Batches that end after offset `none_from` are known to have no
     producer and are not read."""
     from_offset = load_producer_snapshot(log)
     for at in range(log.segment_index(from_offset), len(log.segments)):
         segment = log.segments[at]
         if none_from is not None and max(segment.base_offset, from_offset) >= none_from:
             break
-        _note_producers(log, segment, from_offset, none_from, on_aborted)
+        _replay_segment(log, segment, from_offset, none_from, on_aborted)
     log.producers.end_offset = log.log_end_offset
     log.producers.first_unstable_offset(log.high_watermark)
 
 
 def on_repaired(log: PartitionLog, base: int) -> None:
-    """The segment at `base` is whole again. Where producer state was made without what was damaged in it, a
-    transaction that ended there is open, and snapshots since then say so, too. Blocks."""
+    """The segment at `base` was repaired: rebuild producer state that was made without its corrupt batches.
+    In that state, and in later snapshots, a transaction that ended there is still open. Blocks."""
     if base in log.suspect_segments:
         remove_snapshots(log, base + 1)
         rebuild_producers(log)
 
 
-def _note_producers(
+def _replay_segment(
     log: PartitionLog,
     segment: Segment,
     from_offset: int,
@@ -68,9 +69,9 @@ def _note_producers(
 ) -> None:
     at = log.segment_index(segment.base_offset) + 1
     end = log.segments[at].base_offset if at < len(log.segments) else log.log_end_offset
-    for batch in _sound_batches(log, segment, max(from_offset, segment.base_offset)):
+    for batch in _readable_batches(log, segment, max(from_offset, segment.base_offset)):
         header = batch.header
-        if header.next_offset > end:  # its offset rotted, which no CRC covers
+        if header.next_offset > end:  # its offset is corrupt: no CRC covers that
             log.suspect_segments.add(segment.base_offset)
             continue
         if none_from is not None and header.next_offset > none_from:
@@ -88,9 +89,9 @@ def _note_producers(
             on_aborted(segment, done)
 
 
-def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator[Located]:
-    """The batches from the one that holds `offset` on. Behind a corrupt batch, which is reported when it
-    is read, continues with the next batch that the index knows."""
+def _readable_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator[Located]:
+    """The batches from the one that holds `offset` on. After a corrupt batch, which is reported when a client
+    reads it, continue with the next batch in the offset index."""
     damaged = -1
     log.suspect_segments.discard(segment.base_offset)
     while True:
@@ -110,9 +111,11 @@ def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:
-    """Load the newest usable snapshot; the offset from which to continue. Batches that the log still has
-    below its start count: a transaction that ended there must not stay open for ever. A snapshot of
-    before the first segment says nothing of the batches in between, which are gone."""
+    """Load the newest valid snapshot, and remove invalid ones. Returns the offset from which to replay.
+
+    A snapshot below the log start offset is valid if the first segment reaches that far: a transaction that
+    ended there must not stay open. A snapshot below the first segment is not: the batches in between are
+    gone."""
     first = log.segments[0].base_offset
     for offset in reversed(snapshot_offsets(log.disk, log.directory)):
         path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
@@ -120,7 +123,7 @@ def load_producer_snapshot(log: PartitionLog) -> int:
             try:
                 log.producers.load(log.disk.read_file(path), offset)
             except ValueError:
-                pass  # corrupt: the one before, or the batches, say the same
+                pass  # corrupt: an earlier snapshot, or the batches, give the same state
             else:
                 log.snapshot_offset = offset
                 return offset

@@ -1,8 +1,8 @@
-"""The segments of one log and reading from them, by offset, by timestamp, by transaction.
+"""The segments of one log, and reads by offset, by timestamp and by transaction.
 
-`segments` ascend by base offset and are never empty once the log is open; the last one is active. Reads
-return one run of bytes of one segment, as it is on disk. Faults of the disk are ``OSError``;
-batches that are not what was written raise :class:`CorruptLogError` and are never served.
+`segments` ascend by base offset; an open log has at least one, and the last one is active. A read returns a
+run of bytes of one segment, as it is on disk. Disk errors are ``OSError``. Corrupt batches raise
+:class:`CorruptLogError` and are never served.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ EPOCH_MAX = (1 << 31) - 1
 
 
 class ReadResult(NamedTuple):
-    """A run of bytes that may end inside a batch; `first_position` is where it begins in the segment."""
+    """A run of bytes that may end inside a batch; `first_position` is its position in the segment, in
+    bytes."""
 
     records: Buffer
     first_position: int
@@ -45,7 +46,7 @@ EMPTY = ReadResult(b"", 0, 0)
 
 
 class SegmentedLog:
-    """What a log has on disk. Writing is :class:`barnabas.log.partition.partition_log.PartitionLog`'s."""
+    """The files of a log, for reading. :class:`barnabas.log.partition.partition_log.PartitionLog` writes."""
 
     def __init__(
         self,
@@ -73,7 +74,8 @@ class SegmentedLog:
 
     @property
     def log_dir(self) -> str:
-        """The log directory that it is in. Jobs that read it wait for no other disk, which may hang."""
+        """The log directory (of ``log.dirs``) that has this log. Background jobs queue per log directory, so
+        that a disk that hangs delays no other."""
         return self.directory.rpartition("/")[0]
 
     @property
@@ -82,25 +84,25 @@ class SegmentedLog:
         return sum(segment.size for segment in self.segments)
 
     def index_segments(self) -> None:
-        """After `segments` changed."""
+        """Update `bases` after `segments` changed."""
         self.bases = [segment.base_offset for segment in self.segments]
 
     def segment_index(self, offset: int) -> int:
-        """Which of `segments` would hold `offset`; the first one where it lies before all."""
+        """The index in `segments` of the one that would hold `offset`; 0 if it is before all of them."""
         return (bisect_right(self.bases, offset) or 1) - 1
 
     def end_of_segment(self, at: int) -> int:
-        """The offset behind the `at`-th segment: where the next begins, or the log's end."""
+        """The end offset of the `at`-th segment: the next one's base offset, or the log end offset."""
         return self.bases[at + 1] if at + 1 < len(self.bases) else self.log_end_offset
 
     def fragments(self) -> list[str]:
-        """Files too short for any batch that other segments follow: placeholders of lost segments, known to
-        be damaged before any client reads them."""
+        """Paths of inactive segments that are too short for a batch: placeholders of lost segments, reported
+        as damaged before a client reads them."""
         return [s.path for s in self.segments[:-1] if 0 < s.size < HEADER_SIZE]
 
     def epoch_from(self, offset: int) -> int:
-        """The leader epoch with which the segment at `offset` begins: none before it is above that. Either
-        witness may have rotted, its first batch or what is known of epochs: the higher one counts."""
+        """The leader epoch of the segment at `offset`, an upper bound for all batches before it. It is the
+        higher one of its first batch's epoch and that of the leader epoch cache: either may be corrupt."""
         segment = self.segments[self.segment_index(offset)]
         if segment.base_offset != offset or segment.size < HEADER_SIZE:
             return EPOCH_MAX
@@ -119,9 +121,10 @@ class SegmentedLog:
         at_least_one: bool = True,
         block: bool = True,
     ) -> ReadResult | None:
-        """Bytes from the batch that holds `offset` on, ending below offset `up_to` (the log's end where
-        None), at most `max_bytes` of them, or one whole batch where `at_least_one`. They may end
-        inside a batch. None where reading would block and `block` is False.
+        """Read batches from the one that holds `offset` on, below offset `up_to` (None: the log end offset).
+
+        Returns at most `max_bytes` bytes, which may end inside a batch; with `at_least_one` at least the
+        whole first batch. None if the read would block and `block` is False.
 
         Raises :class:`OffsetOutOfRange`, :class:`CorruptLogError`, ``OSError``.
         """
@@ -140,17 +143,16 @@ class SegmentedLog:
         return new_tuple(ReadResult, (data, start, segment.base_offset))
 
     def is_behind(self, offset: int, end: int) -> bool:
-        """Whether a reader at `offset` comes to the end of a segment before it comes to `end`: one answer
-        never has bytes of two."""
+        """Whether a segment ends between `offset` and `end`: one read never has bytes of two segments."""
         at = bisect_right(self.bases, offset)
         return at < len(self.bases) and self.bases[at] <= end
 
     def read_job(
         self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True
     ) -> Callable[[], Buffer]:
-        """The same bytes as `read` gives, by a job that may run (and block) on another thread; none
-        where the segment is gone by then. Raises :class:`OffsetOutOfRange`, ``OSError`` now, and
-        ``OSError``, :class:`CorruptLogError` in the job."""
+        """A job that reads the same bytes as `read`, for another thread; it returns no bytes if the segment
+        is deleted meanwhile. This method raises :class:`OffsetOutOfRange` and ``OSError``, the job raises
+        ``OSError`` and :class:`CorruptLogError`."""
         place = self._place(offset, up_to)
         if place is None:
             return bytes
@@ -172,8 +174,8 @@ class SegmentedLog:
         return job
 
     def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int, int] | None:
-        """Segment, position of the batch that holds `offset`, the position behind the last batch that ends at
-        or before offset `up_to`, and the offset where the segment ends."""
+        """(segment, position of the batch that holds `offset`, end position of the last batch that ends at or
+        before offset `up_to`, end offset of the segment). None if there is nothing to read."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRange(offset, self.log_start_offset, end)
@@ -189,7 +191,7 @@ class SegmentedLog:
                 bound = bases[at + 1] if at + 1 < len(bases) else self.log_end_offset
                 limit = segment.size
                 if bound > end:
-                    # A high watermark of an earlier life may lie inside a batch, which is not committed then.
+                    # A checkpointed high watermark may be inside a batch, which then is not committed.
                     beyond = segment.position_of_batch_with(end)
                     limit = limit if beyond is None else beyond
                 return segment, start, limit, bound
@@ -214,10 +216,10 @@ class SegmentedLog:
         return found
 
     def note_first_timestamp(self) -> None:
-        """Learn from disk what rolling by time counts from."""
+        """Read the active segment's first timestamp from disk: rolling by time counts from it."""
         active = self.active
         if active.size >= HEADER_SIZE and active.first_timestamp is None:
-            with suppress(CorruptLogError):  # a batch rotted: reported when it is read
+            with suppress(CorruptLogError):  # reported when a client reads it
                 active.first_timestamp = next(active.headers()).header.max_timestamp
 
 
@@ -229,8 +231,9 @@ def _read_run(
     max_bytes: int,
     at_least_one: bool,
 ) -> Buffer | None:
-    """Bytes from `start` on, below `limit`: at most `max_bytes`, or the first batch whole. Raises
-    :class:`CorruptLogError` where the file ends before."""
+    """Read bytes from position `start` to `limit`: at most `max_bytes`, with `at_least_one` at least the
+    whole first batch. None if `read` returned None. Raises :class:`CorruptLogError` if the file is too
+    short."""
     most = limit - start
     if at_least_one and max_bytes < LENGTH_PREFIX:
         max_bytes = LENGTH_PREFIX

@@ -1,8 +1,8 @@
-"""Cutting a log short.
+"""Truncates a log.
 
-After a cut the log continues in a new file: bytes that were cut may come back after a power loss, but
-never between or behind newer ones (see :mod:`barnabas.log.partition.partition_log`). Whole segments that go
-are gone on the device before anything else is written.
+Afterwards the log continues in a new segment: truncated bytes may reappear after a power loss, but never
+between or after newer ones (see :mod:`barnabas.log.partition.partition_log`). The deletion of whole segments
+is durable before anything else is written.
 
 Source: Kafka's ``UnifiedLog.truncateTo``.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def truncate_to(log: PartitionLog, offset: int) -> bool:
     """See :meth:`PartitionLog.truncate_to`."""
     if offset >= log.log_end_offset:
-        # A former leadership that wrote nothing left an epoch at the very end; the leader that sent us
-        # here does not know it, and would send us here again.
+        # An earlier leadership without records left an epoch at the log's end. The current leader does not
+        # know that epoch, and would ask for the same truncation again.
         log.epochs.truncate_from_end(offset)
         log.epochs.write()
         return False
@@ -38,8 +38,8 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if end <= log.log_start_offset:
         truncate_fully_and_start_at(log, log.log_start_offset)
         return True
-    # One below the end: the file that was cut has to be synced and looked at, whatever follows it. Where none
-    # was, the one before may end earlier, by compaction.
+    # One offset below the end, so that the truncated file is synced and recovered. Without a truncated file
+    # the end itself is right: the segment before may end earlier, by compaction.
     _lower_recovery_point(log, end if end == segment.base_offset else end - 1)
     before = len(log.segments)
     while log.segments and log.segments[-1].base_offset >= end:
@@ -78,7 +78,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
 
 
 def start_empty(log: PartitionLog, offset: int) -> None:
-    """Begin with one empty segment at `offset`."""
+    """Start the log with one empty segment at `offset`."""
     log.index_segments()
     log.producers.clear(offset)
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
@@ -87,9 +87,9 @@ def start_empty(log: PartitionLog, offset: int) -> None:
 
 
 def begin_inside(log: PartitionLog, records: memoryview) -> None:
-    """An empty log that begins inside the batch which comes first (a leader's log start need not be a
-    batch's end, and it sends whole batches) begins where the batch does; readers learn the leader's log start
-    with the same answer. Source: Kafka's ``UnexpectedAppendOffsetException``."""
+    """Move an empty log's start back to the base offset of the first batch, if that begins before it. A
+    leader's log start offset may be inside a batch, and it sends whole batches; its answer also has its log
+    start offset, which readers see. Source: Kafka's ``UnexpectedAppendOffsetException``."""
     if len(records) < HEADER_SIZE:
         return
     header = read_header(records, 0)
@@ -98,7 +98,7 @@ def begin_inside(log: PartitionLog, records: memoryview) -> None:
 
 
 def forget_cuts(log: PartitionLog) -> None:
-    """The log was compacted as a whole: earlier truncations do not matter to the next compaction."""
+    """The whole log was compacted: the next compaction need not go back to earlier truncations."""
     log.lowest_cut = FOREVER_MS
 
 

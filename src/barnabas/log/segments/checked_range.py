@@ -1,7 +1,7 @@
-"""Which bytes of a segment this process has checked by CRC, or wrote itself.
+"""The part of a segment that this process has written or checked by CRC.
 
-Batches that an earlier life of the process wrote are checked when they are first read; what CRCs do not
-cover (offsets, leader epochs) is compared with the batches around them.
+Batches written before the process started are checked when they are first read. Offsets and leader epochs,
+which no CRC covers, are compared with those of the neighbouring batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHORTER = "the file is shorter than what was written to it"
 
 
 class BatchFile(Protocol):
-    """What a check reads of a segment."""
+    """The part of a segment that a check uses."""
 
     path: str
     base_offset: int
@@ -28,18 +28,18 @@ class BatchFile(Protocol):
 
 
 class CheckedRange:
-    """What was checked of one segment, as positions in its file."""
+    """The checked part of one segment, as positions in its file, in bytes."""
 
     __slots__ = ("_from", "_read_to", "_to", "trusted_from")
 
     def __init__(self, size: int) -> None:
-        """`size`: bytes that the file has from an earlier life of the process."""
+        """`size`: bytes of the file when this process opened it."""
         self.trusted_from = size
-        """From here on this process wrote the batches, or has checked them."""
+        """From this position on this process wrote or checked all batches."""
         self._from = self._to = 0
-        """Readers have checked the batches between."""
+        """Reads have checked the batches between these positions."""
         self._read_to = 0
-        """Behind `_to`: no whole batch is between them. Reads mostly end within a batch."""
+        """End of the last read, after `_to` by less than a batch: most reads end within a batch."""
 
     def check_read(
         self,
@@ -49,9 +49,9 @@ class CheckedRange:
         bound: int,
         epoch_from: Callable[[int], int],
     ) -> None:
-        """Check the whole batches of `data`, which was read at `position` (before `trusted_from`), unless an
-        earlier read has. `bound`: the offset where the segment ends; `epoch_from(bound)` is the leader epoch
-        with which the next segment begins. Raises :class:`CorruptLogError`."""
+        """Check the complete batches of `data`, which was read at `position` (before `trusted_from`), unless
+        an earlier read did. `bound` is the segment's end offset; `epoch_from(bound)` is the leader epoch of
+        the next segment. Raises :class:`CorruptLogError`."""
         end = position + len(data)
         if self._from <= position and end <= self._read_to:
             return
@@ -79,23 +79,23 @@ class CheckedRange:
             self.trusted_from = self._from
 
     def trust_from(self, position: int) -> None:
-        """Batches from `position` on were checked just now."""
+        """Batches from `position` on were checked."""
         self.trusted_from = min(self.trusted_from, position)
 
     def cut(self, position: int) -> None:
-        """The file ends at `position` now."""
+        """The file was truncated at `position`."""
         self.trusted_from = min(self.trusted_from, position)
         self._to, self._read_to = min(self._to, position), min(self._read_to, position)
 
     def clear(self, size: int) -> None:
-        """Readers have to check all of the `size` bytes that the file has now."""
+        """Forget all checks: the file has `size` bytes that may have changed."""
         self.trusted_from = size
         self._from = self._to = self._read_to = 0
 
 
 def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:
-    """Check the whole batches in `data`, read at `position` of a file; the position and the offset behind
-    them, and the last one's leader epoch. Raises :class:`CorruptLogError`."""
+    """Check the complete batches in `data`, which was read at `position` of a file. Returns (end position,
+    end offset, leader epoch of the last batch). Raises :class:`CorruptLogError`."""
     end, next_offset, epoch = position, base_offset, -1
     try:
         for batch in iterate(data, crc=True):

@@ -1,10 +1,9 @@
 """The sparse indexes of a segment: offset → position, and timestamp → offset.
 
-An index keeps its last entry and those that are not in its file yet. A lookup loads the whole table into
-memory, and :class:`barnabas.log.file_cache.FileCache` drops it again when it needs room. Entries are
-written behind: those not on disk are lost with the process, which costs a scan at recovery, never an
-answer. Offsets are relative to the segment's base. Format: big-endian (int32, int32) and
-(int64, int32), as Kafka's.
+An index keeps in memory its last entry and the entries that are not in its file yet. A lookup loads the whole
+table into memory; :class:`barnabas.log.file_cache.FileCache` releases it when too many are loaded. Entries
+are written later than batches: if the process dies, recovery rebuilds the missing ones by a scan. Offsets are
+relative to the segment's base offset. Format: big-endian (int32, int32) and (int64, int32), as Kafka's.
 
 Source: Kafka's ``OffsetIndex``.
 """
@@ -27,31 +26,30 @@ class SparseIndex:
     __slots__ = ("_count", "_files", "_last", "_pending", "_table", "path")
     FORMAT: ClassVar[Struct]
     RESERVED: ClassVar[int] = 0
-    """Entries that come when the segment is full."""
+    """Entries that are appended when the segment is full already."""
 
     def __init__(self, files: FileCache, path: str) -> None:
         self._files = files
         self.path = path
         self._count = -1
-        """Entries, the pending ones included; -1 until they are first counted."""
+        """Number of entries, with those not in the file yet; -1 until they are counted."""
         self._last: Entry | None = None
         self._pending: bytes | bytearray = b""
         self._table: bytearray | None = None
 
     def make(self) -> None:
-        """Begin empty. The file is there from now on: Apache Kafka takes a segment without it for
-        damaged, also where it has no entry yet."""
+        """Create an empty index file. Apache Kafka takes a segment without index files for damaged."""
         if self._files.disk.exists(self.path):
             self._files.get(self.path).truncate(0)
         else:
-            # By the table of open files, which makes room where the process has no descriptor left.
+            # Through the file cache, which frees file descriptors if the process has none left.
             self._files.get(self.path)
             self._files.close(self.path)
         self._count, self._last, self._pending, self._table = 0, None, b"", None
 
     def copy_for(self, files: FileCache) -> Self:
-        """The same index for a reader on another thread, who opens the file by `files`. It stays what
-        it is while this one grows."""
+        """A copy for a reader on another thread, which opens the file by `files`. It does not change when
+        this index grows."""
         copy = type(self)(files, self.path)
         copy._count, copy._last, copy._pending = self._count, self._last, self._pending
         return copy
@@ -75,14 +73,14 @@ class SparseIndex:
         return self._count * self.FORMAT.size
 
     def is_full(self, bytes_max: int, coming: int = 0) -> bool:
-        """Whether ``segment.index.bytes`` has no room for another entry behind those `coming` and the last
-        ones of all: Apache Kafka does not start where the index of a log's last segment is larger."""
+        """Whether ``segment.index.bytes`` (`bytes_max`) has no room for another entry after `coming` more and
+        the reserved ones. Apache Kafka does not start if the index of an active segment is larger."""
         if self._count < 0:
             self._open()
         return self._count + coming >= bytes_max // self.FORMAT.size - self.RESERVED
 
     def _open(self) -> None:
-        """Learn the number of entries and the last one. A file preallocated by Kafka ends in zeros."""
+        """Read the number of entries and the last one. A file that Kafka preallocated ends in zeros."""
         disk, width = self._files.disk, self.FORMAT.size
         size = disk.size(self.path) if disk.exists(self.path) else 0
         self._count = size // width
@@ -111,7 +109,7 @@ class SparseIndex:
         return first, second
 
     def is_sound(self) -> bool:
-        """Whether the file is there, has whole entries, and they ascend. Reads all of it."""
+        """Whether the file exists and has only complete entries in ascending order. Reads the whole file."""
         disk, width = self._files.disk, self.FORMAT.size
         if not disk.exists(self.path) or disk.size(self.path) % width:
             return False
@@ -131,7 +129,7 @@ class SparseIndex:
         return [(first, second) for first, second in self.FORMAT.iter_unpack(self.table())]
 
     def append(self, first: int, second: int) -> None:
-        """Add an entry; one that does not ascend is passed over."""
+        """Add an entry; ignored if it is not above the last one."""
         if self._count < 0:
             self._open()
         last = self._last
@@ -172,7 +170,7 @@ class SparseIndex:
         self._last = self._unpack(table, (count - 1) * width) if count else None
 
     def write(self) -> bool:
-        """Bring the file up to date; whether that made the file."""
+        """Write the missing entries to the file. Returns whether the file was empty before."""
         if not self._pending:
             return False
         stored = self._count * self.FORMAT.size - len(self._pending)
@@ -181,7 +179,7 @@ class SparseIndex:
         return stored == 0
 
     def release(self) -> None:
-        """Give the table's memory back."""
+        """Drop the table from memory."""
         self._table = None
 
 
@@ -192,18 +190,18 @@ class OffsetIndex(SparseIndex):
     FORMAT = Struct(">ii")
 
     def position_below(self, relative: int) -> int:
-        """Position of the last indexed batch that ends at or before `relative`; 0 where none (or where the
-        entry rotted and is below)."""
+        """Position of the last indexed batch that ends at or before `relative`; 0 if there is none, or if the
+        entry is corrupt (negative)."""
         entry = self.floor(relative)
         return 0 if entry is None else max(entry[1], 0)
 
     @property
     def last_position(self) -> int:
-        """Of the last indexed batch, likewise."""
+        """Position of the last indexed batch; 0 if there is none, or if the entry is corrupt (negative)."""
         return 0 if self.last is None else max(self.last[1], 0)
 
     def place_below(self, relative: int) -> tuple[int, int]:
-        """`position_below`, and the relative offset that the batch there at least begins with."""
+        """`position_below`, and a lower bound of the relative base offset of the batch at that position."""
         entry = self.floor(relative)
         if entry is None:
             return 0, 0

@@ -1,10 +1,10 @@
-"""Where each leader epoch of a partition begins (``leader-epoch-checkpoint``).
+"""The start offset of each leader epoch of a partition (``leader-epoch-checkpoint``).
 
-A follower that asks for the end of an epoch learns from it where its log parts from the leader's
-(KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written behind: with every
-sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
-Recovery drops entries from the recovery point on and reads them again from the batches. No batch tells of an
-epoch that begins without a record: the file is written when such a one begins and when it is dropped.
+A leader answers with it where an epoch ends, so that a follower finds out where the logs diverge (KIP-101,
+KIP-279). Entries ascend in epoch and in start offset. The file is written with every sync of the log and when
+it closes, always before the recovery point moves past an entry's start offset. Recovery drops entries from
+the recovery point on and reads them again from the batches. An epoch without records is in no batch, so the
+file is written when such an epoch begins and when it is dropped.
 
 Source: Kafka's ``LeaderEpochFileCache``.
 """
@@ -22,7 +22,7 @@ UNDEFINED = -1
 
 
 class LeaderEpochCache:
-    """The epochs of one log. `path` is its file's."""
+    """The leader epochs of one log. `path` is the checkpoint file."""
 
     __slots__ = ("_disk", "_written", "changes", "epochs", "path", "starts")
 
@@ -32,12 +32,12 @@ class LeaderEpochCache:
         self.epochs: list[int] = []
         self.starts: list[int] = []
         self.changes = DirtyCounter()
-        """Those that the file does not have, durably."""
+        """Counts the changes, and which of them are durable in the file."""
         self._written = 0
-        """How many of them the file has, durable or not."""
+        """Number of changes in the file, durable or not."""
 
     def load(self) -> bool:
-        """Read the file. False where it cannot be believed and has to be rebuilt."""
+        """Read the file. False if it is malformed and has to be rebuilt."""
         try:
             entries = read_epochs(self._disk, self.path)
         except MalformedCheckpoint:
@@ -53,7 +53,8 @@ class LeaderEpochCache:
         return self.epochs[-1] if self.epochs else UNDEFINED
 
     def assign(self, epoch: int, start: int) -> bool:
-        """Epoch `epoch` begins at offset `start`, if that is news. Later entries that contradict go."""
+        """Record that `epoch` begins at offset `start`, and drop later entries that contradict it. Returns
+        whether anything changed."""
         if epoch < 0 or (self.epochs and epoch == self.epochs[-1]):
             return False
         keep = min(bisect_left(self.epochs, epoch), bisect_left(self.starts, start))
@@ -70,7 +71,7 @@ class LeaderEpochCache:
         assert self.starts == sorted(set(self.starts)), f"{self.path}: {self.entries()}"
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, the offset behind its last record); (-1, -1) where unknown."""
+        """(largest known epoch ≤ `epoch`, its end offset); (-1, -1) if unknown."""
         if epoch == UNDEFINED or not self.epochs:
             return UNDEFINED, UNDEFINED
         if epoch == self.epochs[-1]:
@@ -83,12 +84,12 @@ class LeaderEpochCache:
         return self.epochs[at - 1], self.starts[at]
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written; -1 where unknown."""
+        """The leader epoch of the record at `offset`; -1 if unknown."""
         at = bisect_right(self.starts, offset)
         return self.epochs[at - 1] if at else UNDEFINED
 
     def add_before(self, runs: list[tuple[int, int]]) -> None:
-        """`runs` of (epoch, start) are before the first one that is known."""
+        """Insert `runs` of (epoch, start offset) before the first known entry."""
         if self.epochs:
             runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
         if runs:
@@ -99,8 +100,8 @@ class LeaderEpochCache:
             self.changes.happened()
 
     def correct(self, first: int, end: int, runs: list[tuple[int, int]]) -> None:
-        """From offset `first` up to `end` the batches are of these (epoch, offset), ascending; what was known
-        had been learned from one that rotted."""
+        """Replace the entries between offsets `first` and `end` by `runs` of (epoch, start offset),
+        ascending: the old ones came from a corrupt batch."""
         behind = [(self.epoch_of(end), end)]
         known = self.entries()
         behind += [entry for entry in known if entry[1] > end]
@@ -112,14 +113,14 @@ class LeaderEpochCache:
         self.changes.happened()
 
     def truncate_from_end(self, offset: int) -> None:
-        """Forget epochs that begin at `offset` or later."""
+        """Drop epochs that begin at `offset` or later."""
         keep = bisect_left(self.starts, offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.starts[keep:]
             self.changes.happened()
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log begins at `offset` now."""
+        """Drop epochs that end at or before `offset`, the new log start offset."""
         at = bisect_right(self.starts, offset) - 1
         if at > 0 or (at == 0 and self.starts[0] < offset):
             del self.epochs[:at], self.starts[:at]
@@ -132,7 +133,7 @@ class LeaderEpochCache:
             self.changes.happened()
 
     def take_over(self, other: LeaderEpochCache) -> None:
-        """Say what `other` says, of the same records."""
+        """Copy the entries of `other`, which is of the same records."""
         if (self.epochs, self.starts) != (other.epochs, other.starts):
             self.epochs, self.starts = list(other.epochs), list(other.starts)
             self.changes.happened()
@@ -141,8 +142,9 @@ class LeaderEpochCache:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def write(self) -> bool:
-        """Bring the file up to date, on the owner's thread: if several threads wrote it, the newest version
-        would be unknown. Whether it still has to be synced; the caller then reports that to `changes`."""
+        """Write the file if there are changes. Returns whether it has to be synced; the caller then reports
+        the sync to `changes`. Only the owner's thread calls this: with several writers an older version could
+        overwrite a newer one."""
         if self.changes.count != self._written:
             write_epochs(self._disk, self.path, self.entries(), durable=False)
             self._written = self.changes.count

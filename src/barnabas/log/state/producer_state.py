@@ -1,12 +1,12 @@
-"""What a partition knows of its producers: their epoch and last five batches, and open transactions.
+"""Producer state of a partition: each producer's epoch and last five batches, and open transactions.
 
-Rebuilt from batch headers (and control records), or read from a ``.snapshot`` file, which holds the state
-before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_marker` decide,
-:meth:`ProducerStates.update` takes note and never refuses.
+It is rebuilt from batch headers and control records, or loaded from a ``.snapshot`` file, which has the state
+before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_marker` refuse batches;
+:meth:`ProducerStates.update` records an appended batch and never refuses.
 
-A leader appends the first batch of a transaction only where the transaction's coordinator said that the
-partition belongs to it. :class:`Verification` is the proof: made before the coordinator is asked, void as
-soon as any batch or marker of the producer is written (KIP-890).
+A leader appends the first batch of a transaction only if the transaction coordinator confirmed that the
+partition belongs to the transaction. :class:`Verification` is the proof: it is created before the coordinator
+is asked, and becomes void when any batch or marker of the producer is written (KIP-890).
 
 Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager`` and
 ``VerificationStateEntry`` for behaviour; file schema ``ProducerSnapshot``.
@@ -38,7 +38,8 @@ EPOCHS_BUMPED_SINCE = 2
 
 
 class WrittenBatch(NamedTuple):
-    """One of a producer's last batches. Coordinators write without sequences (-1)."""
+    """One of a producer's last batches. Batches that a coordinator writes have no sequences (-1). `timestamp`
+    in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -48,7 +49,7 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer id."""
+    """State of one producer id."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
 
@@ -57,7 +58,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_start: int | None = None
-        """First offset of its open transaction."""
+        """First offset of its open transaction; None if none is open."""
         self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_KEPT)
 
     @property
@@ -71,26 +72,27 @@ class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of the marker."""
+    """Offset of the marker."""
     aborted: bool
 
 
 class Verification:
-    """That a coordinator is asked about a producer's first batch here. Compared by identity: one that is
-    made later proves nothing of an earlier question."""
+    """A pending question to the transaction coordinator about a producer's first batch. Compared by identity:
+    a later one does not prove what an earlier one asked."""
 
     __slots__ = ("bumps_epochs", "epoch", "lowest_sequence", "started_ms")
 
     def __init__(self, epoch: int, sequence: int, bumps_epochs: bool, started_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """Of the batches that asked: one with a higher sequence has to come behind it."""
+        """Lowest sequence among the batches that wait; batches with higher sequences are appended after
+        it."""
         self.bumps_epochs = bumps_epochs
         """The producer has a new epoch for each transaction (transaction.version 2)."""
         self.started_ms = started_ms
 
     def lower(self, epoch: int, sequence: int) -> None:
-        """Another batch asks, too."""
+        """Another batch waits for the same answer."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch and sequence < self.lowest_sequence:
@@ -102,16 +104,16 @@ TRUSTED = Verification(-1, -1, False, -1)
 
 
 class TransactionalWriter(NamedTuple):
-    """Who writes a batch of a transaction by way of a coordinator of this broker."""
+    """The producer for which a coordinator of this broker writes a transactional batch."""
 
     id: int
     epoch: int
     verification: Verification | None = TRUSTED
-    """None: its transaction is open here."""
+    """None if its transaction is open in the partition already."""
 
 
 class ProducerStates:
-    """All producers of one partition. `end_offset` is the offset behind what it has seen."""
+    """All producers of one partition. `end_offset` is the end offset of the batches it covers."""
 
     __slots__ = (
         "end_offset",
@@ -126,22 +128,22 @@ class ProducerStates:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
         self.open_transactions: dict[int, int] = {}
-        """First offset by producer id, in order of the offsets."""
+        """First offset of each open transaction, by producer id, in the order of the offsets."""
         self.unreplicated: list[CompletedTransaction] = []
-        """Completed, but the marker is not below the high watermark yet."""
+        """Completed transactions whose marker is not below the high watermark yet."""
         self.verifications: dict[int, Verification] = {}
-        """By producer id; on a leader only."""
+        """Pending verifications by producer id; only on a leader."""
         self.loaded_to = -1
-        """What completed before this offset counts as replicated: the snapshot that was loaded does not say
-        (nor does Kafka's). The decision is in the coordinator's log, so readers see what they will see."""
+        """Offset of the loaded snapshot. Transactions completed before it count as replicated, because the
+        snapshot (as Kafka's) does not say. Their outcome is in the coordinator's log, so it cannot change."""
 
     # -- deciding --------------------------------------------------------------------------------
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, wall_ms: int
     ) -> Verification | None:
-        """Begin to verify a batch of a transaction: what to hand to `check` once the coordinator has agreed.
-        None if the transaction is open here, so the coordinator need not be asked."""
+        """Begin to verify a transactional batch. Returns what to pass to `check` once the coordinator has
+        agreed; None if the transaction is open here, so that the coordinator need not be asked."""
         if self.has_open_transaction(producer_id, epoch):
             return None
         known = self.verifications.get(producer_id)
@@ -155,9 +157,10 @@ class ProducerStates:
     def check(
         self, header: BatchHeader, verification: Verification | None = TRUSTED
     ) -> WrittenBatch | None:
-        """May this data batch be appended? The earlier batch where it is a duplicate. Batches without
-        a sequence (a coordinator's) are held to the epoch only. `verification` is that of a batch which
-        begins a transaction. Raises :class:`KafkaError`."""
+        """Check that a data batch may be appended. Returns the earlier batch if it is a duplicate. For
+        batches without sequences (a coordinator's) only the epoch is checked. `verification` is the proof of
+        a batch that begins a transaction. Raises INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH,
+        OUT_OF_ORDER_SEQUENCE_NUMBER."""
         entry = self.entries.get(header.producer_id)
         first = header.base_sequence
         if entry is not None and header.producer_epoch == entry.epoch and first >= 0:
@@ -171,7 +174,7 @@ class ProducerStates:
         if entry is None:
             if first >= 0 and known is not None:
                 _check_first_sequence(header, known, is_new=True)
-            # Its state may have expired or gone with deleted segments: any start is accepted (KIP-360).
+            # Its state may have expired, or was deleted with segments: any sequence is accepted (KIP-360).
             return None
         _check_epoch(header, entry)
         if first >= 0:
@@ -186,7 +189,7 @@ class ProducerStates:
         return None
 
     def _check_verified(self, header: BatchHeader, verification: Verification | None) -> None:
-        """Records of a transaction never enter the log without its coordinator's knowledge."""
+        """Raises INVALID_TXN_STATE unless the transaction is open here or the coordinator confirmed it."""
         producer_id = header.producer_id
         if self.has_open_transaction(producer_id, header.producer_epoch):
             return
@@ -198,9 +201,9 @@ class ProducerStates:
     def check_marker(
         self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0
     ) -> None:
-        """May this transaction marker be appended? From transaction.version 2 on its epoch is above that of
-        the transaction; the same epoch is a repetition where the transaction has ended. Raises
-        :class:`KafkaError`."""
+        """Check that a transaction marker may be appended. From transaction.version 2 on its epoch is above
+        that of the open transaction; the same epoch is accepted as a retry after the transaction ended.
+        Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
@@ -230,20 +233,20 @@ class ProducerStates:
             and entry.epoch == producer_epoch
         )
 
-    # -- taking note -----------------------------------------------------------------------------
+    # -- recording -------------------------------------------------------------------------------
 
     def update(
         self, header: BatchHeader, marker: tuple[bool, int] | None = None
     ) -> CompletedTransaction | None:
-        """Take note of an appended batch; `marker` is (aborted, coordinator epoch) of a control batch.
-        The transaction that it ended, if any."""
+        """Record an appended batch; `marker` is (aborted, coordinator epoch) of a control batch. Returns the
+        transaction that it completed, if any."""
         base_offset, last_offset = header.base_offset, header.last_offset
         self.end_offset = last_offset + 1
         producer_id = header.producer_id
         if producer_id < 0:
             return None
         if self.verifications and header.attributes & TRANSACTIONAL:
-            # The transaction is open now, or it has ended: what was asked before proves nothing more.
+            # The transaction is open now, or it has ended: a pending verification is void.
             self.verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -280,8 +283,8 @@ class ProducerStates:
         return done
 
     def stable_behind(self, done: CompletedTransaction) -> int:
-        """The last stable offset once `done` is replicated: the first open transaction, or behind its
-        marker."""
+        """The last stable offset once `done` is replicated: the first open transaction's first offset, or the
+        offset after the marker."""
         return next(iter(self.open_transactions.values()), done.last_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -298,7 +301,7 @@ class ProducerStates:
         return first
 
     def knows_of(self, offset: int) -> bool:
-        """Whether anything here came from `offset` or behind it."""
+        """Whether anything here may come from a batch at `offset` or later."""
         if any(done.last_offset >= offset for done in self.unreplicated):
             return True
         return self.end_offset > offset and any(
@@ -309,7 +312,8 @@ class ProducerStates:
         )
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for longer and have no open transaction; how many."""
+        """Forget producers without an open transaction whose last timestamp is older than `expiration_ms`.
+        Returns how many."""
         old = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -325,7 +329,7 @@ class ProducerStates:
         return len(old)
 
     def validate(self) -> None:
-        """Invariants 9 and 10, as far as this state shows. Raises AssertionError."""
+        """Check invariants 9 and 10 of docs/invariants.md in this state. Raises AssertionError."""
         starts = list(self.open_transactions.values())
         assert starts == sorted(starts), f"open transactions are out of order: {starts}"
         for producer_id, entry in self.entries.items():
@@ -347,7 +351,7 @@ class ProducerStates:
     # -- snapshots -------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """The ``.snapshot`` file."""
+        """Encode a ``.snapshot`` file."""
         rows = []
         for producer_id, entry in sorted(self.entries.items()):
             last = entry.batches[-1] if entry.batches else None
@@ -369,7 +373,7 @@ class ProducerStates:
         return _HEAD.pack(_VERSION, crc32c(body)) + body
 
     def load(self, data: Buffer, end_offset: int) -> None:
-        """Become what a ``.snapshot`` file says. Raises ``ValueError`` where it is corrupt."""
+        """Replace the state by that of a ``.snapshot`` file. Raises ``ValueError`` if it is corrupt."""
         if len(data) < _HEAD.size:
             raise ValueError("a producer snapshot is too short")
         version, crc = _HEAD.unpack_from(data)
@@ -429,10 +433,11 @@ def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
 
 
 def _check_first_sequence(header: BatchHeader, known: Verification, *, is_new: bool) -> None:
-    """Of a producer's batches that wait for one answer none overtakes the lowest."""
+    """Of a producer's batches that wait for a verification, the lowest sequence is appended first. Raises
+    OUT_OF_ORDER_SEQUENCE_NUMBER."""
     first = header.base_sequence
     if is_new and known.bumps_epochs and first != 0:
-        raise _out_of_order(header, "a producer that nothing is known of begins with sequence 0")
+        raise _out_of_order(header, "an unknown producer begins with sequence 0")
     if first > known.lowest_sequence:
         raise _out_of_order(header, f"{known.lowest_sequence} waits to be appended first")
 

@@ -73,10 +73,10 @@ class EventReader:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)
-            told = described_record(self.image, record)
+            reported = described_record(self.image, record)
             self.image.replay(record)
-            if told is not None:
-                kind, subject, change = told
+            if reported is not None:
+                kind, subject, change = reported
                 reason = getattr(record, "reason", None) or ""
                 yield ClusterEvent(base_offset + i, at_ms, kind, subject, change, reason)
 
@@ -88,8 +88,8 @@ Told = tuple[str, str, str] | None
 def described_record(image: MetadataImage, record: Message) -> Told:
     """What `record` changes; `image` has not replayed it yet. None where it is no event."""
     tell = _TELL.get(type(record))
-    told: Told = None if tell is None else tell(image, record)
-    return told
+    reported: Told = None if tell is None else tell(image, record)
+    return reported
 
 
 def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> Told:

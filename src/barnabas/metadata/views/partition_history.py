@@ -42,8 +42,8 @@ def _members(before: PartitionState, after: PartitionState) -> list[str]:
     joined = [broker for broker in after.isr if broker not in before.isr]
     if joined == [after.leader] and before.leader == NO_LEADER:
         joined = []  # the leader's own membership goes without saying
-    told = [f"{_list(left)} left the ISR"] if left else []
-    return [*told, f"{_list(joined)} joined the ISR"] if joined else told
+    reported = [f"{_list(left)} left the ISR"] if left else []
+    return [*reported, f"{_list(joined)} joined the ISR"] if joined else reported
 
 
 def _assignment(before: PartitionState, after: PartitionState) -> list[str]:

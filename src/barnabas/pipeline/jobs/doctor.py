@@ -6,18 +6,23 @@ by value: it needs nothing there but Python.
 
 from __future__ import annotations
 
-import os
 import socket
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import barnabas
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
+from barnabas.pipeline.jobs.shared_folders import (
+    Look,
+    ask_executors,
+    executors_of,
+    folder_look,
+    marked,
+    why_not_shared,
+)
 from barnabas.pipeline.options import absolute
 from barnabas.pipeline.same_version import check_pyspark
 
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = ("barnabas", "pyspark", "numpy", "pandas", "pyarrow", "numba")
-PROBES_EACH = 4
 CONNECT_S = 5.0
 
 
@@ -39,18 +43,17 @@ class Diagnosis:
 
 
 def probe(
-    packages: Sequence[str], servers: Sequence[str], folder: str | None, mark: str
-) -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
+    packages: Sequence[str], servers: Sequence[str], look_at_folders: Look
+) -> Callable[[], dict[str, Any]]:
     """A function for executors that says what is there."""
     timeout_s = CONNECT_S
 
-    def look(nothing: Iterator[int]) -> Iterator[dict[str, Any]]:
+    def look() -> dict[str, Any]:
         import importlib.metadata
         import os
         import platform
         import socket
         import sys
-        import uuid
 
         found: dict[str, Any] = {
             "host": socket.gethostname(),
@@ -60,7 +63,6 @@ def probe(
             "packages": {},
             "unreachable": {},
             "machine_code": None,
-            "shares": None,
         }
         for each in packages:
             try:
@@ -83,17 +85,8 @@ def probe(
                 socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
             except (OSError, ValueError) as error:
                 found["unreachable"][each] = str(error)
-        if folder is not None:
-            name = f"{mark}-{uuid.uuid4().hex}"
-            try:
-                with open(os.path.join(folder, name), "x"):
-                    pass
-                found["shares"] = os.path.exists(os.path.join(folder, mark))
-                found["wrote"] = name
-            except OSError as error:
-                found["shares"] = False
-                found["share_error"] = str(error)
-        yield found
+        found["folders"] = look_at_folders()
+        return found
 
     return look
 
@@ -152,28 +145,19 @@ def on_executors(
 ) -> list[Diagnosis]:
     """What each executor says."""
     folder = checkpoint if checkpoint is None or "://" not in checkpoint else None
-    mark = f".doctor-{uuid.uuid4().hex}"
-    if folder is not None:
-        os.makedirs(folder, exist_ok=True)
-        Path(folder, mark).touch()
-    try:
-        context = spark.sparkContext
-        executors = max(context._jsc.sc().getExecutorMemoryStatus().size() - 1, 1)
-        tasks = executors * PROBES_EACH * max(context.defaultParallelism // executors, 1)
-        look = probe(PACKAGES, servers, folder, mark)
+    folders = [] if folder is None else [folder]
+    with marked(folders) as mark:
+        look = probe(PACKAGES, servers, folder_look(folders, mark))
         try:
-            answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+            answers = ask_executors(spark, look, len(executors_of(spark)))
         except Exception as error:
             sentence = explained(str(error))
             if sentence is None:
                 raise
             return [Diagnosis("executors", False, sentence)]
-        once = {(each["host"], each["folder"]): each for each in answers}
-        return [finding for each in once.values() for finding in judged(each, checkpoint, folder)]
-    finally:
-        if folder is not None:
-            for file in Path(folder).glob(f"{mark}*"):
-                file.unlink()
+        return [
+            finding for each in answers.values() for finding in judged(each, checkpoint, folder)
+        ]
 
 
 def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -> list[Diagnosis]:
@@ -204,8 +188,8 @@ def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -
     if checkpoint is not None and folder is None:
         found.append(Diagnosis(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
     elif folder is not None:
-        well = bool(answer["shares"]) and Path(folder, str(answer.get("wrote"))).exists()
-        why = answer.get("share_error", "what one wrote the other does not see")
+        why = why_not_shared(folder, answer["folders"][folder])
+        well = why is None
         said = "shared" if well else f"{folder} is not shared with the driver: {why}"
         found.append(Diagnosis(f"{where}: checkpoint", well, said))
     return found

@@ -31,9 +31,10 @@ from barnabas.pipeline.jobs.job_file import Job, Replay, Sink
 from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of, position_of, ranges_of
 from barnabas.pipeline.jobs.landing import Landing
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
-from barnabas.pipeline.options import cluster_options, sink_options
+from barnabas.pipeline.options import SCHEME, cluster_options, sink_options
 from barnabas.pipeline.read.lag import BEHIND
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class JobRun:
         self._stage = "source"
         self._seen: dict[str, int] = {}
         self._groups: GroupCheckpoints | None = None
+        self._shared = SharedFolders(spark, folders_of(job))
         self._landing: Landing | None = None
         self._landed: dict[int, int | None] = {}
         """Rows of batches that tasks wrote; None where the table had the batch."""
@@ -93,6 +95,8 @@ class JobRun:
             available_now = available_now or self._job.replay is not None
         with self._stages("sinks"):
             writes = [self._writer(each) for each in self._job.sinks]
+        with self._stages("shared folders"):
+            self._shared.prove()
         with self._stages("start"):
             queries.append(self._start(rows, writes, available_now))
             if self._job.dead_letters is not None:
@@ -141,6 +145,7 @@ class JobRun:
         def write(frame: DataFrame, batch: int) -> None:
             # A frame that several sinks read is computed once.
             kept = frame.persist() if len(writes) > 1 else frame
+            self._shared.prove()
             try:
                 for sink, each in zip(self._job.sinks, writes):
                     self._stage = f"sink {sink}"
@@ -279,6 +284,15 @@ class JobRun:
         except (PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
+
+
+def folders_of(job: Job) -> list[str]:
+    """Paths that tasks and driver of a job use; a catalog says only later where its table is."""
+    places = [
+        job.checkpoint,
+        *(each.place for each in job.sinks if each.kind in ("parquet", "delta")),
+    ]
+    return [each for each in places if each and not SCHEME.match(each)]
 
 
 def table_of(sink: Sink) -> ParquetTable | DeltaTable | IcebergTable:

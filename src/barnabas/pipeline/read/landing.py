@@ -13,6 +13,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ class LandingReader(StreamReader):
     """A stream whose tasks write files, and whose rows name them."""
 
     def __init__(self, options: SourceOptions, plan: LandingPlan) -> None:
+        # Files are written by tasks.
+        options = replace(options, offsets_in_driver_max=0)
         super().__init__(options, StructType.fromJson(json.loads(plan.schema)))
         self._plan = plan
 

@@ -12,8 +12,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from pyspark import TaskContext
+
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.write.one_place import QUERY_ID, check_checkpoint
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 
@@ -64,6 +67,9 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
     for each in losses:
         log.warning("pipeline.records_lost: %s", each)
     if options.checkpoint is not None:
+        context = TaskContext.get()
+        if context is not None:  # a task's file is counted by the driver
+            check_checkpoint(options.checkpoint, context.getLocalProperty(QUERY_ID))
         store = open_store(f"{options.checkpoint}/barnabas")
         for each in losses:
             name = f"{each.topic}-{each.partition}-{each.begin}-{each.end}.json"

@@ -66,7 +66,14 @@ class Fetched(NamedTuple):
 class RangeReader:
     """Reads one range once. `position` is the next offset to fetch."""
 
-    def __init__(self, cluster: ClusterClient, what: Range, options: SourceOptions) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        what: Range,
+        options: SourceOptions,
+        patience_ms: float | None = None,
+    ) -> None:
+        """`patience_ms`: how long nothing may come; the cluster's where it is None."""
         self.what = what
         self.position = what.start
         self._cluster = cluster
@@ -76,7 +83,7 @@ class RangeReader:
         self._rack = options.fetch.rack
         self._replica: Endpoint | None = None
         """Where to fetch from instead of the leader."""
-        self._patience = Patience(cluster.patience_ms)
+        self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
         self._ahead: tuple[BlockingConnection, Answer] | None = None
 
     def __repr__(self) -> str:
@@ -87,10 +94,12 @@ class RangeReader:
         from barnabas.pipeline.read.decoded_columns import DecodedColumns
         from barnabas.pipeline.speed import warn_if_interpreted
         from barnabas.record.columnar import decode_groups  # compiled code: only where it is needed
+        from barnabas.record.unpacking import Unpacker
 
         warn_if_interpreted()
         what = self.what
         target = DecodedColumns(schema, self._options.reader_schema)
+        unpacker = Unpacker()
         for run in self.runs():
             for columns in decode_groups(
                 run.records,
@@ -99,8 +108,13 @@ class RangeReader:
                 aborted=self._aborted(run.partition),
                 wanted=target.wanted,
                 check_crc=self._fetch.check_crcs,
+                unpacker=unpacker,
             ):
-                yield target.to_arrow(columns, what.topic, what.partition)
+                rows = target.to_arrow(columns, what.topic, what.partition)
+                del columns
+                yield rows
+                del rows  # not held while the next are decoded
+            del run  # nor a fetch while the next one arrives
 
     def runs(self) -> Iterator[Fetched]:
         """The range's record batches as they were fetched; the first and the last may reach beyond
@@ -120,7 +134,10 @@ class RangeReader:
             self._patience.renew()
             if self.position < self.what.end:
                 self._send_ahead()
-            yield Fetched(records, start, partition)
+            fetched = Fetched(records, start, partition)
+            del records, partition
+            yield fetched
+            del fetched
 
     def bytes_each(self) -> int:
         """The mean size in the log of the first offsets that one fetch brings."""

@@ -77,6 +77,7 @@ from barnabas.pipeline.read.offset_resolution import (
     partitions_of,
 )
 from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
+from barnabas.pipeline.read.rows_with_plan import RowsWithPlan
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.types import TopicPartition
@@ -174,7 +175,11 @@ def task_partitions(ranges: list[Range], options: SourceOptions) -> list[InputPa
 
 
 def read_range(
-    options: SourceOptions, schema: StructType, partition: InputPartition
+    options: SourceOptions,
+    schema: StructType,
+    partition: InputPartition,
+    *,
+    patience_ms: float | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What both readers' tasks do. Imports the decoder here: planning needs none of it."""
     from barnabas.pipeline.read.range_reader import RangeReader
@@ -182,7 +187,7 @@ def read_range(
     columns = to_arrow_schema(schema, timezone="UTC")
     cluster = options.cluster.connect()
     for what in getattr(partition, "ranges", ()):
-        yield from RangeReader(cluster, what, options).batches(columns)
+        yield from RangeReader(cluster, what, options, patience_ms).batches(columns)
 
 
 class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
@@ -235,10 +240,11 @@ class PushingBatchReader(BatchReader):
         return filters
 
 
-class StreamReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """An unbounded read in micro-batches."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        RowsWithPlan.__init__(self, options.offsets_in_driver_max)
         self.options = with_reader_schema(options)
         self.schema = wanted_schema(options, schema)
         self._final: PartitionOffsets | None = None
@@ -428,7 +434,12 @@ class StreamReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailable
             for each in sorted(ends)
             if begins[each] < ends[each] and each not in gone
         ]
-        return task_partitions(ranges, self.options)
+        tasks = task_partitions(ranges, self.options)
+        self.bring(tasks, ranges, self._read_in_driver)
+        return tasks
+
+    def _read_in_driver(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(self.options, self.schema, partition, patience_ms=SETTLED_MS)
 
     def _begin_of_new(
         self, fresh: list[TopicPartition], ends: PartitionOffsets

@@ -43,6 +43,14 @@ from barnabas.pipeline.write.commit_log import (
     ManifestSource,
     Origin,
 )
+from barnabas.pipeline.write.one_place import (
+    QUERY_ID,
+    check_checkpoint,
+    has_staged,
+    is_first_of_process,
+    remedy,
+    this_executor,
+)
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
@@ -58,7 +66,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger(__name__)
-QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
 """Spark gives the jobs of a query the run id as their group, also within foreachBatch."""
@@ -79,6 +86,8 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     query: str = ""
     run: str = ""
     """Ids of the stream and of its present run; empty outside of streams."""
+    executor: str = ""
+    """Where the task ran, for an error's text."""
 
 
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
@@ -92,6 +101,7 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     group = context.getLocalProperty(RUN_ID) if context is not None else None
     run = group if group and UUID_FORM.fullmatch(group) else ""
     application = options.application or query or ""
+    check_checkpoint(options.checkpoint, query)
     wall_ms = int(time.time() * 1000)
     partitions_of = options.cluster.connect().partition_count
     encoder = BatchEncoder(options, partitions_of, wall_ms=wall_ms, turn=task)
@@ -108,14 +118,22 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
                 f"a task has over {MESSAGE_BYTES_MAX >> 20} MiB of rows: set stagingLocation to a"
                 " place that driver and executors share, or write with more tasks"
             )
-    if size <= options.inline_bytes_max or not options.staging:
+    proves = bool(options.staging and application and is_first_of_process(options.staging))
+    if not options.staging or (size <= options.inline_bytes_max and not proves):
         data = b"".join(parts)
         return StagedTask(application, tuple(chunks), data, None, query or "", run)
     ledger = CommitLog(open_store(options.staging), application or uuid.uuid4().hex)
     version = options.version if options.version is not None else int(number or 0)
     file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
-    ledger.store.write(file, parts)
-    return StagedTask(application, tuple(chunks), b"", file, query or "", run)
+    try:
+        ledger.store.write(file, parts)
+    except OSError as error:
+        raise StagingError(
+            f"{this_executor()} cannot write in stagingLocation {options.staging}: {error}."
+            f" {remedy(options.staging)}"
+        ) from error
+    has_staged(options.staging)
+    return StagedTask(application, tuple(chunks), b"", file, query or "", run, this_executor())
 
 
 def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
@@ -189,14 +207,14 @@ def check_staged(
         except FileNotFoundError:
             is_whole = False
         if not is_whole:
-            raise StagingError(missing_file(each.file, asked.staging, str(asked)))
+            raise StagingError(missing_file(each, asked.staging or "", str(asked)))
 
 
-def missing_file(file: str, staging: str | None, what: str) -> str:
+def missing_file(task: StagedTask, staging: str, what: str) -> str:
     return (
-        f"{what}: a task has staged its rows in {file}, and the driver does not find them below {staging}."
-        " stagingLocation (by default checkpointLocation with /barnabas) must be a place that driver and"
-        " executors share, such as a mounted directory or s3://bucket/path"
+        f"{what}: {task.executor or 'a task'} has staged rows in {task.file}, and the driver does not find"
+        f" them below stagingLocation {staging} (by default checkpointLocation with /barnabas)."
+        f" {remedy(staging)}"
     )
 
 
@@ -384,7 +402,7 @@ def outgoing_of(options: SinkOptions, messages: Sequence[StagedTask]) -> list[Ou
                 try:
                     return bytearray(store.read_at(message.file, at, after - at))
                 except FileNotFoundError as error:
-                    what = missing_file(message.file, options.staging, "a batch write")
+                    what = missing_file(message, options.staging or "", "a batch write")
                     raise StagingError(what) from error
 
             sequence = sequences.get(chunk.partition, 0)

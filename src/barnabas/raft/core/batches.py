@@ -1,8 +1,8 @@
-"""The quorum's use of record batches: data batches of values, control batches, runs that were fetched.
+"""Record batches of the quorum: builds data and control batches, reads runs of batches.
 
-Values have no key, no headers and no timestamp of their own; a batch is what commits as a whole. A
-fetched run is read by headers alone, but for control batches, whose few records say who leads and
-who votes. Source: KIP-595, KIP-630, KIP-853.
+A value is a record without key, headers and timestamp. A batch commits as a whole. Of a fetched run only
+the batch headers are read; of control batches also the records, which name the leader and the voters.
+Source: KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from barnabas.wire.messages.voters_record import VotersRecord
 from barnabas.wire.schema import Message
 
 ControlRecord = tuple[int, Message]
-"""A type of :class:`ControlType` and what it says."""
+"""A type of :class:`ControlType` and its message."""
 
 CONTROL_CLASSES: dict[int, type[Message]] = {
     ControlType.LEADER_CHANGE: LeaderChangeMessage,
@@ -50,7 +50,7 @@ CONTROL_CLASSES: dict[int, type[Message]] = {
 
 
 class BatchRun(NamedTuple):
-    """One batch of a fetched run, by its header."""
+    """The header of one batch of a run; `position` and `size` in bytes."""
 
     base_offset: int
     end_offset: int
@@ -61,7 +61,7 @@ class BatchRun(NamedTuple):
 
 
 def data_batch(values: Sequence[Buffer], base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
-    """One batch of at least one value."""
+    """Encode one batch of at least one value."""
     parts: list[Buffer] = [bytes(HEADER_SIZE)]
     add, heads, count = parts.extend, _heads, len(values)
     for delta, value in zip(_offset_deltas(count), values, strict=True):
@@ -79,14 +79,14 @@ def data_batch(values: Sequence[Buffer], base_offset: int, epoch: int, timestamp
 
 
 KNOWN_MAX = 16_384
-"""Beginnings of records, and offset deltas, that are kept ready."""
+"""Entries of each of the two caches below: encoded heads of records, and encoded offset deltas."""
 _heads: dict[int, tuple[bytes, bytes]] = {}
 _deltas: list[bytes] = []
 
 
 def _new_head(key: int) -> tuple[bytes, bytes]:
-    """The bytes before and behind the offset delta of a record, by the size of its value and the
-    delta's."""
+    """Encode a record's bytes before and after its offset delta. `key`: the value's size in bytes, shifted
+    left by 3, and the size of the encoded delta."""
     size, delta_size = key >> 3, key & 7
     behind = b"\x01" + _zigzag(size)  # no key
     before = (
@@ -99,10 +99,10 @@ def _new_head(key: int) -> tuple[bytes, bytes]:
 
 
 def _offset_deltas(count: int) -> Iterable[bytes]:
-    """The first `count`, as varints."""
+    """The offset deltas 0 to `count` - 1, encoded as zigzag varints."""
     known = len(_deltas)
     if known < min(count, KNOWN_MAX):
-        # One by one as below, ten thousand of them would take ten milliseconds.
+        # In bulk: `_zigzag` would take ten milliseconds for ten thousand deltas.
         more = range(known, min(max(count, 2 * known), KNOWN_MAX))
         _deltas.extend([bytes((d << 1,)) for d in more if d < 64])
         _deltas.extend([bytes((d << 1 & 127 | 128, d >> 6)) for d in more if 64 <= d < 8192])
@@ -123,7 +123,7 @@ def _zigzag(value: int) -> bytes:
 def control_batch(
     records: Iterable[ControlRecord], base_offset: int, epoch: int, timestamp_ms: int
 ) -> bytes:
-    """One batch of control records, each in the version that its own field says."""
+    """Encode one batch of control records, each in the version that its `version` field names."""
     bodies = [(kind, codec.encode_bytes(message, message.version)) for kind, message in records]  # type: ignore[attr-defined]
     return builder.control_batch(
         bodies, timestamp_ms=timestamp_ms, base_offset=base_offset, leader_epoch=epoch
@@ -131,7 +131,7 @@ def control_batch(
 
 
 def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[BatchRun]:
-    """The whole batches of a run by their headers; what the end cuts off is left out. Raises
+    """The headers of a run's complete batches; an incomplete last batch is skipped. Raises
     :class:`CorruptBatchError`."""
     view = memoryview(records)
     position, total = 0, len(view)
@@ -153,7 +153,7 @@ def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[BatchRun]:
 
 
 def control_records(batch: Buffer) -> list[ControlRecord]:
-    """The known records of one control batch; others are skipped. Raises :class:`CorruptBatchError`."""
+    """Decode one control batch; records of unknown types are skipped. Raises :class:`CorruptBatchError`."""
     found: list[ControlRecord] = []
     for key, value in _records(memoryview(batch)):
         if key is None or len(key) < 4:
@@ -172,19 +172,20 @@ def control_records(batch: Buffer) -> list[ControlRecord]:
 
 
 class CommittedEntries(NamedTuple):
-    """A stretch of the log to be applied."""
+    """A range of the log that is to be applied."""
 
     batches: list[CommittedBatch]
     end_offset: int
     epoch: int
-    """Of the last batch, data or control; -1 where there was none."""
+    """Epoch of the last batch, data or control; -1 if there was none."""
     size: int
+    """Bytes of the batches in the log."""
 
 
 def committed_batches(
     records: Buffer, from_offset: int, end_offset: int, *, check_crc: bool = True
 ) -> CommittedEntries:
-    """The whole batches of a run that lie in [from_offset, end_offset), data only, values as views.
+    """The data batches of a run within [from_offset, end_offset), their values as views of `records`.
     Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
     found: list[CommittedBatch] = []
@@ -201,7 +202,7 @@ def committed_batches(
         if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
             raise CorruptBatchError(position, "CRC does not match")
         if check_crc and not base <= from_offset < next_offset:  # no CRC covers the base offset
-            raise CorruptBatchError(position, f"offset {from_offset} is not where it was")
+            raise CorruptBatchError(position, f"no batch with offset {from_offset} is here")
         if next_offset > from_offset:
             if not attributes & CONTROL:
                 start = position + HEADER_SIZE
@@ -226,7 +227,8 @@ def batch_values(batch: memoryview) -> list[memoryview]:
 
 
 def slices_of_values(batch: memoryview, most: int) -> Iterator[list[memoryview]]:
-    """As `batch_values`, `most` at a time: Apache Kafka's snapshots have batches of 8 MB."""
+    """The values of one data batch in lists of at most `most`: Apache Kafka's snapshots have batches of 8
+    MB."""
     fields = HEADER.unpack_from(batch, 0)
     section = _section(batch, fields[5])
     position, left = 0, fields[12]
@@ -237,8 +239,8 @@ def slices_of_values(batch: memoryview, most: int) -> Iterator[list[memoryview]]
 
 
 def _only_value(view: memoryview, start: int, end: int) -> memoryview | None:
-    """The value of the one record between `start` and `end`, where it looks as what the quorum writes:
-    lengths of one or two bytes, no key, no deltas, no headers. None where it has to be read in full."""
+    """Fast path for a batch of one record as the quorum writes it: lengths of one or two bytes, no key, no
+    deltas, no headers. Returns its value; None if the record needs the full decoder."""
     if end - start < 9:
         return None
     size, at = view[start], start + 1
@@ -261,8 +263,8 @@ def _values(section: memoryview, start: int, end: int, count: int) -> list[memor
 def _some_values(
     section: memoryview, start: int, end: int, count: int
 ) -> tuple[list[memoryview], int]:
-    """The values of the next `count` records of `section`, which ends at `end`, and where what follows
-    begins. The common record has one byte for every varint but its length and the value's size."""
+    """The values of the next `count` records of `section`, which ends at `end`, and the position after them.
+    In the usual record every varint is one byte, except its length and the value's size."""
     values: list[memoryview] = []
     position = start
     try:

@@ -58,7 +58,7 @@ def first_state(m: Machine, saved: ElectionState) -> State:
         leader = saved.leader_id if saved.leader_id != m.me.id else NO_LEADER
         return Observer(epoch, soon, leader_id=leader, voted=saved.voted)
     if saved.leader_id == m.me.id:
-        return Resigned(epoch, soon, m.me, told=frozenset(m.voters))
+        return Resigned(epoch, soon, m.me, notified=frozenset(m.voters))
     if saved.voted is not None and saved.leader_id == NO_LEADER:
         return Voted(epoch, soon, saved.voted)
     endpoint = m.voters.endpoint(saved.leader_id, m.settings.listener_name)
@@ -86,7 +86,7 @@ def on_vote_request(m: Machine, ticket: int, request: VoteRequest) -> None:
             granted = _grants_vote(m.state, request.candidate, complete)
             if granted:
                 _record_vote(m, request.candidate)
-    leader = m.told_leader(request.candidate.id)
+    leader = m.leader_for(request.candidate.id)
     m.reply(ticket, VoteResponse(error, m.epoch, *leader, granted))
 
 
@@ -156,7 +156,7 @@ def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
         if isinstance(state, (Follower, Observer)) and state.leader_id == request.leader_id:
             if endpoint is not None and state.leader_endpoint != endpoint:
                 m.update_state(state.at_endpoint(endpoint))
-    m.reply(ticket, BeginEpochResponse(error, m.epoch, *m.told_leader()))
+    m.reply(ticket, BeginEpochResponse(error, m.epoch, *m.leader_for()))
 
 
 def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
@@ -167,7 +167,7 @@ def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
         state = m.state
         if isinstance(state, Follower) and state.leader_id == request.leader_id:
             m.update_state(state.dismissed(m.now + _rank_delay(m, request.successors)))
-    m.reply(ticket, EndEpochResponse(error, m.epoch, *m.told_leader()))
+    m.reply(ticket, EndEpochResponse(error, m.epoch, *m.leader_for()))
 
 
 def _rank_delay(m: Machine, successors: tuple[ReplicaKey, ...]) -> float:

@@ -1,4 +1,4 @@
-"""What happens to a replica: the inputs of :meth:`barnabas.raft.core.machine.Machine.step`."""
+"""Events: the inputs of :meth:`barnabas.raft.core.machine.Machine.step`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The requester of `ticket` waits no longer."""
+    """The requester of `ticket` does not wait any more: its connection closed."""
 
     ticket: int
 
@@ -35,7 +35,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """That request got no response. `unsupported`: the peer does not know its version."""
+    """The request of this id got no response. `unsupported`: the peer does not support its version."""
 
     request_id: int
     unsupported: bool = False
@@ -54,21 +54,21 @@ class Synced(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Append one batch of `record_count` records, built for this epoch and the log's end."""
+    """Append one batch of `record_count` records, encoded for the current epoch and log end offset."""
 
     batch: Buffer
     record_count: int
 
 
 class Resign(NamedTuple):
-    """Lead no longer. `for_good`: the process ends."""
+    """Give up leadership. `for_good`: the process ends."""
 
     for_good: bool = False
 
 
 class UpgradeKraftVersion(NamedTuple):
-    """Make a static quorum dynamic: write kraft.version 1 and the voters into the log. The leader only;
-    answered by a `Reply` with `ChangeVoterResponse`."""
+    """Make a static quorum dynamic: write kraft.version 1 and the voter set into the log. Only for the
+    leader. The answer is a `Reply` with a `ChangeVoterResponse`."""
 
     ticket: int
     level: int
@@ -76,7 +76,7 @@ class UpgradeKraftVersion(NamedTuple):
 
 
 class SnapshotTaken(NamedTuple):
-    """A snapshot of this replica's own is durable."""
+    """A snapshot that this replica took is durable."""
 
     id: OffsetAndEpoch
 
@@ -89,13 +89,13 @@ class SnapshotInstalled(NamedTuple):
 
 
 class SnapshotRefused(NamedTuple):
-    """The fetched snapshot is damaged: begin again."""
+    """The fetched snapshot is corrupt: fetch it again from the start."""
 
     id: OffsetAndEpoch
 
 
 class LogCleaned(NamedTuple):
-    """Old log and snapshots were deleted."""
+    """Segments and snapshots before these offsets were deleted."""
 
     start_offset: int
     earliest_snapshot: OffsetAndEpoch

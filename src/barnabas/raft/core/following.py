@@ -1,9 +1,9 @@
-"""Fetching: a follower's and an observer's side of replication.
+"""Replication at a follower or observer: fetches from the leader.
 
-One fetch is under way at a time; its offset is the end of what is durable here, so that a leader may
-count it. What comes is appended and synced before the next fetch. Where the logs part, the leader
-says where and this replica cuts; where the leader no longer has what is missing here, a snapshot
-is fetched piece by piece. Source: KIP-595, KIP-630, KIP-1166.
+One fetch is in flight at a time. Its offset is the end of the durable log, so the leader may count it
+towards the majority. Fetched batches are appended and synced before the next fetch. If the logs diverge, the
+leader's answer says where and this replica truncates its log. If the leader's log no longer has the missing
+offsets, this replica fetches a snapshot in chunks. Source: KIP-595, KIP-630, KIP-1166.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from barnabas.raft.core.machine import Machine
 
 Fetcher: TypeAlias = Follower | Observer
-HEARD_PART = 1 / 64
-"""Of the fetch time-out: so much a follower's deadline may lag behind what it last heard of its leader."""
+DEADLINE_STEP = 1 / 64
+"""Share of the fetch time-out by which a follower's deadline may lag behind the last answer of its leader."""
 REFUSED_SNAPSHOT_PAUSE_MS = 500
-"""After a snapshot that came damaged."""
+"""Wait before a corrupt snapshot is fetched again."""
 
 
 # -- asking --------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def poll_follower(m: Machine, state: Follower) -> None:
 
 
 def continue_fetching(m: Machine, state: Follower) -> bool:
-    """Fetch what follows, where that is all there is to do before `m.next_poll_ms`; whether it is."""
+    """Send the next fetch, if nothing else is due before `m.next_poll_ms`. Returns whether it did."""
     if m.now >= m.next_poll_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
         return False
     if not m.is_in_voters():
@@ -81,10 +81,10 @@ def poll_observer(m: Machine, state: Observer) -> None:
 
 
 def _search(m: Machine, state: Observer) -> None:
-    """Ask a server, chosen at random, where the leader is. The question is a fetch: it may reach the leader
-    itself and count there, so it is sent only once the whole log here is durable. The server is a bootstrap
-    server, or a voter that is not among them: all bootstrap servers but one may have left the quorum, and
-    that one may have another address since the list was written."""
+    """Ask a random server for the leader. The question is a fetch: it may reach the leader itself, which
+    counts its offset, so it is sent only when the whole log is durable. Candidates are the bootstrap servers
+    and the voters that are not among them: bootstrap servers may have left the quorum, or changed their
+    address."""
     known = m.settings.bootstrap_servers
     servers = [(-1, endpoint) for endpoint in known]
     servers += [voter for voter in m.other_voters() if voter[1] not in known]
@@ -98,9 +98,9 @@ def _search(m: Machine, state: Observer) -> None:
 
 
 def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
-    """Between elections that fail, ask a bootstrap server, chosen at random, for the leader: the voters may
-    have left the endpoints that the log names. Fetches with replica id -1, since this replica may not wait
-    for the answer: if the leader counted it as a follower it would stop sending BeginQuorumEpoch."""
+    """Between failed elections, ask a random bootstrap server for the leader: the voters may have left the
+    endpoints that the log names. The fetch has replica id -1, since this replica does not wait for the
+    answer: if the leader counted it as a follower, it would stop sending BeginQuorumEpoch."""
     elections.poll_waiting(m, state)
     if m.state is not state or not state.retries or m.searched_in is state or m.leaving:
         return
@@ -124,7 +124,8 @@ def _fetch_request(m: Machine) -> FetchRequest:
 
 
 def fetch(m: Machine, state: Fetcher, leader_id: int, endpoint: Endpoint) -> None:
-    """Ask the leader for what follows, where nothing is under way and all here is durable."""
+    """Fetch from the leader, if nothing is in flight and the log is durable: the log, or the next chunk of
+    the snapshot that is being loaded."""
     snapshot = state.snapshot
     if snapshot is not None:
         if not snapshot.installing:
@@ -150,7 +151,8 @@ def on_fetch_failed(m: Machine, pending: Pending) -> None:
 
 
 def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
-    """No process listens there now. If it was the leader: start an election after a short random wait."""
+    """No process listens on `endpoint` now. If the leader did: start an election after a short random
+    wait."""
     state = m.state
     if isinstance(state, Follower) and state.leader_endpoint == endpoint:
         m.lost_leader = (state.epoch, state.leader_id)
@@ -162,10 +164,11 @@ def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
 def _fetcher(
     m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
 ) -> Fetcher | None:
-    """The state to continue from, where the response is the present leader's and without error."""
+    """The current state, if the response is of its leader; otherwise None, and the next request waits. The
+    response may still carry an error."""
     if pending.node_id < 0 and response.error is ErrorCode.NONE:
         if m.lost_leader == (response.epoch, response.leader_id):
-            m.lost_leader = (-1, NO_LEADER)  # who was asked is the leader
+            m.lost_leader = (-1, NO_LEADER)  # the server that answered is the leader
     m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if not elections.is_current(m, response.error, response.epoch, response.leader_id):
         _pause(m, pending)
@@ -181,7 +184,8 @@ def _fetcher(
 def _suspect_former_leader(
     m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
 ) -> None:
-    """The leader itself says that it leads no more (it resigned, or was started again)."""
+    """Start an election soon if the leader answered that it does not lead any more: it resigned, or its
+    process was restarted."""
     state = m.state
     if not isinstance(state, Follower) or pending.node_id != state.leader_id:
         return
@@ -194,7 +198,7 @@ def _suspect_former_leader(
 
 
 def _pause(m: Machine, pending: Pending) -> None:
-    """Do not ask again at once."""
+    """Wait `retry_backoff_ms` before the next request to this server."""
     m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
     state = m.state
     if isinstance(state, Observer) and state.leader_endpoint is None:
@@ -211,9 +215,9 @@ def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> No
     request, records = pending.request, response.records
     assert type(request) is FetchRequest
     if request.offset != m.log.end_offset or request.last_epoch != m.log.last_epoch:
-        return  # asked before the log changed under it
+        return  # the log has changed since the fetch was sent
     if response.diverging is not None:
-        _cut(m, response.diverging)
+        _truncate(m, response.diverging)
     elif response.snapshot is not None:
         state = _begin_snapshot(m, state, pending, response.snapshot)
     elif not isinstance(records, ReadLog):
@@ -226,17 +230,17 @@ def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> No
 
 
 def _heard(m: Machine, state: Fetcher) -> None:
-    """The leader answered. A thousand answers a second do not make as many states: the deadline may be
-    earlier than it could be by a little."""
+    """The leader answered: move the fetch deadline. The state changes only if the deadline moves by more than
+    `DEADLINE_STEP`, so that a thousand answers a second do not make a thousand states."""
     deadline_ms = m.fetch_timeout()
     if (
         not state.has_fetched
-        or deadline_ms - state.deadline_ms > m.settings.fetch_timeout_ms * HEARD_PART
+        or deadline_ms - state.deadline_ms > m.settings.fetch_timeout_ms * DEADLINE_STEP
     ):
         m.update_state(state.heard(deadline_ms))
 
 
-def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
+def _truncate(m: Machine, diverging: OffsetAndEpoch) -> None:
     offset = m.log.truncation_point(diverging)
     if offset < m.high_watermark:
         _halt(m, "asks to cut at", offset)
@@ -249,7 +253,8 @@ def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
 
 
 def _halt(m: Machine, what: str, offset: int) -> None:
-    """The leader lacks what was committed: only a quorum that was recovered without it does."""
+    """Stop the process: the leader lacks committed records. Only a quorum that was recovered without them
+    does."""
     why = f"the leader {what} {offset}, below the high watermark {m.high_watermark}"
     latest = m.log.latest_snapshot
     if latest is not None and offset < latest.offset and not m.settings.can_vote:
@@ -264,7 +269,7 @@ def _begin_snapshot(
     m: Machine, state: Fetcher, pending: Pending, snapshot: OffsetAndEpoch
 ) -> Fetcher:
     if snapshot.offset < 0 or snapshot.epoch < 0:
-        _pause(m, pending)  # nothing that helps; the next answer may
+        _pause(m, pending)  # not a valid id; a later answer may have one
         return state
     if snapshot.offset < m.high_watermark:
         if snapshot.epoch > m.log.last_epoch:
@@ -279,7 +284,8 @@ def _begin_snapshot(
 
 
 def _append(m: Machine, pending: Pending, records: Buffer) -> bool:
-    """Append the whole batches of a fetched run. False where it is damaged or does not fit."""
+    """Append the complete batches of a fetched run. False if none could be appended: the first is corrupt, or
+    does not begin at the log end offset."""
     base = m.log.end_offset
     view = memoryview(records)
     appended = 0
@@ -319,7 +325,7 @@ def on_snapshot_answer(m: Machine, pending: Pending, response: SnapshotResponse)
     snapshot = state.snapshot
     usable = response.error is ErrorCode.NONE and response.snapshot == snapshot.id
     if not usable or response.position != snapshot.position:
-        # The leader has deleted it, or answers something else: ask by a fetch again.
+        # The leader has deleted the snapshot, or the answer is of another position: fetch the log again.
         m.update_state(state.fetching_snapshot(None).heard(m.fetch_timeout()))
         _pause(m, pending)
         return
@@ -336,7 +342,7 @@ def on_snapshot_answer(m: Machine, pending: Pending, response: SnapshotResponse)
 
 
 def on_snapshot_installed(m: Machine, event: on.SnapshotInstalled) -> None:
-    """The log begins after the snapshot; whatever was here before is gone."""
+    """The snapshot replaced the log, which now starts after it."""
     m.log.restart_at(event.id)
     m.history.clear()
     membership_change.apply_snapshot_controls(m, event.controls, event.id)
@@ -353,6 +359,8 @@ def on_snapshot_refused(m: Machine, event: on.SnapshotRefused) -> None:
     if isinstance(state, (Follower, Observer)) and state.snapshot is not None:
         if state.snapshot.id == event.id:
             m.update_state(state.fetching_snapshot(None))
-            if state.leader_endpoint is not None:  # it is fetched as a whole again, not in a hurry
+            if (
+                state.leader_endpoint is not None
+            ):  # the whole snapshot is fetched again, after a pause
                 again = Pending(state.leader_id, state.leader_endpoint, _fetch_request(m))
                 m.outbox.pause(again, m.now + REFUSED_SNAPSHOT_PAUSE_MS)

@@ -1,9 +1,9 @@
-"""Leading: appending, answering fetches, counting who has what, and giving up.
+"""The leader: appends, answers fetches, advances the high watermark, resigns.
 
-What a leader appends can be fetched at once, before it is durable here; it is committed when a
-majority of voters has it on disk, this one among them only as far as it is synced, and only with a
-record of its own epoch. A leader that a majority no longer fetches from resigns (check-quorum).
-Source: KIP-595, KIP-835, KIP-1166; Kafka's ``LeaderState``.
+Appended records can be fetched at once, before they are durable here. They are committed when a majority of
+voters has them on disk (this leader counts as far as it is synced), together with a record of the leader's
+own epoch. A leader resigns if no majority fetches from it any more (check-quorum). Source: KIP-595, KIP-835,
+KIP-1166; Kafka's ``LeaderState``.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
-"""Of one answer, whatever was asked for; as in Kafka."""
+"""Bytes of one answer at most, as in Kafka."""
 WAIT_MS_MAX = 30_000
-"""How long a fetch is held, whatever was asked for."""
+"""Time that a fetch waits for records at most."""
 
-BEGIN_LOOK_MS = 50
-"""When to look again at a voter that is to learn who leads, and cannot be reached just now."""
+BEGIN_RETRY_MS = 50
+"""Wait before BeginQuorumEpoch is tried again for a voter to which it cannot be sent now."""
 
 
 class NotLeadingError(Exception):
-    """Asked to append without leading."""
+    """A proposal reached a replica that does not lead."""
 
 
 # -- becoming and ceasing to be ------------------------------------------------------------------
 
 
 def take_over(m: Machine, state: Candidate) -> None:
-    """Elected: the first record says so, and everything before commits with it."""
+    """Become leader and append the LeaderChange record; earlier records commit together with it."""
     board = ReplicaProgressTable(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
     leader = state.to_leader(board, m.log.end_offset)
     m.become(leader)
@@ -68,7 +68,7 @@ def take_over(m: Machine, state: Candidate) -> None:
 
 
 def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
-    """In version 0, whatever the quorum's: Apache Kafka reads no other."""
+    """The LeaderChange record, always in version 0: Apache Kafka reads no other."""
     return LeaderChangeMessage(
         leader_id=m.me.id,
         voters=[Voter(voter_id=node) for node in m.voters],
@@ -77,7 +77,8 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 
 
 def left(m: Machine, leader: Leader) -> None:
-    """This replica leads no longer: requests that wait here are answered, so that clients ask elsewhere."""
+    """Leadership ended: answer the waiting fetches with NOT_LEADER_OR_FOLLOWER, so that their senders look
+    for the new leader, and abandon a voter change."""
     for pending in list(leader.board.pending.values()):
         m.reply(
             pending.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, pending.request.replica.id)
@@ -98,12 +99,12 @@ def resign(m: Machine, state: Leader) -> None:
 
 
 def poll_resigned(m: Machine, state: Resigned) -> None:
-    """Tell the voters that the epoch has no leader; after a while look for another."""
+    """Send EndQuorumEpoch to the voters; after an election time-out become unattached in the next epoch."""
     if m.now >= state.deadline_ms and not m.leaving:
         m.newer_epoch(state.epoch + 1)
         return
     for node_id, endpoint in m.other_voters():
-        if node_id not in state.told:
+        if node_id not in state.notified:
             request = EndEpochRequest(state.epoch, m.me.id, state.successors, m.settings.listeners)
             m.send(node_id, endpoint, request)
 
@@ -125,7 +126,7 @@ def on_end_failed(m: Machine, pending: Pending) -> None:
 
 
 def on_propose(m: Machine, event: on.Propose) -> None:
-    """Raises :class:`NotLeadingError`; the driver asks first."""
+    """Append a proposed batch. Raises :class:`NotLeadingError`; `RaftNode` checks for leadership first."""
     if not isinstance(m.state, Leader):
         raise NotLeadingError(f"proposal to {m.state}")
     base = m.log.end_offset
@@ -135,7 +136,7 @@ def on_propose(m: Machine, event: on.Propose) -> None:
 
 
 def append_control(m: Machine, records: list[ControlRecord]) -> int:
-    """Append one control batch as the leader; its base offset."""
+    """Append one control batch as the leader. Returns its base offset."""
     assert isinstance(m.state, Leader)
     base = m.log.end_offset
     m.log.append(base, base + len(records), m.epoch)
@@ -148,7 +149,7 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 
 def _appended(m: Machine, state: Leader) -> None:
-    """The others get it before it is synced here, so that they sync it meanwhile."""
+    """Answer waiting fetches with the new batch before it is synced here: followers sync it in parallel."""
     pending = state.board.pending
     for ticket in list(pending):
         _answer_fetch(m, state, ticket, pending.pop(ticket).request)
@@ -194,14 +195,14 @@ def _known_high_watermark(m: Machine, state: Leader) -> int:
     return offset if offset > state.start_offset else -1
 
 
-def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
-    """The waiting fetches whose followers do not know the high watermark."""
+def _fetches_behind_watermark(m: Machine, state: Leader) -> list[PendingFetch]:
+    """Waiting fetches of followers that do not know the current high watermark."""
     pending, known = state.board.pending.values(), _known_high_watermark(m, state)
     return [one for one in pending if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
-    """Whether any follower waits that does not know the high watermark."""
+    """Whether a fetch waits of a follower that does not know the current high watermark."""
     known = _known_high_watermark(m, state)
     for one in state.board.pending.values():  # noqa: SIM110 - asked after each event: no generator
         if one.request.high_watermark < known:
@@ -210,12 +211,12 @@ def _owes_news(m: Machine, state: Leader) -> bool:
 
 
 def on_tick(m: Machine, event: on.Tick) -> None:
-    """Tell the high watermark to those who wait and do not know it; at the start, who is remembered to
-    lead."""
+    """Leader: answer waiting followers that do not know the high watermark. Others: after the start, announce
+    the leader that the stored election state names."""
     if isinstance(m.state, Leader):
-        for pending in _uninformed(m, m.state):
+        for pending in _fetches_behind_watermark(m, m.state):
             _answer_pending(m, m.state, pending)
-    elif m.told[1] < 0 and m.leader_endpoint is not None:
+    elif m.announced[1] < 0 and m.leader_endpoint is not None:
         m.tell_leader()
 
 
@@ -238,7 +239,7 @@ def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
 
 def _error(m: Machine, error: ErrorCode, asker: int) -> FetchResponse:
     start = m.log.start_offset
-    return FetchResponse(error, m.epoch, *m.told_leader(asker), log_start_offset=start)
+    return FetchResponse(error, m.epoch, *m.leader_for(asker), log_start_offset=start)
 
 
 def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
@@ -260,7 +261,7 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         return
     verdict = m.log.check(request.offset, request.last_epoch)
     if request.offset == 0 and asker >= 0:
-        verdict = _for_a_beginner(m.log.latest_snapshot) or verdict
+        verdict = _snapshot_for_empty_log(m.log.latest_snapshot) or verdict
     if verdict.fit is FetchFit.VALID:
         _answer_valid(m, state, ticket, request)
         return
@@ -272,7 +273,7 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         m.reply(ticket, _answer(m, state)._replace(snapshot=verdict.at))
 
 
-def _for_a_beginner(latest: OffsetAndEpoch | None) -> FetchCheck | None:
+def _snapshot_for_empty_log(latest: OffsetAndEpoch | None) -> FetchCheck | None:
     """A replica with an empty log loads a snapshot sooner than the whole log. The snapshot at offset 0, which
     names the first voters, is only for its own directory and is never sent."""
     return (
@@ -281,7 +282,7 @@ def _for_a_beginner(latest: OffsetAndEpoch | None) -> FetchCheck | None:
 
 
 def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchResponse:
-    """What every answer of a leader says."""
+    """A leader's answer to a fetch."""
     return FetchResponse(
         ErrorCode.NONE,
         m.epoch,
@@ -296,7 +297,7 @@ def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchR
 def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
     board, log, replica = state.board, m.log, request.replica
     if replica.id >= 0:
-        # What a voter has below the high watermark cannot move it.
+        # A fetch offset below the high watermark cannot advance it.
         if (
             board.on_fetch(replica, request.offset, log.end_offset, m.now)
             and request.offset > m.high_watermark
@@ -323,7 +324,7 @@ def _answer_pending(m: Machine, state: Leader, pending: PendingFetch) -> None:
 
 
 def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
-    """With what is behind the offset that was asked for, where there is anything."""
+    """Answer with the records from the fetch offset on, if there are any."""
     end = m.log.end_offset
     records: bytes | ReadLog = b""
     if end > request.offset:
@@ -337,7 +338,8 @@ def on_gone(m: Machine, event: on.Gone) -> None:
 
 
 def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
-    """The world knows the snapshot's size and whether it still exists: `ReadSnapshot`."""
+    """Answer with a `ReadSnapshot`; performing it yields the snapshot's size and whether it
+    exists."""
     error = _check_epoch(m, request.epoch)
     if error is ErrorCode.NONE and request.max_bytes <= 0:
         error = ErrorCode.INVALID_REQUEST
@@ -353,7 +355,7 @@ def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> No
         SnapshotResponse(
             error,
             m.epoch,
-            *m.told_leader(request.replica.id),
+            *m.leader_for(request.replica.id),
             snapshot=request.snapshot,
             position=request.position,
             data=data,
@@ -437,7 +439,7 @@ def deadline_ms(m: Machine, state: Leader) -> float:
         due = min(due, pending.deadline_ms)
     if len(board.voters) > 1 or m.me.id not in board.voters:
         due = min(due, board.check_deadline_ms)
-    interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_LOOK_MS
+    interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_RETRY_MS
     for node_id, progress in board.voters.items():
         if node_id != m.me.id:
             last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)

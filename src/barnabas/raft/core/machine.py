@@ -81,7 +81,7 @@ class Machine:
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
         self.leaving = False
         self.saved = election
-        self.told = (NO_LEADER, -1)
+        self.announced = (NO_LEADER, -1)
         self.unreachable: set[int] = set()
         """Voters that did not answer in this round of an election."""
         self.change: membership_change.VoterChange | None = None
@@ -116,7 +116,7 @@ class Machine:
             # Below kraft.version 1 the file has no directory id.
             same = saved is None if voted is None else saved is not None and saved.id == voted.id
             assert same, f"{state} is not {self.saved}"
-        assert self.told[1] <= self.epoch, f"{self.told} was announced before {state}"
+        assert self.announced[1] <= self.epoch, f"{self.announced} was announced before {state}"
         assert log.last_epoch <= self.epoch, f"{log!r} has records of later epochs than {state}"
         assert self.high_watermark <= log.end_offset, f"{self.high_watermark} is behind {log!r}"
         if isinstance(state, Leader):
@@ -219,7 +219,7 @@ class Machine:
             return state.leader_endpoint
         return None
 
-    def told_leader(self, asker: int = NO_LEADER) -> tuple[int, Endpoint | None]:
+    def leader_for(self, asker: int = NO_LEADER) -> tuple[int, Endpoint | None]:
         """(id, endpoint) of the leader for an answer to `asker`; the id is -1 where the endpoint is unknown.
         An Apache Kafka replica that does not know the endpoint either (a new one has no voter set yet) exits
         on an answer with the id alone. So does a leader that lost its disk, asks, and is named itself."""
@@ -283,11 +283,11 @@ class Machine:
         return False
 
     def tell_leader(self) -> None:
-        told = (self.leader_id, self.epoch)
-        if told != self.told:
-            self.told = told
+        present = (self.leader_id, self.epoch)
+        if present != self.announced:
+            self.announced = present
             start = self.state.start_offset if isinstance(self.state, Leader) else -1
-            self.out.append(do.LeaderIs(*told, self.leader_endpoint, start))
+            self.out.append(do.LeaderIs(*present, self.leader_endpoint, start))
 
     def send(self, node_id: int, endpoint: Endpoint, request: Request) -> bool:
         """Send, unless a request is under way there or a pause holds."""

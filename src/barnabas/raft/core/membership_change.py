@@ -115,7 +115,7 @@ def start_of_epoch_records(m: Machine) -> list[ControlRecord]:
 
 
 def _answer(m: Machine, ticket: int, error: ErrorCode, message: str = "") -> None:
-    m.reply(ticket, ChangeVoterResponse(error, m.epoch, *m.told_leader(), message))
+    m.reply(ticket, ChangeVoterResponse(error, m.epoch, *m.leader_for(), message))
 
 
 Refusal = tuple[ErrorCode, str]

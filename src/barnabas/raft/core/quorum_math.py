@@ -1,6 +1,5 @@
-"""The arithmetic of majorities: votes, the high watermark, whether a leader is still followed.
+"""Arithmetic of majorities: votes and the high watermark. Pure functions and one frozen tally.
 
-Pure functions and one frozen tally; nothing here knows of states, messages or time.
 Source: Raft, sections 5.2, 5.4; KIP-595.
 """
 
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 
 
 def majority(voters: int) -> int:
-    """How many of `voters` decide."""
+    """The smallest number of `voters` that is a majority."""
     return voters // 2 + 1
 
 

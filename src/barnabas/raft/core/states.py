@@ -306,14 +306,14 @@ class Resigned(_Bound):
     deadline_ms: float
     me: ReplicaKey
     successors: tuple[ReplicaKey, ...] = ()
-    told: frozenset[int] = frozenset()
+    notified: frozenset[int] = frozenset()
 
     @property
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, self.me.id, self.me)
 
     def acknowledged(self, voter: int) -> Resigned:
-        return replace(self, told=self.told | {voter})
+        return replace(self, notified=self.notified | {voter})
 
     def to_follower(
         self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float

@@ -38,14 +38,14 @@ def only_partition(topics: Sequence[Any], name_field: str, index_field: str) -> 
 
 def about_leader(topic: type[T], partition: type[P], answer: Any, **more: object) -> list[T]:
     """Who leads which epoch, in the one partition's entry of a response; `more` is what else it says."""
-    told = partition(
+    reported = partition(
         partition_index=0,  # type: ignore[call-arg]
         error_code=answer.error,
         leader_id=answer.leader_id,
         leader_epoch=answer.epoch,
         **more,
     )
-    return [topic(topic_name=METADATA_TOPIC, partitions=[told])]  # type: ignore[call-arg]
+    return [topic(topic_name=METADATA_TOPIC, partitions=[reported])]  # type: ignore[call-arg]
 
 
 def node_endpoints(

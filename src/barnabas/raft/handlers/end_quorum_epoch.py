@@ -1,8 +1,10 @@
-"""EndQuorumEpoch: the leader of an epoch leads it no longer.
+"""EndQuorumEpoch: the leader of an epoch resigned.
 
-Behaviour: a follower starts an election: the first preferred successor at once, each next one after
-twice the wait, a voter that is not named last (`controller.quorum.election.backoff.max.ms` later). Where
-the request names no successor, every voter starts one at once. As in Kafka.
+Behaviour: a follower starts an election, as in Kafka: the first preferred successor at once, each further
+successor after twice the wait of the one before, a voter that is no successor after
+`controller.quorum.election.backoff.max.ms`. If the request names no successor, every voter starts one at
+once.
+
 Version notes: v0 names successors by id, v1 with their directory ids (KIP-853).
 """
 

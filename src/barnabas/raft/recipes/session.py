@@ -1,13 +1,14 @@
-"""Sessions: who is alive, counted by the leader, ended by a record of the log.
+"""Sessions: the leader counts heartbeats, and a record of the log ends a session.
 
-The owner of a `Session` sends a sign of life three times per time-out. `SessionClock` runs on the leader
-only: a session that stays silent for its time-out is ended by a proposal, and its ephemeral keys go
-with it, on every replica at the same offset. A new leader knows no heartbeats and so gives every
-session its full time.
+The owner of a `Session` sends three heartbeats per time-out. `SessionClock` runs on the leader only: it
+proposes the end of a session that was silent for its time-out. The session's ephemeral keys are deleted
+with it, on every replica at the same offset. A new leader knows no heartbeats, so it gives every session a
+full time-out.
 
-Invariant: the owner counts from when it *asked*, and only what a leader confirmed that led at some moment
-after that (:mod:`confirming`) and had not proposed the end; leaders, later ones too, count from then or
-later. So where clocks run at one rate, the owner knows of the end before any other client acts on it.
+Invariant: the owner counts the time-out from when it *sent* a heartbeat that was confirmed by a leader which
+led after that moment (:mod:`confirming`) and had not proposed the session's end. Leaders, also later ones,
+count from that moment or later. So if clocks run at one rate, the owner considers the session over before any
+other client can act on its end.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
     from barnabas.raft.recipes.store import Store
 
 BEATS_PER_TIMEOUT = 3
-LOOK_MS_MAX = 100.0
-"""A leader looks at its sessions at least this often, however long they may be silent: one that is opened
-meanwhile may be short."""
+CHECK_MS_MAX = 100.0
+"""Longest time between two checks of the sessions by their leader: a session with a short time-out may be
+opened in between."""
 
 
 class Session:
-    """One owner's session. `on_end` is called once, when it is over or may be."""
+    """One owner's session. The callbacks in `on_end` are called once, when it is over or may be over."""
 
     def __init__(self, store: Store, session: int, timeout_ms: int, asked_ms: float) -> None:
-        """`asked_ms`: when its opening was asked for."""
+        """`asked_ms`: when the request to open it was sent."""
         self.id = session
         self.timeout_ms = timeout_ms
         self.is_over = False
-        """Ended, or given up because no leader confirmed it in time."""
+        """Whether it ended, or no leader confirmed it in time."""
         self.on_end: list[Callable[[], None]] = []
         self._store = store
         self._names = 0
@@ -49,17 +50,17 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether it surely lives, by the clock too: where this process was paused, it may be over before
-        `on_end` could be called. Once false it stays so."""
+        """Whether the session is certainly alive. Also checks the clock: after a pause of this process the
+        session may be over before `on_end` is called. Once false, it stays false."""
         return not self.is_over and self._store.ports.clock.now_ms() < self._until_ms
 
     def new_name(self) -> str:
-        """A name that is unique in this quorum for all time."""
+        """A name that is unique in this quorum, also among all past names."""
         self._names += 1
         return f"{self.id:020d}-{self._names:06d}"
 
     def close(self, on_done: Callable[[Any], None] = lambda result: None) -> None:
-        """End it now: its keys go as soon as the quorum has a leader that hears of it."""
+        """End the session now; its keys are deleted as soon as a leader commits the end."""
         if not self.is_over:
             self._over()
             until = self._store.ports.clock.now_ms() + self.timeout_ms
@@ -70,7 +71,7 @@ class Session:
             )
 
     def _beat_later(self, delay_ms: float) -> None:
-        """The next sign of life; at the latest when the session must count as over."""
+        """Schedule the next heartbeat, at the latest when the session must count as over."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         now = self._store.ports.clock.now_ms()
@@ -81,7 +82,7 @@ class Session:
         if self.is_over:
             return
         if not self.alive:
-            # The leader may have ended it by now: its users must not rely on it any more.
+            # The leader may have ended the session: its users must not rely on it any more.
             self._over()
             return
         now = self._store.ports.clock.now_ms()
@@ -110,14 +111,14 @@ class Session:
 
 
 class SessionClock:
-    """The leader's knowledge of when each session was heard of last."""
+    """The leader's deadlines of all sessions."""
 
     def __init__(self, store: Store, confirmation: Confirmation) -> None:
         self._store = store
         self._confirmation = confirmation
         self._deadlines: dict[int, float] = {}
         self._ending: set[int] = set()
-        """Their end was proposed; it may be committed at any time."""
+        """Sessions whose end was proposed and may be committed at any time."""
         self._leads = False
         self._wakeup: Wakeup | None = None
 
@@ -130,13 +131,13 @@ class SessionClock:
             self._check()
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self.on_leader(False)
         if self._wakeup is not None:
             self._wakeup.cancel()
 
     def touch(self, session: int, on_done: Callable[[Any], None]) -> None:
-        """A sign of life; `on_done` gets whether the session lives, or a ``ProposalError``."""
+        """Handle a heartbeat; `on_done` gets whether the session is alive, or a ``ProposalError``."""
         timeout = self._store.tree.sessions.get(session)
         if timeout is None:
             on_done(False)
@@ -152,10 +153,10 @@ class SessionClock:
             return
         now = self._store.ports.clock.now_ms()
         sessions = self._store.tree.sessions
-        if self._store.leads:  # else another leader may count, and take the end from this one
+        if self._store.leads:  # otherwise another replica may lead and count already
             self._end_silent(now)
-        due = now + max(min(sessions.values(), default=LOOK_MS_MAX * 10) / 10, 5.0)
-        self._wakeup = self._store.ports.wakeups.call_at(min(due, now + LOOK_MS_MAX), self._check)
+        due = now + max(min(sessions.values(), default=CHECK_MS_MAX * 10) / 10, 5.0)
+        self._wakeup = self._store.ports.wakeups.call_at(min(due, now + CHECK_MS_MAX), self._check)
 
     def _end_silent(self, now: float) -> None:
         sessions = self._store.tree.sessions

@@ -1,4 +1,4 @@
-"""The snapshot that is being fetched from the leader: a file that grows until it is whole."""
+"""Stores the snapshot that is being fetched from the leader, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from barnabas.types import Buffer
 
 
 class FetchedSnapshot:
-    """At most one at a time; a new one replaces what was there of another. Where it was interrupted, this
-    replica may take one of the same id itself before that."""
+    """The file of one fetched snapshot; a new snapshot replaces an unfinished one. Its name differs from that
+    of a snapshot which this replica takes itself, possibly with the same id."""
 
     def __init__(self, disk: Disk, directory: str, bounds: RaftBounds = RaftBounds()) -> None:
         self._disk = disk
@@ -37,7 +37,8 @@ class FetchedSnapshot:
             self._file.append([data])
 
     def finish(self, snapshot: OffsetAndEpoch) -> str:
-        """Verify and make durable; why it is damaged, or an empty string. Blocks. Raises ``OSError``."""
+        """Verify the snapshot and make it durable. Returns why it is corrupt, or an empty string. Blocks.
+        Raises ``OSError``."""
         file, self._file, self._id = self._file, None, None
         assert file is not None
         try:
@@ -53,7 +54,7 @@ class FetchedSnapshot:
         return ""
 
     def abandon(self) -> None:
-        """Drop what is there of an unfinished one."""
+        """Delete an unfinished snapshot."""
         if self._file is not None and self._id is not None:
             self._file.close()
             self._disk.remove(self._path(self._id))

@@ -1,16 +1,15 @@
-"""A torn end of the log, or damage to what was on disk?
+"""The recovery point of the metadata log: tells a torn write from damage to synced records.
 
-Recovery cuts a log where its batches stop being sound: mostly a crash tore that end, and no client got an
-answer for it. A replica in a quorum fetches the lost records again. The only voter has no other replica, and
-what was on its disk was committed: if that is gone, so is the cluster's metadata. And a replica that once was
-the only voter is it again by a log that ends before others joined: it would elect itself, beside the quorum.
-So every controller stores from time to time how far its log is synced (`RecoveryPoint`, Kafka's checkpoint
-format, in the log's directory). Where the log would end before that and name no other voter, the controller
-does not start but says so.
+Recovery truncates a log at its first corrupt batch. Usually a crash tore that batch, and no client got an
+answer for it. A replica in a quorum fetches lost records again, but a sole voter cannot: records synced on
+its disk were committed, and would be lost. Also, a replica that once was the sole voter would be so again
+with a log that ends before others joined: it would elect itself beside the quorum. So every controller stores
+how far its log is synced (`RecoveryPoint`, in Kafka's checkpoint format, in the log's directory). If its log
+ends before that and names no other voter, the controller refuses to start (`DamagedLogError`).
 
-The mark is a lower bound, and never waited for: it is written after a sync, every `MARK_EVERY_MS` at most and
-with every change of voters, so it may lack what was written just before a long silence. A lost or torn one
-only lets an end pass that could be damage.
+The recovery point is a lower bound, and nothing waits for it: it is written after a sync, at most every
+`MARK_EVERY_MS` and with every change of voters. It may lack the records before a long silence. If it is lost
+or torn, damage looks like a torn write.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ _PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 
 class DamagedLogError(CorruptLogError):
-    """A log that names no other voter would end before what is known to have been on disk."""
+    """A log that names no other voter ends before its recovery point."""
 
     def __init__(self, path: str, position: int, end: int, synced: int) -> None:
         super().__init__(
             path,
             position,
-            f"the metadata log ends at offset {end}, though it was on disk up to offset {synced}; by what is"
-            " left of it this node is the only voter, and to start would lose what was decided since: where"
-            " others vote, format the directory again (--no-initial-controllers) and add it as a voter;"
-            " else put a whole copy of it in its place (brokers have one of the log), or give up what is"
-            " missing with barnabas quorum recover --cut",
+            f"the metadata log ends at offset {end}, but was on disk up to offset {synced}. In what is left"
+            " of it this node is the only voter, so starting would lose the records since. If there are other"
+            " voters, format the directory again (--no-initial-controllers) and add it as a voter. Otherwise"
+            " replace it by an intact copy (brokers have one of the log), or give up the missing records with"
+            " barnabas quorum recover --cut",
         )
 
 
 def marked_offset(disk: Disk, directory: str) -> int:
-    """How far the log in `directory` was on disk at least; 0 where nothing says so."""
+    """The recovery point of the log in `directory`; 0 if there is none."""
     try:
         return read_offsets(disk, f"{directory}/{RECOVERY_POINT}").get(_PARTITION, 0)
     except MalformedCheckpoint:
@@ -59,12 +58,12 @@ def marked_offset(disk: Disk, directory: str) -> int:
 
 
 def mark(disk: Disk, directory: str, offset: int) -> None:
-    """Remember that the log in `directory` is on disk up to `offset`."""
+    """Store that the log in `directory` is on disk up to `offset`."""
     write_offsets(disk, f"{directory}/{RECOVERY_POINT}", {_PARTITION: offset}, durable=False)
 
 
 class RecoveryPoint:
-    """Of one replica. Disk errors here are ignored: the next sync of the log will report them."""
+    """The recovery point of one replica. Disk errors are ignored: the next sync of the log reports them."""
 
     def __init__(self, ports: Ports, directory: str) -> None:
         self._ports = ports
@@ -73,7 +72,7 @@ class RecoveryPoint:
         self._next_ms = 0.0
 
     def update(self, synced: int, voters_offset: int) -> None:
-        """The log is on disk up to `synced`; its present voters stand at `voters_offset`."""
+        """The log is on disk up to `synced`; the record of its current voters is at `voters_offset`."""
         now_ms = self._ports.clock.now_ms()
         is_due = now_ms >= self._next_ms or self._written <= voters_offset < synced
         if synced != self._written and is_due:
@@ -81,12 +80,12 @@ class RecoveryPoint:
             self._write_later(synced)
 
     def cut(self, offset: int) -> None:
-        """The log was cut: what stood behind `offset` is not missing."""
+        """The log was truncated to `offset`: later records are not missing."""
         if self._written > offset:
             self._write_later(offset)
 
     def finish(self, synced: int) -> None:
-        """At the end of a clean shutdown, at once."""
+        """Write the recovery point at once, at the end of a clean shutdown."""
         if synced != self._written:
             self._write(synced)
 
@@ -99,7 +98,7 @@ class RecoveryPoint:
 
 
 def sound_controls(disk: Disk, directory: str) -> Iterator[tuple[int, list[ControlRecord]]]:
-    """(base offset, records) of the control batches before the first damage. Changes nothing."""
+    """(base offset, records) of the control batches before the first corrupt batch. Reads only."""
     for name in sorted(name for name in disk.list_dir(directory) if name.endswith(LOG)):
         file = disk.open(f"{directory}/{name}")
         try:

@@ -1,8 +1,8 @@
-"""Requests of this replica as Kafka's messages, and the responses to them as values.
+"""Maps this replica's requests to Kafka's messages, and responses back to values.
 
-The other direction, requests of others, is in :mod:`barnabas.raft.handlers`. A response that does not have
-the shape of an answer about ``__cluster_metadata-0`` becomes one with UNKNOWN_SERVER_ERROR and this
-replica's own epoch, so that it changes nothing. Source: KIP-595, KIP-630, KIP-853.
+Requests of other nodes are mapped in :mod:`barnabas.raft.handlers`. A response that is not about
+``__cluster_metadata-0`` is mapped to UNKNOWN_SERVER_ERROR in this replica's own epoch, which changes nothing.
+Source: KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Node(Protocol):
 
 
 def request_to_wire(request: Request, cluster_id: str, target_id: int) -> Message:
-    """`target_id` is the node that is asked; -1 for a bootstrap server."""
+    """Encode a request to node `target_id`; -1 for a bootstrap server."""
     return _REQUESTS[type(request)](request, cluster_id, target_id)
 
 
@@ -231,7 +231,7 @@ _REQUESTS: dict[type, Callable[[Any, str, int], Message]] = {
 
 
 def response_from_wire(request: Request, message: Any, own_epoch: int) -> Response:
-    """What `message` answers to `request`. `own_epoch` is used where the message has no epoch."""
+    """The response to `request` in `message`. `own_epoch` is used if the message has no epoch."""
     return _RESPONSES[type(request)](message, own_epoch)
 
 
@@ -250,7 +250,7 @@ def _endpoint_of(leader_id: int, nodes: Sequence[_Node]) -> Endpoint | None:
 
 
 def _failure(message: Any) -> ErrorCode:
-    """The error of a response that tells nothing of a partition."""
+    """The error of a response without a partition."""
     return code_of(message.error_code) if message.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
 
 

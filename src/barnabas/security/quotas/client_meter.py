@@ -82,9 +82,9 @@ def set_throttle_time(response: Message | None, wait_ms: float) -> float:
     """Put the wait into the response, or read a longer one from it."""
     if response is None or "throttle_time_ms" not in response.__slots__:
         return min(wait_ms, WAIT_MS_MAX)
-    told: int = max(response.throttle_time_ms, min(ceil(wait_ms), WAIT_MS_MAX))  # type: ignore[attr-defined]
-    response.throttle_time_ms = told  # type: ignore[attr-defined]
-    return float(told)
+    reported: int = max(response.throttle_time_ms, min(ceil(wait_ms), WAIT_MS_MAX))  # type: ignore[attr-defined]
+    response.throttle_time_ms = reported  # type: ignore[attr-defined]
+    return float(reported)
 
 
 def is_follower(request: FetchRequest) -> bool:

@@ -56,7 +56,7 @@ class MutationQuota:
             self.wait_ms = max(self.wait_ms, quotas.charge(MUTATIONS, *self._who, partitions))
         return None
 
-    def told(self, answer: M | Parked) -> M | Parked:
+    def with_throttle_time(self, answer: M | Parked) -> M | Parked:
         """The answer, with how long its client has to wait."""
 
         def tell(response: Message) -> Message:

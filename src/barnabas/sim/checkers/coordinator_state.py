@@ -31,7 +31,7 @@ class CoordinatorsKnowTheirLogs(Checker):
         self, node: SimNode, shard: CoordinatorShard[GroupMachine], log: PartitionLog
     ) -> None:
         where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
-        told: dict[str, dict[Place, int]] = {}
+        reported: dict[str, dict[Place, int]] = {}
         pending: dict[int, list[tuple[str, Place, int]]] = {}
         """By producer id: what holds once its transaction is committed."""
         for segment in log.segments:
@@ -46,7 +46,7 @@ class CoordinatorsKnowTheirLogs(Checker):
                     ended = pending.pop(header.producer_id, [])
                     if marker is not None and not marker[0]:
                         for group_id, place, offset in ended:
-                            told.setdefault(group_id, {})[place] = offset
+                            reported.setdefault(group_id, {})[place] = offset
                     continue
                 for record in records_of(segment.view(located)):
                     decoded = shard.machine.decode(record.key, record.value)
@@ -55,7 +55,7 @@ class CoordinatorsKnowTheirLogs(Checker):
                     if group is None or topic is None:
                         continue
                     place = (topic, group.partition)
-                    known = told.setdefault(group.group, {})
+                    known = reported.setdefault(group.group, {})
                     value = getattr(decoded, "value", None)
                     if value is None:
                         known.pop(place, None)
@@ -65,10 +65,10 @@ class CoordinatorsKnowTheirLogs(Checker):
                     else:
                         known[place] = value.offset
         offsets = shard.machine.offsets
-        groups = {*offsets.group_ids(), *told}
+        groups = {*offsets.group_ids(), *reported}
         for group_id in sorted(groups):
             holds = {place: v.offset for place, v in offsets.committed_items(group_id)}
-            if holds != told.get(group_id, {}):
+            if holds != reported.get(group_id, {}):
                 raise Violation(
-                    f"{where}: of {group_id} it holds {holds}, its log says {told.get(group_id)}"
+                    f"{where}: of {group_id} it holds {holds}, its log says {reported.get(group_id)}"
                 )

@@ -46,12 +46,12 @@ def voters(s: Strike) -> bool:
 
     async def choose() -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
-        told: Any = await client.ask_any(
+        reported: Any = await client.ask_any(
             lambda: DescribeQuorumRequest(topics=[topic]), timeout_ms=REQUEST_TIMEOUT_MS
         )
-        if told.error_code or not told.topics or not told.topics[0].partitions:
+        if reported.error_code or not reported.topics or not reported.topics[0].partitions:
             return None
-        quorum = told.topics[0].partitions[0]
+        quorum = reported.topics[0].partitions[0]
         if quorum.error_code:
             return None
         present = {v.replica_id: v.replica_directory_id for v in quorum.current_voters}

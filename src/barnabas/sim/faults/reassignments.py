@@ -131,9 +131,9 @@ def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
             return
         finally:
             s.budget.moves_asked -= 1
-        told = [(p.error_code, p.error_message) for t in answer.responses for p in t.partitions]
-        s.note(f"{state} to be on {replicas}: {answer.error_code} {told}")
-        if replicas is None and state.topic == TOPIC and not any(code for code, _ in told):
+        reported = [(p.error_code, p.error_message) for t in answer.responses for p in t.partitions]
+        s.note(f"{state} to be on {replicas}: {answer.error_code} {reported}")
+        if replicas is None and state.topic == TOPIC and not any(code for code, _ in reported):
             s.count("moves called off uncleanly")
 
     client.tasks.start(ask())

@@ -119,18 +119,18 @@ class ReaderSession:
                 self.id = NO_SESSION
             self.begin_again()
             return False
-        told = [
+        reported = [
             TopicPartition(self.name_of(t.topic, t.topic_id), p.partition_index)
             for t in response.responses
             for p in t.partitions
         ]
-        if len(told) != len(set(told)):
-            raise Violation(f"{who}: {self} received a partition twice: {told}")
-        if not self.known.keys() >= set(told):
-            raise Violation(f"{who}: {self} received {told}, which are not all of it")
+        if len(reported) != len(set(reported)):
+            raise Violation(f"{who}: {self} received a partition twice: {reported}")
+        if not self.known.keys() >= set(reported):
+            raise Violation(f"{who}: {self} received {reported}, which are not all of it")
         # A session that goes while its request waits makes room, and has an answer that says nothing.
-        if self.is_full and told and len(told) < len(self.known):
-            raise Violation(f"{who}: a full answer to {self} has but {told}")
+        if self.is_full and reported and len(reported) < len(self.known):
+            raise Violation(f"{who}: a full answer to {self} has but {reported}")
         if response.session_id == NO_SESSION:
             self.id, self.epoch = NO_SESSION, INITIAL_EPOCH
         elif self.is_full:

@@ -164,8 +164,8 @@ def _end_of(answer: Any, offset: int) -> int:
     """Where a fetched answer ends; `offset` where it has no records."""
     if not answer.responses:
         return offset
-    told = answer.responses[0].partitions[0]
-    run = FetchedRun(TopicPartition(GUARDED, 0), offset, told, read_committed=False)
+    reported = answer.responses[0].partitions[0]
+    run = FetchedRun(TopicPartition(GUARDED, 0), offset, reported, read_committed=False)
     try:
         for record in run.records(offset):
             offset = record.offset + 1

@@ -216,14 +216,14 @@ class ReaderClient:
         refused = False
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)
-            for told in topic.partitions:
-                tp = TopicPartition(name, told.partition_index)
+            for partition in topic.partitions:
+                tp = TopicPartition(name, partition.partition_index)
                 asked = session.known[tp]
                 if asked.offset != self.position[tp]:
                     continue  # it has that by now from another broker
-                run = FetchedRun(tp, asked.offset, told, read_committed=False)
+                run = FetchedRun(tp, asked.offset, partition, read_committed=False)
                 if run.error is None:
-                    self._take_run(tp, run, told)
+                    self._take_run(tp, run, partition)
                     if self.position[tp] != asked.offset:
                         self.reached_in[tp] = asked.leader_epoch
                     continue
@@ -234,16 +234,16 @@ class ReaderClient:
                     await self._reset(tp)
         return refused
 
-    def _take_run(self, tp: TopicPartition, run: FetchedRun, told: PartitionData) -> None:
+    def _take_run(self, tp: TopicPartition, run: FetchedRun, answer: PartitionData) -> None:
         history, reading = self.workload.history, self.readings.get(tp)
         if reading is None:
             reading = self.readings[tp] = Reading(self.plan.name)
         try:
             for record in run.records(run.offset):
-                if record.offset >= told.high_watermark:
+                if record.offset >= answer.high_watermark:
                     raise Violation(
                         f"{tp}: {self.plan.name} was given offset {record.offset}, and"
-                        f" {told.high_watermark} as the high watermark"
+                        f" {answer.high_watermark} as the high watermark"
                     )
                 history.on_read(*tp, record.offset, record.value or b"", reading)
                 history.operations += 1

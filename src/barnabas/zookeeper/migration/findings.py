@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from barnabas.metadata.features import DIRECTORIES_SINCE, ELR_SINCE, metadata_version_name
 from barnabas.metadata.image.known_configs import is_kept
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CLUSTER_ID,
@@ -21,6 +22,8 @@ from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_EL
 from barnabas.zookeeper.migration.sensitive_values import is_encrypted
 from barnabas.zookeeper.operations import NodeData
 
+LAST_OF_3_9 = 21
+"""metadata.version 3.9-IV0"""
 SHOWN = 5
 """Names in a sentence."""
 
@@ -49,8 +52,9 @@ class MigrationState(Enum):
     BROKEN_OFF = "/migration is left of a migration whose claim on /controller is gone"
 
 
-def find(znodes: Mapping[str, NodeData]) -> Findings:
-    """Raises `MalformedZnode` for a znode that is not Kafka's."""
+def find(znodes: Mapping[str, NodeData], *, is_running: bool = False) -> Findings:
+    """For the copy of a stopped cluster, or the migration of one that `is_running`. Raises `MalformedZnode`
+    for a znode that is not Kafka's."""
     layout = ClusterLayout()
     layout.load(znodes)
     cluster = znodes.get(CLUSTER_ID)
@@ -58,7 +62,7 @@ def find(znodes: Mapping[str, NodeData]) -> Findings:
     return Findings(
         "" if cluster is None else ClusterIdZnode.decode(CLUSTER_ID, cluster.data).cluster_id,
         _counts(layout),
-        tuple(_preventing(layout, znodes, state)),
+        tuple(_preventing(layout, znodes, state, is_running)),
         tuple(_notes(layout)),
         state is MigrationState.BEGUN,
     )
@@ -120,8 +124,33 @@ def _counts(layout: ClusterLayout) -> dict[str, int]:
     }
 
 
+def notes_of_level(level: int) -> Iterator[str]:
+    """What a metadata.version, and KRaft at all, has that znodes cannot hold: a sentence each."""
+    name = metadata_version_name(level)
+    if level > LAST_OF_3_9:
+        last = metadata_version_name(LAST_OF_3_9)
+        yield (
+            f"metadata.version {name}: brokers of Apache Kafka 3.9 know none above {last}, and could not"
+            f" register; with them it is --metadata-version {last}"
+        )
+    if level >= ELR_SINCE:
+        yield (
+            f"metadata.version {name} has eligible leader replicas, which znodes cannot say: a partition with"
+            " an empty ISR gets them as its ISR there"
+        )
+    if level >= DIRECTORIES_SINCE:
+        yield (
+            f"metadata.version {name} says in which log directory a replica is: the log alone has it, and"
+            " brokers report it again after a way back"
+        )
+    yield (
+        "configurations of groups and of client metrics, and feature levels, are in the log alone: a way back"
+        " loses them"
+    )
+
+
 def _preventing(
-    layout: ClusterLayout, znodes: Mapping[str, NodeData], state: MigrationState
+    layout: ClusterLayout, znodes: Mapping[str, NodeData], state: MigrationState, is_running: bool
 ) -> Iterator[str]:
     if CLUSTER_ID not in znodes:
         yield f"{CLUSTER_ID} is missing: this is no cluster that ever ran"
@@ -134,6 +163,20 @@ def _preventing(
         yield _FINAL
     elif state is MigrationState.BROKEN_OFF:
         yield _BROKEN_OFF
+    if not is_running:
+        yield from _running(layout, znodes, state)
+    nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
+    if nameless:
+        yield (
+            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it"
+            " is elected"
+        )
+
+
+def _running(
+    layout: ClusterLayout, znodes: Mapping[str, NodeData], state: MigrationState
+) -> Iterator[str]:
+    """What still runs, or is to be finished by what runs."""
     if layout.brokers:
         yield (
             f"brokers {some_of(layout.brokers)} are registered: stop them (a killed broker stays until its"
@@ -148,12 +191,6 @@ def _preventing(
     for path, what in ((REASSIGN, "a reassignment"), (PREFERRED_ELECTION, "an election")):
         if path in znodes:
             yield f"{what} was asked for by {path} and is not finished: let the brokers finish it"
-    nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
-    if nameless:
-        yield (
-            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it"
-            " is elected"
-        )
 
 
 def _notes(layout: ClusterLayout) -> Iterator[str]:
@@ -176,6 +213,11 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
     ]
     if unknown:
         yield f"{some_of(unknown)} are no configurations under KRaft: they stay in the znodes alone"
+    if layout.tokens:
+        yield (
+            f"{len(layout.tokens)} delegation tokens are used under KRaft where the controllers have the"
+            " brokers' delegation.token.secret.key"
+        )
     moving = [
         f"{name}-{number}"
         for name, topic in layout.topics.items()

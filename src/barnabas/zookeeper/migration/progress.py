@@ -21,6 +21,7 @@ from barnabas.zookeeper.operations import NodeData
 
 SHOWN = 10
 NOT_BEGUN, FINAL = "not begun", "final"
+MIGRATING, UNDER_KRAFT = "in ZooKeeper mode, migrating", "under KRaft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,18 @@ class Progress:
 
     def describe(self) -> dict[str, object]:
         return asdict(self)
+
+    @property
+    def summary(self) -> str:
+        """How much is done, in one line."""
+        modes = list(self.brokers.values())
+        done = [
+            f"{sum(mode.startswith(UNDER_KRAFT) for mode in modes)} of {len(modes)} brokers under KRaft",
+            f"{sum(mode.startswith(MIGRATING) for mode in modes)} migrating in ZooKeeper mode",
+        ]
+        if self.written_offset >= 0 and self.log_offset >= 0:
+            done.append(f"znodes at offset {self.written_offset} of {self.log_offset} of the log")
+        return ", ".join(done)
 
 
 def progress_of(
@@ -114,7 +127,7 @@ def _modes(znodes: Mapping[str, NodeData], image: MetadataImage | None) -> dict[
         if path.startswith(f"{IDS}/")
     }
     for broker in image.brokers.values() if image is not None else ():
-        mode = "in ZooKeeper mode, migrating" if broker.is_on_zookeeper else "under KRaft"
+        mode = MIGRATING if broker.is_on_zookeeper else UNDER_KRAFT
         modes[broker.id] = f"{mode}, not heard of" if broker.fenced else mode
     return modes
 

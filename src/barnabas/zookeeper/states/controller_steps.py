@@ -100,9 +100,9 @@ class ControllerSteps:
 
     def on_record(self, record: Message) -> None:
         """It is written, or was found so, and the image has not replayed it yet."""
-        told = described_record(self._image, record)
-        if told is not None:
-            self._note(*told, getattr(record, "reason", None) or "")
+        reported = described_record(self._image, record)
+        if reported is not None:
+            self._note(*reported, getattr(record, "reason", None) or "")
         follow: Callable[[ControllerSteps, Any], None] | None = _FOLLOW.get(type(record))
         if follow is not None:
             follow(self, record)

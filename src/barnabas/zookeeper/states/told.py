@@ -61,9 +61,9 @@ def tell_more(
 
 
 def _states(book: StateBook, topic: str) -> Iterable[SubjectState]:
-    for told in book.states_of(topic):
-        state, reason, at_ms = told.standing
+    for result in book.states_of(topic):
+        state, reason, at_ms = result.standing
         yield SubjectState(
-            topic=told.topic, partition=told.partition, replica=told.replica, state=state,
+            topic=result.topic, partition=result.partition, replica=result.replica, state=state,
             reason=reason, at_ms=at_ms,
         )  # fmt: skip

@@ -41,7 +41,7 @@ def test_other_errors_are_left_as_they_are() -> None:
     assert cause_in("OptionError: no such thing") == "OptionError: no such thing"
 
 
-def test_what_another_version_sent_is_refused_before_it_is_unpickled(
+def test_an_error_of_another_version_is_refused_before_it_is_unpickled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent = pickle.dumps(RangePartition(Range("t", 0, 1, 5, None)))
@@ -65,7 +65,8 @@ def test_the_doctor_judges_versions_cache_cluster_and_checkpoint() -> None:
     packages = {"barnabas": "0.0.1", "pyspark": "4.3.0", "numba": None}
     answer = {
         "host": "h", "folder": "/w", "python": "3.11.7", "executable": "/p", "packages": packages,
-        "machine_code": False, "unreachable": {"b:9092": "refused"}, "shares": False,
+        "machine_code": False, "unreachable": {"b:9092": "refused"},
+        "folders": {"/c": (False, "", "Permission denied")},
     }  # fmt: skip
     bad = {each.check: each.said for each in judged(answer, "/c", "/c") if not each.is_well}
     assert list(bad) == [

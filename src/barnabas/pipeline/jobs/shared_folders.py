@@ -1,0 +1,142 @@
+"""Proof that folders are one place for the driver and for every executor, before a job writes there.
+
+The driver leaves a mark in each folder; a task on each executor looks for it and leaves one of its own, which
+the driver looks for. Files of tables are written by tasks: one on an executor's own disk would be a row that
+no reader finds. What runs on executors is a nested function, which is pickled by value: it needs nothing
+there but Python.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.write.one_place import remedy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROBES_EACH = 4
+"""Tasks for each executor, since Spark gives some to those that are free first."""
+ROUNDS = 5
+MARK = "_probe-"
+"""How names begin that readers of a table take for no data."""
+
+Look = Callable[[], dict[str, tuple[bool, str, str]]]
+
+
+def folder_look(folders: Sequence[str], mark: str) -> Look:
+    """A function for executors: by folder whether the driver's mark is there, the name of one's own, and what
+    kept it from being written."""
+    wanted = list(folders)
+
+    def look() -> dict[str, tuple[bool, str, str]]:
+        import os
+        import uuid
+
+        found = {}
+        for folder in wanted:
+            own = f"{mark}-{uuid.uuid4().hex}"
+            try:
+                with open(os.path.join(folder, own), "x"):
+                    pass
+                found[folder] = (os.path.exists(os.path.join(folder, mark)), own, "")
+            except OSError as error:
+                found[folder] = (False, "", str(error))
+        return found
+
+    return look
+
+
+@contextmanager
+def marked(folders: Sequence[str]) -> Iterator[str]:
+    """The name of a mark that is in each of the folders; afterwards no mark is there."""
+    mark = MARK + uuid.uuid4().hex
+    for each in folders:
+        os.makedirs(each, exist_ok=True)
+        Path(each, mark).touch()
+    try:
+        yield mark
+    finally:
+        for each in folders:
+            for file in Path(each).glob(f"{mark}*"):
+                file.unlink(missing_ok=True)
+
+
+def why_not_shared(folder: str, answer: tuple[bool, str, str]) -> str | None:
+    """Of one executor's answer; None where driver and executor see each other's mark."""
+    sees, own, error = answer
+    if sees and own and Path(folder, own).exists():
+        return None
+    return error or "what one of them writes the other does not see"
+
+
+def executors_of(spark: SparkSession) -> set[str]:
+    """Those that are there now; the driver's own where it runs tasks itself."""
+    status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().keySet()
+    found = set(str(status.mkString(",")).split(","))
+    return found if len(found) == 1 else found - {_driver(spark)}
+
+
+def _driver(spark: SparkSession) -> str:
+    context = spark.sparkContext._jsc.sc()
+    return str(context.env().blockManager().blockManagerId().hostPort())
+
+
+def ask_executors(
+    spark: SparkSession, look: Callable[[], Any], known: int
+) -> dict[tuple[str, str], Any]:
+    """What `look` finds, by host and working directory, of `known` executors as far as Spark gives each of
+    them a task."""
+
+    def task(nothing: Iterator[int]) -> Iterator[tuple[str, str, Any]]:
+        import os
+        import socket
+
+        yield socket.gethostname(), os.getcwd(), look()
+
+    context = spark.sparkContext
+    tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
+    found: dict[tuple[str, str], Any] = {}
+    for _ in range(ROUNDS):
+        for host, folder, answer in (
+            context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
+        ):
+            found[host, folder] = answer
+        if len(found) >= known:
+            break
+    return found
+
+
+class SharedFolders:
+    """Of one run. `folders` are absolute paths."""
+
+    def __init__(self, spark: SparkSession, folders: Sequence[str]) -> None:
+        self._spark = spark
+        self._folders = sorted(set(folders))
+        self._proven: set[str] = set()
+        self._is_local = str(spark.sparkContext.master).startswith("local")
+
+    def prove(self) -> None:
+        """Ask executors, if some came since this was called last. Raises `StagingError`."""
+        if self._is_local or not self._folders:
+            return
+        executors = executors_of(self._spark)
+        if executors <= self._proven:
+            return
+        with marked(self._folders) as mark:
+            answers = ask_executors(self._spark, folder_look(self._folders, mark), len(executors))
+            for (host, directory), by_folder in sorted(answers.items()):
+                for folder, answer in by_folder.items():
+                    why = why_not_shared(folder, answer)
+                    if why is not None:
+                        raise StagingError(
+                            f"executor on {host} (working directory {directory}) and the driver do not"
+                            f" share {folder}: {why}. {remedy(folder)}"
+                        )
+        self._proven |= executors

@@ -1,0 +1,82 @@
+"""Rows of a small micro-batch that come with its plan, so that no task starts Python to read them.
+
+A Python task costs Spark tens of milliseconds, whatever it reads; fetching a few records costs the driver's
+planning process one or two. Spark has a way for rows that a plan brings: it takes them as Arrow from a reader
+of its class `_SimpleStreamReaderWrapper` and keeps them as a block. A task reads the block, and where that is
+lost, the ranges of the plan. So a reader here is of that class for as long as it has such rows.
+
+Whatever goes wrong while the driver reads is left to the task: it meets the same, waits longer, and has the
+error's sentence.
+
+Source: pyspark's ``python_streaming_source_runner`` (`partitions_func`), ``PythonMicroBatchStream``,
+``PythonStreamingPartitionReaderFactory``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+
+from barnabas.pipeline.offsets import Range
+
+log = logging.getLogger(__name__)
+
+RANGES_MAX = 64
+BYTES_MAX = 4 << 20
+"""Of Arrow; what is larger is left to a task."""
+WEIGHT_KEPT = 0.9
+"""What is left, trigger by trigger, of the size that kept a micro-batch from being read here: records may be
+small again."""
+
+
+class RowsWithPlan:
+    """Mixed into a stream reader."""
+
+    def __init__(self, offsets_max: int) -> None:
+        """Micro-batches of up to `offsets_max` offsets are read here; 0 means none."""
+        self._offsets_max = offsets_max
+        self._bytes_each = 0.0
+        self._rows: list[pa.RecordBatch] | None = None
+
+    def _class(self) -> type:
+        return type(self) if self._rows is None else _SimpleStreamReaderWrapper
+
+    __class__: Any = property(_class)  # what `isinstance` asks for
+
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Spark asks for them once, right after the plan."""
+        rows, self._rows = self._rows, None
+        return iter(rows or ())
+
+    def bring(
+        self,
+        tasks: Sequence[InputPartition],
+        ranges: Sequence[Range],
+        read: Callable[[InputPartition], Iterable[pa.RecordBatch]],
+    ) -> None:
+        """Read what the one task of a plan is to read, if it is little."""
+        self._rows = None
+        offsets = sum(each.size for each in ranges)
+        if len(tasks) != 1 or not 0 < offsets <= self._offsets_max or len(ranges) > RANGES_MAX:
+            return
+        if offsets * self._bytes_each > BYTES_MAX:
+            self._bytes_each *= WEIGHT_KEPT
+            return
+        rows, size = [], 0
+        try:
+            for each in read(tasks[0]):
+                rows.append(each)
+                size += each.nbytes
+                if size > BYTES_MAX:
+                    self._bytes_each = size / sum(each.num_rows for each in rows)
+                    return
+        except Exception as error:  # noqa: BLE001  the task meets the same
+            log.debug("pipeline.left_to_task: %s", error)
+            return
+        if rows:
+            self._rows = rows
