@@ -45,7 +45,7 @@ def test_a_profiles_keys_win_over_the_plain_ones() -> None:
     assert of_profile(GIVEN, "test")["security.protocol"] == "PLAINTEXT"
 
 
-def test_without_a_profile_the_plain_keys_hold() -> None:
+def test_the_plain_keys_hold_without_a_profile() -> None:
     assert of_profile(GIVEN)["bootstrap.servers"] == "here:1"
     assert not any(key.startswith("profile") for key in of_profile(GIVEN | {"profile": "test"}))
 

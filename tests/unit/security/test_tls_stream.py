@@ -121,7 +121,7 @@ def test_a_peer_that_ends_within_a_record_leaves_nothing(ends: int) -> None:
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_record_ends_a_connection_that_was_let_in(record: bytes) -> None:
+def test_bytes_that_are_no_record_end_the_connection(record: bytes) -> None:
     scene = Scene("SSL")
     peer = Peer(scene)
     peer.shake()
