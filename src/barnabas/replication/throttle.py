@@ -63,21 +63,29 @@ class Quota:
         return f"Quota({self.rate} bytes/s, {self._level:.0f} bytes in it)"
 
 
+NUMBER_DIGITS_MAX = 10
+
+
+def _is_number(text: str) -> bool:
+    """Whether `text` is a number of 32 bits; ``int`` raises for texts of more than 4,300 digits."""
+    return text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
+
+
 class Throttled:
     """The partitions of one topic whose replica on one broker is throttled."""
 
     __slots__ = ("every", "indexes")
 
     def __init__(self, text: str, broker: int) -> None:
-        """`text` is ``*`` or ``partition:broker`` entries. What is no entry is left out: the
-        configuration was checked when it was set."""
+        """`text` is ``*`` or ``partition:broker`` entries. Malformed entries are ignored: the configuration was
+        validated when it was set."""
         entries = [part.strip() for part in text.split(",")]
         self.every = ALL_REPLICAS in entries
         found = (entry.partition(":") for entry in entries)
         self.indexes = frozenset(
             int(index)
             for index, _, at in found
-            if index.isdecimal() and at.isdecimal() and int(at) == broker
+            if _is_number(index) and _is_number(at) and int(at) == broker
         )
 
     def __contains__(self, index: int) -> bool:

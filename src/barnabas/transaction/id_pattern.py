@@ -19,6 +19,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 SIZE_MAX = 2_000
 """States of one automaton."""
 REPEAT_MAX = 1_000
+DIGITS_MAX = 10
+"""Digits of a repetition's number."""
 DEPTH_MAX = 50
 _SPECIAL = set("\\.[]()*+?{}|^$")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
@@ -179,6 +181,8 @@ class _Parser:
         low_text, comma, high_text = self._pattern[self._at + 1 : max(end, self._at)].partition(",")
         if end < 0 or not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
             raise _bad("a brace that is no repetition")
+        if max(len(low_text), len(high_text)) > DIGITS_MAX:
+            raise _bad(f"a repetition beyond {REPEAT_MAX} times")
         self._at = end + 1
         low = int(low_text)
         high = int(high_text) if high_text else None if comma else low
