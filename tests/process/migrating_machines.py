@@ -131,8 +131,10 @@ class Machines(NodeFiles):
         self.level = "3.9-IV0" if self.theirs else ""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.ambush = Ambush(home / "ambush")
+        self.to_die = 0
+        """How many of the ambush have not died yet."""
         self.options: tuple[str, ...] = ()
-        """Of every command of ours."""
+        """Of every command of ours, as a client of the controllers."""
 
     def start(self, node: int) -> None:
         command = [sys.executable, "-m", "barnabas", "node", "start"]
@@ -188,9 +190,8 @@ class Machines(NodeFiles):
         wait_until(self.whole, f"broker {node} is not in every ISR")
 
     def revive(self, node: int) -> None:
-        """A broker that was killed. Kafka's ends where it finds its former registration."""
-        if node in self.theirs and "zookeeper.connect" in self.file(node).read_text():
-            wait_until(lambda: f"/brokers/ids/{node}" not in self.znodes(), "its session lives")
+        """A broker that was killed."""
+        wait_until(lambda: may_start(self, node), f"the session of {node} lives")
         self.restart(node)
 
     def copy_becomes_ours(self, node: int) -> None:
@@ -234,19 +235,24 @@ class Machines(NodeFiles):
         """Nodes die at these points of the migration, one after the other, and are started again: each a
         point of `ambushed_node` and a broker, or 0 for the controller that comes to it."""
         named = [(point, self.processes[node].pid if node else 0) for point, node in points]
+        self.to_die = len(named)
         self.ambush.lay(named)
 
     def survive(self) -> None:
-        """Start again who died, until all who were to die have died."""
-        wait_until(self._is_survived, f"these points were not reached: {self.ambush.left()}")
+        """Start again who died, until all who were to die have died and the topic is whole."""
+        while (left := self.to_die) > 0:
+            wait_until(lambda: self._start_the_dead() < left, "the next point is not reached")
+        wait_until(lambda: self._start_the_dead() == 0 and self.whole(), "not all are back")
 
-    def _is_survived(self) -> bool:
-        left = self.ambush.left()
-        dead = [node for node, process in self.processes.items() if process.poll() is not None]
-        for node in dead:
-            assert self.processes.pop(node).returncode == -signal.SIGKILL, f"{node} has ended"
-            self.start(node) if node in CONTROLLERS else self.revive(node)
-        return not left and not dead
+    def _start_the_dead(self) -> int:
+        """How many of the ambush have not died yet, or have died and have not started again."""
+        for node, process in list(self.processes.items()):
+            if process.poll() is None or not may_start(self, node):
+                continue
+            assert process.returncode == -signal.SIGKILL, f"{node} has ended"
+            self.to_die -= 1
+            self.start(node)
+        return self.to_die
 
     def end_migration(self) -> None:
         """Controllers start again without the key, and there is no way back."""
@@ -286,7 +292,7 @@ class Machines(NodeFiles):
     @property
     def at_quorum(self) -> tuple[str, str]:
         """Whom a command asks for the metadata log: a broker of Apache Kafka's in ZooKeeper mode has none."""
-        if not self.theirs:
+        if not (self.theirs or self.options):
             return ("--bootstrap", self.bootstrap)
         listeners = (voter.partition("@")[2] for voter in self.voters.split(","))
         return ("--bootstrap-controller", ",".join(listeners))
@@ -356,6 +362,13 @@ class Load:
             self.acknowledged.append(int(message.value()))
         else:
             self.failed.append(str(error))
+
+
+def may_start(machines: Machines, node: int) -> bool:
+    """Apache Kafka's broker in ZooKeeper mode ends where it finds its former registration."""
+    if node not in machines.theirs or "zookeeper.connect" not in machines.file(node).read_text():
+        return True
+    return f"/brokers/ids/{node}" not in machines.znodes()
 
 
 def create(machines: Machines, topic: str) -> None:

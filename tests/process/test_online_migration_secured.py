@@ -27,8 +27,9 @@ from kazoo.client import KazooClient
 from barnabas.cli.local.local_security import ADMIN, USER, LocalSecurity
 from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
 from barnabas.cli.local.zookeeper_users import write_users
+from barnabas.config.properties import format_properties
 from barnabas.config.zookeeper import ACL_AUTHORIZER
-from tests.process.launch import wait_until
+from tests.process.launch import barnabas, wait_until
 from tests.process.migrating_machines import (
     BROKERS,
     CONTROLLERS,
@@ -71,7 +72,11 @@ class SecuredMachines(Machines):
         root.stop()
         root.close()
         write_users(zookeeper, self.security.bootstrap_records())
-        self.options = ("--command-config", str(self.security.client_file))
+        certificate = home / "certificate.properties"
+        secured = self.security.node_properties(CONTROLLERS[0])
+        ssl = {key: value for key, value in secured.items() if key.startswith("ssl.")}
+        certificate.write_text(format_properties({**ssl, "security.protocol": "SSL"}, ""))
+        self.options = ("--command-config", str(certificate))
 
     @property
     def of_quorum(self) -> dict[str, str]:
@@ -135,8 +140,10 @@ class Users:
         for acl in admin.create_acls([_may_write(phase)]).values():
             acl.result(20)
         rate = f"producer_byte_rate={RATE}"
-        self._machines.run("quotas", "alter", "--user", phase, "--set", rate,
-                           "-b", self._machines.bootstrap)  # fmt: skip
+        client = str(self._machines.security.client_file)
+        done = barnabas("--command-config", client, "quotas", "alter", "--user", phase,
+                        "--set", rate, "-b", self._machines.bootstrap)  # fmt: skip
+        assert done.returncode == 0, done.stderr
         self.known.append(phase)
         for user in self.known:
             wait_until(lambda: self._writes(user) == 0, f"{user} may not write in {phase}")  # noqa: B023

@@ -11,7 +11,7 @@ from barnabas.broker.controller_client.broker_lifecycle import (
     BrokerLifecycle,
     LifecyclePhase,
 )
-from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.broker.controller_client.controller_channel import AS_BROKER, ControllerChannel
 from barnabas.broker.controller_client.forwarding import forward, send_as_broker
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.client.network.channels import Channels
@@ -80,7 +80,7 @@ class TestLine:
         again.answer(AllocateProducerIdsResponse(producer_id_start=5, producer_id_len=1))
         assert [a.producer_id_start for a in answers] == [5]
 
-    def test_without_a_controller_it_waits_and_gives_up_in_time(
+    def test_a_request_without_a_controller_waits_and_times_out(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -92,7 +92,7 @@ class TestLine:
         assert isinstance(answers[0], KafkaError)
         assert answers[0].code == ErrorCode.REQUEST_TIMED_OUT
 
-    def test_where_the_controller_is_may_be_known_later_than_who_it_is(
+    def test_the_controllers_address_may_be_known_later_than_its_id(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -193,8 +193,15 @@ class TestForwarding:
         hand.take().answer(EnvelopeResponse(error_code=9_999))
         assert got[0].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
+    @pytest.mark.parametrize(
+        "refusals",
+        [
+            [ChannelError("unsupported", "no version of ENVELOPE is common")],
+            [ChannelError("closed", "by Kafka 3.9"), ChannelError("closed", "and again")],
+        ],
+    )
     def test_a_controller_without_envelopes_is_left_to_the_client(
-        self, hand: Hand, line: ControllerChannel
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, refusals: list[ChannelError]
     ) -> None:
         request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
         got: list[Any] = []
@@ -202,11 +209,27 @@ class TestForwarding:
         forward(line, CREATE_TOPICS, request, self.context(7), 500, lambda: refused).attach(
             got.append
         )
-        hand.take().answer(ChannelError("unsupported", "no version of ENVELOPE is common"))
+        for refusal in refusals:
+            assert not got
+            hand.take().answer(refusal)
+            advance(ports, 60)
         assert got == [refused]
 
+    def test_a_controller_that_dies_is_no_controller_without_envelopes(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
+    ) -> None:
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        got: list[Any] = []
+        forward(line, CREATE_TOPICS, request, self.context(7), 500, lambda: None).attach(got.append)
+        hand.take().answer(ChannelError("closed", "it died"))
+        while not got:
+            advance(ports, 10)
+            if hand.sent:
+                hand.refuse()
+        assert got[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
     def test_a_controller_without_envelopes_is_asked_in_the_brokers_name(
-        self, hand: Hand, line: ControllerChannel
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
     ) -> None:
         request = AlterClientQuotasRequest()
         got: list[Any] = []
@@ -218,9 +241,12 @@ class TestForwarding:
             api_key=49, api_version=1, correlation_id=7, client_id="c", principal="User:eve"
         )
         forward(line, ALTER_CLIENT_QUOTAS, request, context, 500, instead).attach(got.append)
-        hand.take().answer(ChannelError("unsupported", "no version of ENVELOPE is common"))
+        for _ in range(2):
+            hand.take().answer(ChannelError("closed", "by Kafka 3.9"))
+            advance(ports, 60)
         sent = hand.take()
         assert sent.request is request
+        assert sent.purpose == AS_BROKER
         answer = AlterClientQuotasResponse(throttle_time_ms=7)
         sent.answer(answer)
         assert got == [answer]
@@ -291,7 +317,7 @@ class TestProducerIds:
             hand.take().answer(block)
         assert len(given) == 1
 
-    def test_without_a_block_the_client_may_ask_again(
+    def test_a_client_without_a_producer_id_block_may_ask_again(
         self, hand: Hand, line: ControllerChannel
     ) -> None:
         ids = ProducerIds(line, 1, lambda: 9)
@@ -452,7 +478,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
         assert life.phase is LifecyclePhase.RUNNING
 
-    def test_what_a_registration_lacks_is_said_when_that_is_answered(
+    def test_directories_missing_in_a_registration_follow_its_answer(
         self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         """The metadata may show it before its answer is here."""
@@ -520,7 +546,7 @@ class TestLifecycle:
         assert hand.take().request.current_metadata_offset == 12
 
 
-def test_what_a_former_controller_has_not_answered_is_taken_from_it(
+def test_requests_that_a_former_controller_has_not_answered_move(
     hand: Hand, line: ControllerChannel
 ) -> None:
     line.send(ASK, lambda answer: None)

@@ -351,7 +351,7 @@ def test_a_subscription_has_three_keys_whatever_is_set(world: World) -> None:
         (BROKER, "99999999999", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_not_described(
+def test_an_impossible_resource_is_not_described(
     world: World, kind: int, name: str, code: ErrorCode
 ) -> None:
     answer = described(world, kind, name)
@@ -464,7 +464,7 @@ def test_levels_that_may_not_be_set_are_refused(
     assert says in answer.error_message
 
 
-def test_of_a_feature_named_twice_the_last_holds_and_each_is_answered(world: World) -> None:
+def test_the_last_level_of_a_feature_named_twice_holds(world: World) -> None:
     def update_all(version: int, *levels: tuple[str, int, int]) -> Any:
         updates = [
             features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)

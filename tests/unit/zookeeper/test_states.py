@@ -170,7 +170,7 @@ def test_the_next_controller_tells_what_it_found(cluster: ZookeeperCluster) -> N
     assert not again
 
 
-def test_without_being_asked_a_broker_tells_no_steps(cluster: ZookeeperCluster) -> None:
+def test_a_broker_reports_no_steps_unasked(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     response = cluster.ask(controller, DescribeClusterRequest())
     assert not response.events and not response.states and not response.refusals

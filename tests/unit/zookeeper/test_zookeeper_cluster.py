@@ -8,6 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.client.network.channels import ChannelError
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.kafka39.leader_and_isr_request import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from barnabas.wire.messages.kafka39.update_metadata_request import (
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.zookeeper.operations import Create, Delete, GetData, Multi, SetData
 from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster
@@ -216,3 +226,23 @@ def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ZookeeperCluster)
     assert all(
         ("t", 0) in node.broker.replicas.by_name for node in cluster.nodes.values() if node.broker
     )
+
+
+def test_orders_of_topics_without_ids_change_nothing(cluster: ZookeeperCluster) -> None:
+    """A controller of Kafka with inter.broker.protocol.version 2.6 sends such."""
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller) == 0
+    follower = other_than(cluster, controller)
+    cluster.wait(lambda: in_sync(cluster, "t"), "its replicas")
+    logs = sorted(map(str, cluster.broker_of(follower).replicas.logs.logs))
+    epoch = cluster.epoch_of(controller) + 1
+    state = LeaderAndIsrPartitionState(partition_index=0, leader=9, replicas=[9], isr=[9])
+    named = LeaderAndIsrTopicState(topic_name="t", partition_states=[state])
+    orders = LeaderAndIsrRequest(controller_id=9, controller_epoch=epoch, topic_states=[named])
+    assert cluster.ask(follower, orders).error_code == ErrorCode.UNSUPPORTED_VERSION
+    told = UpdateMetadataTopicState(topic_name="t", partition_states=[])
+    update = UpdateMetadataRequest(controller_id=9, controller_epoch=epoch, topic_states=[told])
+    assert cluster.ask(follower, update).error_code == ErrorCode.UNSUPPORTED_VERSION
+    image = cluster.broker_of(follower).image
+    assert image.topics_by_name["t"].leader[0] != 9
+    assert sorted(map(str, cluster.broker_of(follower).replicas.logs.logs)) == logs

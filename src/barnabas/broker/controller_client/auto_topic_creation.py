@@ -12,7 +12,12 @@ Source: Kafka's ``AutoTopicCreationManager``.
 
 from __future__ import annotations
 
-from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
+from barnabas.broker.controller_client.controller_channel import (
+    AS_BROKER,
+    FORWARD,
+    ControllerChannel,
+)
+from barnabas.broker.controller_client.forwarding import CLOSES_MAX
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -61,12 +66,15 @@ class AutoTopicCreation:
         if not wanted:
             return
 
+        self._send_own(wanted, timeout_ms)
+
+    def _send_own(self, wanted: list[str], timeout_ms: int) -> None:
         def on_answer(response: Message | KafkaError) -> None:
             self._on_created(wanted, response)
 
-        self._controller.send(
-            self._request(wanted, timeout_ms), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
-        )
+        purpose = FORWARD if self._config.zookeeper is None else AS_BROKER
+        request = self._request(wanted, timeout_ms)
+        self._controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=purpose)
 
     def _not_under_way(self, names: list[str]) -> tuple[list[str], int]:
         now_ms = self._ports.clock.now_ms()
@@ -99,6 +107,9 @@ class AutoTopicCreation:
 
         def on_answer(response: EnvelopeResponse | KafkaError) -> None:
             answer: Message | KafkaError
+            if self._is_as_broker(response):
+                self._send_own(wanted, timeout_ms)
+                return
             if isinstance(response, KafkaError):
                 answer = response
             else:
@@ -110,7 +121,19 @@ class AutoTopicCreation:
 
         request = self._request(wanted, timeout_ms)
         self._controller.send(
-            wrap(request, inner), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
+            wrap(request, inner),
+            on_answer,
+            timeout_ms=timeout_ms,
+            purpose=FORWARD,
+            closes_max=None if self._config.zookeeper is None else CLOSES_MAX,
+        )
+
+    def _is_as_broker(self, response: object) -> bool:
+        """Whether a controller of Kafka 3.9 takes no envelopes, and no authorizer has to judge the client."""
+        return (
+            isinstance(response, KafkaError)
+            and response.code is ErrorCode.UNSUPPORTED_VERSION
+            and not self._config.properties.get("authorizer.class.name")
         )
 
     def _topic(self, name: str) -> CreatableTopic:

@@ -5,8 +5,8 @@ or none at all, waits for the next one and is sent again. `on_done` gets the res
 once the deadline has passed; it is called exactly once and never from within `send`.
 
 Requests of one `purpose` to one controller share a connection. It ends where one of them is not answered
-in time, with all that it carries, except where they are many clients' (`FORWARD`): there each client has a
-time of its own.
+in time, with all that it carries, except where they are many clients' (`FORWARD`, `AS_BROKER`): there each
+client has a time of its own.
 
 Source: Kafka's ``NodeToControllerChannelManager``.
 """
@@ -26,6 +26,8 @@ from barnabas.wire.schema import Message
 CONTROLLER_RETRY_MS = 50.0
 FORWARD = "forward"
 """The purpose of what clients ask of the controller by this broker."""
+AS_BROKER = "forward as broker"
+"""The same in the broker's own name, to a controller that closes connections with envelopes."""
 OnAnswer = Callable[[Any], None]
 """Gets the response message, or a `KafkaError`."""
 
@@ -54,7 +56,9 @@ class ProbingSender(Sender, Protocol):
 
 
 class _Call:
-    __slots__ = ("deadline_ms", "done", "late", "on_done", "purpose", "request", "version")
+    __slots__ = (
+        "closes_left", "deadline_ms", "done", "late", "on_done", "purpose", "request", "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,7 +67,10 @@ class _Call:
         deadline_ms: float,
         purpose: str,
         version: int | None,
+        closes_left: int | None,
     ) -> None:
+        self.closes_left = closes_left
+        """How often its controller may still close the connection; None: until the deadline."""
         self.request = request
         self.on_done = on_done
         self.deadline_ms = deadline_ms
@@ -131,11 +138,14 @@ class ControllerChannel:
         timeout_ms: float | None = None,
         purpose: str = "controller",
         version: int | None = None,
+        closes_max: int | None = None,
     ) -> None:
+        """`closes_max`: how often one controller may close the connection before the answer is
+        UNSUPPORTED_VERSION, for a request that it may not take."""
         timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._ports.clock.now_ms() + timeout
-        call = _Call(request, on_done, deadline, purpose, version)
-        if purpose == FORWARD:
+        call = _Call(request, on_done, deadline, purpose, version, closes_max)
+        if purpose in (FORWARD, AS_BROKER):
             call.late = self._ports.wakeups.call_at(deadline, call.give_up)
         self._send(call)
 
@@ -164,6 +174,11 @@ class ControllerChannel:
                 call.answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(response)))
                 return
             if target == self.endpoint:
+                if response.kind == "closed" and call.closes_left is not None:
+                    call.closes_left -= 1
+                    if call.closes_left <= 0:
+                        call.answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(response)))
+                        return
                 self._note_unreachable()
             self._wait(call)
         elif getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:

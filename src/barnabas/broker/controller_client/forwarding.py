@@ -4,8 +4,9 @@ One generic handler serves all of them: the client's request goes as it came, wi
 its version; the controller's answer comes back as it is. What cannot be answered in time becomes the
 API's own error response.
 
-A controller of Kafka 3.9 in ZooKeeper mode takes no envelopes: what any broker may answer there is sent to it
-in this broker's own name, once this broker has judged it.
+A controller of Kafka 3.9 in ZooKeeper mode takes no envelopes: it says that it knows their API, and closes
+the connection. What any broker may answer there is sent to it in this broker's own name, once this broker has
+judged it.
 
 Source: Kafka's ``ForwardingManager``.
 """
@@ -16,7 +17,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
+from barnabas.broker.controller_client.controller_channel import (
+    AS_BROKER,
+    FORWARD,
+    ControllerChannel,
+)
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.envelope import unwrap, wrap
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -24,6 +29,8 @@ from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
 from barnabas.wire.schema import Message
 
+CLOSES_MAX = 2
+"""A controller that dies closes a connection once, and refuses the next."""
 NOT_TRUSTED = "the controller refuses this broker's envelopes: its principal lacks ClusterAction"
 
 
@@ -56,7 +63,10 @@ def forward(
             return
         complete(_answer(api, request, ctx, response))
 
-    controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
+    closes_max = None if without_envelopes is None else CLOSES_MAX
+    controller.send(
+        wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD, closes_max=closes_max
+    )
     return parked
 
 
@@ -73,7 +83,7 @@ def send_as_broker(
         else:
             parked.complete(answer)
 
-    controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
+    controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=AS_BROKER)
     return parked
 
 

@@ -5,7 +5,7 @@ replicas are answered with KAFKA_STORAGE_ERROR. Orders of an older controller, a
 registration of this broker, are refused.
 
 Version notes: versions below 2 have no broker epoch, below 5 no topic ids: they are read, and refused
-for want of an id.
+with UNSUPPORTED_VERSION for want of an id.
 """
 
 from __future__ import annotations

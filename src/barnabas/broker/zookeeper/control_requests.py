@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from barnabas.broker.replicas.replica_table import ReplicaTable
 from barnabas.broker.zookeeper.metadata_records import (
     Incarnation,
+    lacks_topic_ids,
     of_leader_and_isr,
     of_stop_replica,
     of_update_metadata,
@@ -83,12 +84,17 @@ class ControlRequests:
         self._busy = False
         self.controller_epoch = -1
         self.controller_id = -1
+        self._refused_epoch = -1
+        """Of the controller whose orders without topic ids were logged."""
 
     def handle(self, request: Any) -> Parked:
-        """Follow the order in its turn. Raises STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH."""
+        """Follow the order in its turn. Raises STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, and
+        UNSUPPORTED_VERSION where its topics have no ids."""
         self._check(request)
         self.controller_epoch = request.controller_epoch
         self.controller_id = request.controller_id
+        if lacks_topic_ids(request):
+            self._refuse_without_ids(request)
         parked = Parked()
         self._waiting.append((request, parked))
         self._pump()
@@ -107,6 +113,17 @@ class ControlRequests:
                 ErrorCode.STALE_BROKER_EPOCH,
                 f"this broker has epoch {epoch}, not {request.broker_epoch}",
             )
+
+    def _refuse_without_ids(self, request: Any) -> None:
+        """Nothing is changed: without an id a replica may be one of an earlier topic with that name."""
+        why = (
+            f"controller {request.controller_id} orders topics without ids: brokers of Kafka need"
+            " inter.broker.protocol.version 2.8 or later where one of them is controller"
+        )
+        if request.controller_epoch != self._refused_epoch:
+            self._refused_epoch = request.controller_epoch
+            self._ports.log("error", "controller.order_refused", why=why)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, why)
 
     def _pump(self) -> None:
         if self._busy or not self._waiting:

@@ -64,6 +64,15 @@ def topics_of(request: Message) -> list[str]:
     ]
 
 
+def lacks_topic_ids(request: Message) -> bool:
+    """Of a controller of Kafka's with an inter.broker.protocol.version below 2.8."""
+    if not isinstance(request, (LeaderAndIsrRequest, UpdateMetadataRequest)):
+        return False
+    if request.ungrouped_partition_states:
+        return True
+    return any(Uuid(topic.topic_id) == ZERO_UUID for topic in request.topic_states)
+
+
 def of_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> list[Message]:
     records: list[Message] = []
     for topic in request.topic_states:

@@ -71,9 +71,9 @@ def find(znodes: Mapping[str, NodeData], *, is_running: bool = False) -> Finding
 def state_of(znodes: Mapping[str, NodeData]) -> MigrationState:
     """`/controller` of a KRaft controller stays when its session ends. Raises `MalformedZnode`."""
     node, is_marked = znodes.get(CONTROLLER), MIGRATION in znodes
-    if node is not None and not node.stat.ephemeral_owner:
-        epoch = ControllerZnode.decode(CONTROLLER, node.data).kraft_epoch
-        if epoch is not None and epoch >= 0:
+    if node is not None:
+        holder = ControllerZnode.decode(CONTROLLER, node.data)
+        if holder.is_held_by_kraft(node.stat.ephemeral_owner):
             return MigrationState.BEGUN if is_marked else MigrationState.FINAL
     return MigrationState.BROKEN_OFF if is_marked else MigrationState.NONE
 
