@@ -77,8 +77,8 @@ class Throttled:
     __slots__ = ("every", "indexes")
 
     def __init__(self, text: str, broker: int) -> None:
-        """`text` is ``*`` or ``partition:broker`` entries. Malformed entries are ignored: the configuration was
-        validated when it was set."""
+        """`text` is ``*`` or ``partition:broker`` entries. Malformed entries are ignored: the configuration is
+        validated when it is set."""
         entries = [part.strip() for part in text.split(",")]
         self.every = ALL_REPLICAS in entries
         found = (entry.partition(":") for entry in entries)
