@@ -15,7 +15,7 @@ from typing import Final
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
 
-SHOWN: Final[tuple[TransactionState, ...]] = tuple(
+COUNTED_STATES: Final[tuple[TransactionState, ...]] = tuple(
     state
     for state in TransactionState
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
@@ -48,7 +48,7 @@ class TransactionCounters:
 
 def by_state(known: Iterable[Transaction]) -> dict[TransactionState, int]:
     """How many transactional ids are in each state."""
-    counts: dict[TransactionState, int] = dict.fromkeys(SHOWN, 0)
+    counts: dict[TransactionState, int] = dict.fromkeys(COUNTED_STATES, 0)
     for transaction in known:
         counts[transaction.state] += 1
     return counts
