@@ -31,7 +31,7 @@ def protocol() -> str:
         "|---|---|---|---|---|",
     ]
     missing: list[str] = []
-    classical: list[str] = []
+    of_zookeeper_mode: list[str] = []
     for key, schema in sorted(API_SCHEMAS.items()):
         if key == ApiKey.API_VERSIONS:
             on_broker, on_controller = "itself", "itself"
@@ -42,8 +42,8 @@ def protocol() -> str:
             versions = f"{schema.min_version}-{schema.max_stable_version}"
             lines.append(f"| {key} | {schema.name} | {versions} | {on_broker} | {on_controller} |")
         else:
-            (classical if "zkBroker" in schema.listeners else missing).append(schema.name)
-    names = ", ".join(classical)
+            (of_zookeeper_mode if "zkBroker" in schema.listeners else missing).append(schema.name)
+    names = ", ".join(of_zookeeper_mode)
     lines += [
         "",
         f"Served by brokers only where [ZooKeeper](zookeeper.md) coordinates them: {names}.",

@@ -2,7 +2,7 @@
 
 Usage: ``python tools/generate_messages.py LIBS_DIR CLIENTS_3_9`` where LIBS_DIR holds Apache Kafka's jars
 (``make peers`` brings them; ``make messages`` runs this and formats what it wrote) and CLIENTS_3_9 is
-``kafka-clients-3.9.1.jar``, for the messages of the classical mode that Kafka 4 no longer has. Takes names,
+``kafka-clients-3.9.1.jar``, for the messages of ZooKeeper mode that Kafka 4 no longer has. Takes names,
 types, versions, tags and defaults, nothing else.
 """
 
@@ -30,11 +30,11 @@ JARS = {
     "kafka-transaction-coordinator": "transaction/records",
     "kafka-storage": "wire/messages",
 }
-CLASSICAL = re.compile(
+OF_ZOOKEEPER_MODE = re.compile(
     r"common/message/(ControlledShutdown|LeaderAndIsr|StopReplica|UpdateMetadata)\w+\.json"
 )
 """What Kafka 3.9 has and Kafka 4 has not: into a package of their own."""
-CLASSICAL_PACKAGE = "kafka39"
+KAFKA_39_PACKAGE = "kafka39"
 SKIPPED = re.compile(r"Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate")
 
 # Barnabas' own tagged fields, on Kafka's metadata records first: Java skips tags it does not know.
@@ -293,7 +293,7 @@ def load(text: str) -> dict[str, Any]:
 
 def main(libs: Path, clients_39: Path) -> None:
     apis: dict[int, dict[str, Any]] = {}
-    write_classical(clients_39, apis)
+    write_kafka_39(clients_39, apis)
     records: dict[str, list[tuple[int, str, str]]] = {}
     for jar, target in JARS.items():
         folder = SRC / target
@@ -321,16 +321,16 @@ def main(libs: Path, clients_39: Path) -> None:
         write_records_index(SRC / target / "index.py", target, sorted(rows))
 
 
-def write_classical(clients_39: Path, apis: dict[int, dict[str, Any]]) -> None:
-    folder = SRC / "wire" / "messages" / CLASSICAL_PACKAGE
+def write_kafka_39(clients_39: Path, apis: dict[int, dict[str, Any]]) -> None:
+    folder = SRC / "wire" / "messages" / KAFKA_39_PACKAGE
     folder.mkdir(parents=True, exist_ok=True)
     head = "Messages of Kafka 3.9 that Kafka 4 no longer has: the controller's commands to brokers."
     (folder / "__init__.py").write_text(f'"""{head}"""\n')
     with zipfile.ZipFile(clients_39) as archive:
-        for entry in sorted(filter(CLASSICAL.fullmatch, archive.namelist())):
+        for entry in sorted(filter(OF_ZOOKEEPER_MODE.fullmatch, archive.namelist())):
             spec = load(archive.read(entry).decode())
             (folder / f"{module_name(spec['name'])}.py").write_text(Module(spec).render())
-            spec["package"] = f"{CLASSICAL_PACKAGE}."
+            spec["package"] = f"{KAFKA_39_PACKAGE}."
             apis.setdefault(spec["apiKey"], {})[spec["type"]] = spec
 
 

@@ -74,7 +74,7 @@ async def read(client: Any, count: int) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: str) -> None:
+def test_records_of_each_codec_are_read_back(cluster: Cluster, codec: str) -> None:
     async def scenario() -> None:
         topic = fresh("codec")
         await create(cluster, topic)

@@ -68,7 +68,7 @@ def read(client: Any, count: int, timeout_s: float = 40) -> list[tuple[int, int,
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: str) -> None:
+def test_records_of_each_codec_are_read_back(cluster: Cluster, codec: str) -> None:
     topic = fresh("codec")
     create(cluster, topic)
     client = producer(cluster, **{"compression.type": codec})

@@ -39,7 +39,7 @@ def values(output: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: str) -> None:
+def test_records_of_each_codec_are_read_back(cluster: Cluster, codec: str) -> None:
     topic = fresh("codec")  # created by writing: auto.create.topics.enable
     kcat(cluster, "-P", "-t", topic, "-z", codec, "-X", "acks=all", stdin=lines(0, 300))
     assert topic in kcat(cluster, "-L").decode()

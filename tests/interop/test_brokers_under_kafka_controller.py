@@ -89,7 +89,7 @@ def mixed(tmp_path: Path) -> Iterator[Mixed]:
         mixed.stop()
 
 
-def test_they_serve_and_leave_in_order(mixed: Mixed) -> None:
+def test_brokers_serve_and_leave_in_order(mixed: Mixed) -> None:
     first, second = (f"127.0.0.1:{port}" for port in mixed.ports)
     client = admin.AdminClient({"bootstrap.servers": f"{first},{second}", "log_level": 0})
     _wait_for_brokers(client, 2)

@@ -181,7 +181,7 @@ def test_settings_change_without_a_restart(cluster: Cluster) -> None:
     cluster.wait_for(lambda: told(cluster, "set", "segment.bytes") == default, "the default")
 
 
-def test_what_is_only_validated_is_not_made(cluster: Cluster) -> None:
+def test_a_topic_that_is_only_validated_is_not_created(cluster: Cluster) -> None:
     def tried(replicas: int) -> int:
         topic = CreatableTopic(name="tried", num_partitions=2, replication_factor=replicas)
         answer = ask(cluster, CreateTopicsRequest(topics=[topic], validate_only=True))

@@ -32,7 +32,7 @@ def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
     assert not cluster.directory.exists()
 
 
-def test_what_an_earlier_run_said_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+def test_output_of_an_earlier_run_is_not_taken_for_this_ones(tmp_path: Path) -> None:
     (tmp_path / "up.log").write_text("bootstrap: 127.0.0.1:9\n")
     with pytest.raises(ClusterError, match="waited"):
         Cluster(1, directory=tmp_path, start_timeout_s=0.0).start()

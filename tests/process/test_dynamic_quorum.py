@@ -145,7 +145,7 @@ def test_a_node_that_listens_on_every_address_is_found_by_its_host_name(
     controllers.wait_for(lambda now: now["leader_id"] in (2, 3))
 
 
-def test_what_is_advertised_is_what_voters_are_known_by(controllers: Controllers) -> None:
+def test_voters_are_known_by_their_advertised_addresses(controllers: Controllers) -> None:
     controllers.configure(static=False, everywhere=True)
     for node, at in controllers.at.items():
         with controllers.file(node).open("a") as file:

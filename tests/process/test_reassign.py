@@ -174,7 +174,7 @@ def test_a_plan_names_no_broker_that_accepts_no_replicas(cluster: Cluster, run: 
     assert "there is no broker 99: the brokers are 1,2,3" in run.capfd.readouterr().err
 
 
-def test_what_is_no_plan_is_refused_in_a_sentence(run: Command, tmp_path: Path) -> None:
+def test_a_malformed_plan_is_refused_in_a_sentence(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"version": 1, "partitions": [{"topic": "t"}]}')
     run("reassign", "execute", str(file), status=2)

@@ -59,7 +59,7 @@ def test_all_nodes_at_once(up: Up) -> None:
     assert_ended_cleanly(up)
 
 
-def test_with_a_node_that_was_killed_and_started_by_hand(up: Up) -> None:
+def test_a_cluster_with_a_node_started_by_hand_ends(up: Up) -> None:
     victim = up.state["nodes"][1]
     os.kill(victim["pid"], signal.SIGKILL)
     up.wait_for_line("node 2 was killed")

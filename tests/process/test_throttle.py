@@ -133,7 +133,7 @@ def lists(run: Command, topic: str) -> set[str]:
     return set(configs.get("follower.replication.throttled.replicas", "").split(",")) - {""}
 
 
-def test_what_is_throttled_already_stays_so_when_more_is_moved(
+def test_a_throttled_move_stays_throttled_when_another_begins(
     run: Command, cluster: Cluster, tmp_path: Path
 ) -> None:
     run("topics", "create", "two", "-p", "2", "-r", "1")

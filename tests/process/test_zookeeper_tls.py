@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from barnabas.cli.local.certificate_authority import Authority
 from barnabas.cli.local.free_ports import FreePorts
@@ -103,6 +104,39 @@ def test_a_broker_serves_on_an_ensemble_that_asks_for_certificates(
         wait_until(lambda: "zookeeper.connection" in log.read_text(), "it is refused")
         assert "broker.registered" not in log.read_text()
     finally:
+        broker.kill()
+        broker.wait()
+
+
+def test_znodes_of_a_secured_cluster_are_changed_by_its_brokers_alone(
+    ensemble: SecureEnsemble, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    bootstrap = f"127.0.0.1:{ensemble.broker_port}"
+    keys = {"zookeeper.set.acl": "true", "delegation.token.secret.key": "k"}
+    broker = started(ensemble.properties(**keys), log)
+    client = KazooClient(hosts=f"{ensemble.servers.connect}/tls")
+    try:
+        wait_until(lambda: "broker.ready" in log.read_text(), "the broker is ready")
+        for command in (
+            ("topics", "create", "t"),
+            ("configs", "alter", "--topic", "t", "--set", "retention.ms=3600000"),
+            ("topics", "delete", "t", "--yes"),
+        ):
+            done = barnabas(*command, "-b", bootstrap)
+            assert done.returncode == 0, done.stderr
+        client.start()
+        assert client.get("/controller_epoch")[0] == b"1"
+        for path in ("/controller_epoch", "/brokers/topics", "/config/users"):
+            with pytest.raises(NoAuthError):
+                client.create(f"{path}/x", b"")
+        for path in ("/config/users", "/config/brokers", "/delegation_token/tokens"):
+            with pytest.raises(NoAuthError):
+                client.get_children(path)
+        client.create("/consumers/x", b"")
+    finally:
+        client.stop()
+        client.close()
         broker.kill()
         broker.wait()
 

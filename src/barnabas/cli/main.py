@@ -14,6 +14,9 @@ from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
 COMMAND_CONFIG_OPTION, COMMAND_CONFIG_VARIABLE = "--command-config", "BARNABAS_COMMAND_CONFIG"
+PROFILE_OPTION, PROFILE_VARIABLE = "--profile", "BARNABAS_PROFILE"
+ANYWHERE = {COMMAND_CONFIG_OPTION: COMMAND_CONFIG_VARIABLE, PROFILE_OPTION: PROFILE_VARIABLE}
+"""Options that hold for every command that asks a cluster, and may be anywhere in the line."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
 COMMANDS: dict[str, str] = {
@@ -64,6 +67,13 @@ def build(names: Sequence[str]) -> typer.Typer:
             envvar=COMMAND_CONFIG_VARIABLE,
             help="The client's properties (security.protocol, sasl.*, ssl.*), anywhere in the line.",
         ),
+        profile: str = typer.Option(
+            "",
+            PROFILE_OPTION,
+            metavar="NAME",
+            envvar=PROFILE_VARIABLE,
+            help="One of the profiles of that file (profile.NAME.KEY=VALUE), anywhere in the line.",
+        ),
     ) -> None:
         if version:
             print(f"barnabas {__version__}")
@@ -78,21 +88,20 @@ def build(names: Sequence[str]) -> typer.Typer:
     return app
 
 
-def take_command_config(given: Sequence[str]) -> list[str]:
-    """The arguments without ``--command-config FILE``, which may be anywhere, as it holds for every command
-    that asks a cluster."""
+def take_options(given: Sequence[str]) -> list[str]:
+    """The arguments without those of `ANYWHERE`, whose values become variables."""
     left = []
     words = iter(given)
     for word in words:
         name, equals, value = word.partition("=")
-        if name != COMMAND_CONFIG_OPTION:
+        if name not in ANYWHERE:
             left.append(word)
             continue
-        file = value if equals else next(words, "")
-        if not file:
+        value = value if equals else next(words, "")
+        if not value:
             left.append(word)  # typer says what is missing
             continue
-        os.environ[COMMAND_CONFIG_VARIABLE] = file
+        os.environ[ANYWHERE[name]] = value
     return left
 
 
@@ -100,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Also the console script, which exits with what it returns."""
     fill_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    given = take_command_config(given)
+    given = take_options(given)
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)
     try:

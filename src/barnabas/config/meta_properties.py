@@ -160,7 +160,7 @@ class DirectoryOwner(NamedTuple):
 
     cluster_id: str
     node_id: int
-    is_classical: bool
+    is_in_zookeeper_mode: bool
     """A version 0 file."""
 
 
@@ -171,9 +171,9 @@ def read_owner(disk: Disk, directory: str) -> DirectoryOwner | None:
         return None
     try:
         values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
-        is_classical = values.get("version", "0").strip() == "0"
-        number = values["broker.id" if is_classical else "node.id"]
-        return DirectoryOwner(values["cluster.id"], int(number), is_classical)
+        is_in_zookeeper_mode = values.get("version", "0").strip() == "0"
+        number = values["broker.id" if is_in_zookeeper_mode else "node.id"]
+        return DirectoryOwner(values["cluster.id"], int(number), is_in_zookeeper_mode)
     except KeyError as error:
         raise DirectoryError(f"{path} has no {error.args[0]}") from None
     except ValueError as error:
@@ -183,20 +183,20 @@ def read_owner(disk: Disk, directory: str) -> DirectoryOwner | None:
 # -- a broker that ZooKeeper coordinates -------------------------------------------------------------
 
 
-def read_classical_properties(disk: Disk, directory: str) -> tuple[str, int] | None:
+def read_zookeeper_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
     """(cluster id, broker id) of a version 0 file, as Kafka writes it under ZooKeeper; None where there is no
     file. Raises :class:`DirectoryError`, ``OSError``."""
     owner = read_owner(disk, directory)
     if owner is None:
         return None
-    if not owner.is_classical:
+    if not owner.is_in_zookeeper_mode:
         raise DirectoryError(
             f"{directory}/{FILE_NAME} is of a broker under KRaft, not of one that ZooKeeper coordinates"
         )
     return owner.cluster_id, owner.node_id
 
 
-def classical_text(cluster_id: str, broker_id: int) -> str:
+def zookeeper_owner_text(cluster_id: str, broker_id: int) -> str:
     """The content of a version 0 file."""
     values = {"version": "0", "cluster.id": cluster_id, "broker.id": str(broker_id)}
     return format_properties(
@@ -214,5 +214,5 @@ def back_from_quorum(disk: Disk, directory: str) -> bool:
     if parse_properties(text).get("version", "0").strip() != "1":
         return False
     meta = parse_meta_properties(text, path)
-    disk.write_atomic(path, classical_text(meta.cluster_id, meta.node_id).encode())
+    disk.write_atomic(path, zookeeper_owner_text(meta.cluster_id, meta.node_id).encode())
     return True

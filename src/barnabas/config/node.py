@@ -28,8 +28,8 @@ from barnabas.config.listeners import (
 from barnabas.config.zookeeper import (
     ZOOKEEPER,
     ZookeeperSettings,
-    classical_id,
-    is_classical,
+    broker_id_of,
+    is_in_zookeeper_mode,
     migration_settings,
     with_quorum_keys,
     zookeeper_settings,
@@ -179,7 +179,7 @@ OF_PROVIDERS = "config.providers."
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
     authorizer = properties.get("authorizer.class.name", "").strip()
-    if authorizer not in ("", STANDARD_AUTHORIZER) and not is_classical(properties):
+    if authorizer not in ("", STANDARD_AUTHORIZER) and not is_in_zookeeper_mode(properties):
         why = f"the only authorizer here is {STANDARD_AUTHORIZER}"
         raise ConfigError("authorizer.class.name", authorizer, why)
     for user in properties.get("super.users", "").split(";"):
@@ -197,8 +197,8 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
 
 def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
     texts = {**properties, **_applicable(dynamic)}
-    classical = is_classical(properties)
-    if classical:
+    in_zookeeper_mode = is_in_zookeeper_mode(properties)
+    if in_zookeeper_mode:
         texts = with_quorum_keys(texts)
     values = BROKER.typed(texts)
     roles = _list(values, "process.roles")
@@ -212,8 +212,8 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     node_id = NodeId(_int(values, "node.id"))
     voters = parse_voters(_list(values, "controller.quorum.voters"))
     servers = _list(values, "controller.quorum.bootstrap.servers")
-    if classical:
-        node_id = NodeId(classical_id(properties))
+    if in_zookeeper_mode:
+        node_id = NodeId(broker_id_of(properties))
     else:
         _check_quorum(node_id, is_controller, voters, servers)
     _check_values(node_id, texts, values)
@@ -231,7 +231,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
             if broker_key(name) is None
             and name not in OF_THE_AUTHORIZER
             and not name.startswith(OF_PROVIDERS)
-            and not ((classical or migration is not None) and name in ZOOKEEPER.keys)
+            and not ((in_zookeeper_mode or migration is not None) and name in ZOOKEEPER.keys)
         ),
         node_id=node_id,
         is_broker=is_broker,
@@ -260,7 +260,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         groups=settings.GroupSettings(values),
         transactions=settings.TransactionSettings(values),
         _texts=texts,
-        zookeeper=zookeeper_settings(properties) if classical else None,
+        zookeeper=zookeeper_settings(properties) if in_zookeeper_mode else None,
         migration=migration,
     )
 

@@ -33,6 +33,7 @@ class ZookeeperSettings(Settings):
     connection_timeout_ms: int | None = _key("zookeeper.connection.timeout.ms")
     max_in_flight: int = _key("zookeeper.max.in.flight.requests")
     tls: bool = _key("zookeeper.ssl.client.enable")
+    set_acl: bool = _key("zookeeper.set.acl")
     id_generation: bool = _key("broker.id.generation.enable")
     reserved_id_max: int = _key("reserved.broker.max.id")
     control_plane_listener: str | None = _key("control.plane.listener.name")
@@ -42,7 +43,7 @@ class ZookeeperSettings(Settings):
     """Whether the cluster moves to KRaft while its brokers serve (KIP-866)."""
 
 
-def is_classical(properties: Mapping[str, str]) -> bool:
+def is_in_zookeeper_mode(properties: Mapping[str, str]) -> bool:
     """Whether the file is of a broker that ZooKeeper coordinates."""
     return bool(properties.get("zookeeper.connect", "").strip()) and not properties.get(
         "process.roles", ""
@@ -89,8 +90,13 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
     if values[key] not in _PROTOCOL_VERSIONS:
         raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
     key = "zookeeper.set.acl"
-    if values[key]:
-        raise ConfigError(key, "true", "this version makes znodes for every client")
+    has_certificate = texts.get("zookeeper.ssl.keystore.location", "").strip()
+    if values[key] and not (values["zookeeper.ssl.client.enable"] and has_certificate):
+        why = (
+            "brokers need an identity at the ensemble: zookeeper.ssl.client.enable=true and"
+            " zookeeper.ssl.keystore.location"
+        )
+        raise ConfigError(key, "true", why)
     authorizer = texts.get("authorizer.class.name", "").strip()
     if authorizer not in ("", ACL_AUTHORIZER):
         why = (
@@ -104,7 +110,7 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
             raise ConfigError(key, "(hidden)" if "password" in key else text, why)
 
 
-def classical_id(texts: Mapping[str, str]) -> int:
+def broker_id_of(texts: Mapping[str, str]) -> int:
     """The broker's id by its file; `GENERATED` where the ensemble gives one. Raises :class:`ConfigError`."""
     text = texts.get("broker.id", texts.get("node.id", "-1")).strip()
     try:
@@ -124,7 +130,7 @@ def classical_id(texts: Mapping[str, str]) -> int:
 
 def with_quorum_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """`texts` with what a broker's table requires of the other mode's keys."""
-    number = str(max(classical_id(texts), 0))
+    number = str(max(broker_id_of(texts), 0))
     if is_migrating(texts):
         _check_quorum_is_named(texts)
         return {**texts, "process.roles": "broker", "node.id": number, "broker.id": number}

@@ -34,7 +34,10 @@ class MigratingController:
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
         self.sessions = SessionKeeper(
-            ports, ports.zookeeper, session_settings(settings, config.properties)
+            ports,
+            ports.zookeeper,
+            session_settings(settings, config.properties),
+            secures=settings.set_acl,
         )
         listener = settings.control_plane_listener or config.inter_broker_listener_name
         orders = BrokerOrders(

@@ -28,9 +28,9 @@ from barnabas.config.meta_properties import (
     DirectoryError,
     MetaProperties,
     back_from_quorum,
-    classical_text,
     random_uuid,
-    read_classical_properties,
+    read_zookeeper_owner,
+    zookeeper_owner_text,
 )
 from barnabas.config.node import NodeConfig
 from barnabas.config.zookeeper import GENERATED
@@ -62,7 +62,7 @@ from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
-from barnabas.zookeeper.controller.metadata_reader import LEVEL
+from barnabas.zookeeper.controller.metadata_reader import METADATA_LEVEL
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.cluster_znodes import config_changes
 from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
@@ -96,7 +96,9 @@ class ZookeeperNode:
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
         settings = session_settings(config.zookeeper, config.properties)
-        self.sessions = SessionKeeper(ports, ports.zookeeper, settings)
+        self.sessions = SessionKeeper(
+            ports, ports.zookeeper, settings, secures=config.zookeeper.set_acl
+        )
         self.broker: Broker | None = None
         self.controller: ZookeeperController | None = None
         self.election: ControllerElection
@@ -114,7 +116,7 @@ class ZookeeperNode:
         self._stopping = False
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
-        self._classical: dict[str, tuple[str, int]] = {}
+        self._owners: dict[str, tuple[str, int]] = {}
         self._unreadable: dict[str, None] = {}
         """Log directories that could not be read when this process began."""
 
@@ -129,7 +131,7 @@ class ZookeeperNode:
             self.listeners.bind()
             self.listeners.hold(self.config.broker_listeners)
             self.sessions.follow(
-                ClusterEntry(self.ports, self.sessions, self.config, self._classical, self._known)
+                ClusterEntry(self.ports, self.sessions, self.config, self._owners, self._known)
             )
             self.sessions.open()
         except BaseException:
@@ -145,7 +147,7 @@ class ZookeeperNode:
                 assert self.config.zookeeper is not None
                 if is_free and self.config.zookeeper.migrates and back_from_quorum(disk, path):
                     self.ports.log("info", "migration.directory_reverted", path=path)
-                known = read_classical_properties(disk, path)
+                known = read_zookeeper_owner(disk, path)
             except OSError as error:  # offline from the start
                 self._unreadable[path] = None
                 failures.append(error)
@@ -159,9 +161,9 @@ class ZookeeperNode:
                 raise DirectoryError(
                     f"{path} belongs to broker {known[1]}, but broker.id is {self.config.node_id}"
                 )
-            if any(known != other for other in self._classical.values()):
+            if any(known != other for other in self._owners.values()):
                 raise DirectoryError(f"{path} is of another broker or cluster than the others")
-            self._classical[path] = known
+            self._owners[path] = known
         if len(failures) == len(self.config.log_dirs):
             raise failures[0]
 
@@ -187,7 +189,9 @@ class ZookeeperNode:
         config, ports = self.config, self.ports
         identities = self._identify(cluster_id)
         image = MetadataImage()
-        image.replay_batch([FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL)], 0, 0)
+        image.replay_batch(
+            [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)], 0, 0
+        )
         image.take_changes()
         listeners = self.listeners.advertised(config.broker_listeners)
         control = self._control_listener
@@ -237,8 +241,8 @@ class ZookeeperNode:
         for path in self.config.log_dirs:
             if path in self._unreadable:
                 continue
-            if path not in self._classical:
-                text = classical_text(cluster_id, broker_id)
+            if path not in self._owners:
+                text = zookeeper_owner_text(cluster_id, broker_id)
                 try:
                     self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
                 except OSError as error:

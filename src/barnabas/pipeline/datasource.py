@@ -2,6 +2,9 @@
 
 Readers and writers are made here from options; nothing else happens here. A plain session finds
 the class through the top-level module ``pyspark_barnabas``; ``register(spark)`` does it by hand.
+
+The rest is imported where it is used: Spark starts a Python process only to find this class, and another to
+ask for the schema.
 """
 
 from __future__ import annotations
@@ -19,18 +22,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
-from barnabas.pipeline.interpreter import for_session
-from barnabas.pipeline.option_names import LAND, check_direction, check_names
-from barnabas.pipeline.options import (
-    boolean,
-    cluster_options,
-    fetch_options,
-    sink_options,
-    source_options,
-    subscription_of,
-)
-from barnabas.pipeline.same_version import check_pyspark
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,6 +33,9 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
 
     def __init__(self, options: Any) -> None:
         """At ``.load()`` and before a write begins: a misspelt option ends it there."""
+        from barnabas.pipeline.option_names import check_names
+        from barnabas.pipeline.same_version import check_pyspark
+
         super().__init__(options)
         check_pyspark(pyspark.__version__)
         check_names(options)
@@ -51,6 +45,8 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return "barnabas"
 
     def schema(self) -> StructType | str:
+        from barnabas.pipeline.option_names import LAND, check_direction
+        from barnabas.pipeline.options import cluster_options, fetch_options, subscription_of
         from barnabas.pipeline.read.source import schema_of
 
         check_direction(self.options, reading=True)
@@ -64,6 +60,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from barnabas.pipeline.options import boolean, source_options
         from barnabas.pipeline.read.pushed_filters import is_asked
         from barnabas.pipeline.read.source import BatchReader, PushingBatchReader
 
@@ -72,6 +69,9 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return made(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from barnabas.pipeline.option_names import LAND
+        from barnabas.pipeline.options import source_options
+
         if LAND in self.options:
             from barnabas.pipeline.read.landing import LandingReader
             from barnabas.pipeline.read.landing_plan import LandingPlan
@@ -83,6 +83,8 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from barnabas.pipeline.option_names import check_direction
+        from barnabas.pipeline.options import sink_options
         from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import BatchWriter
 
@@ -92,6 +94,8 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return BatchWriter(with_writer_schema(options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from barnabas.pipeline.option_names import check_direction
+        from barnabas.pipeline.options import sink_options
         from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import StreamWriter
 
@@ -105,6 +109,8 @@ def register(spark: SparkSession) -> None:
     """Make ``format("barnabas")`` known to a session that did not find it by itself, such as one that
     was started before :mod:`barnabas.pipeline` was imported. Its Python is the driver's, unless
     ``PYSPARK_PYTHON`` says another (:mod:`barnabas.pipeline.interpreter`)."""
+    from barnabas.pipeline.interpreter import for_session
+
     context = None if is_remote() else spark.sparkContext
     if context is None:  # Spark Connect: the server chooses
         spark.dataSource.register(BarnabasDataSource)

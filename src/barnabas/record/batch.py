@@ -154,12 +154,12 @@ class BatchView(NamedTuple):
 
 
 def iterate(
-    records: Buffer, *, crc: bool = False, partial_tail: bool = True
+    records: Buffer, *, crc: bool = False, partial_tail: bool = True, position: int = 0
 ) -> Iterator[BatchView]:
-    """The whole batches of a run, in order. A cut-off batch at the end is left out, or is an error
-    where not `partial_tail`. Raises :class:`CorruptBatchError`."""
+    """The whole batches of a run from `position` on, in order. A cut-off batch at the end is left out, or is
+    an error where not `partial_tail`. Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
-    size, position = len(view), 0
+    size = len(view)
     while size - position >= HEADER_SIZE:
         header = new_tuple(BatchHeader, _unpack(view, position))
         end = position + LENGTH_PREFIX + header[1]

@@ -19,16 +19,25 @@ Source: Kafka protocol guide, record batch v2 (KIP-98); control records (KIP-98)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.record import columnar_kernels as kernels
-from barnabas.record.batch import BatchView, CorruptBatchError, iterate
+from barnabas.record.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+)
 from barnabas.record.builder import ControlType
 from barnabas.record.unpacking import Unpacker
 from barnabas.types import Buffer
@@ -36,6 +45,12 @@ from barnabas.types import Buffer
 GROUP_BYTES_MAX = 8 << 20
 """Uncompressed bytes that go into one Arrow batch, beyond a single record batch larger than that."""
 GROUP_RECORDS_MAX = 1 << 15
+SMALL_BYTES = 1024
+"""Of a batch that is decoded with others in one call, if it is plain."""
+SMALL_RUN = 4
+"""So many small batches in a row are followed by more."""
+SMALLEST_BATCH = HEADER_SIZE + 7
+NOT_PLAIN = CODEC_MASK | CONTROL | TRANSACTIONAL
 KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
 ALL = frozenset({KEY, VALUE, HEADERS, TIMESTAMP, "topic", "partition", "offset", "timestampType"})
 """Names of columns."""
@@ -258,40 +273,90 @@ def decode_groups(
     they are read off the headers of batches that have no gaps. `unpacker` is one's own, where several runs
     are read in turn. Raises :class:`CorruptBatchError`.
     """
-    unpacker = unpacker or Unpacker()
     void = None if aborted is None else AbortedFilter.of(aborted)
-    group: list[tuple[BatchView, kernels.Bytes]] = []
-    group_bytes = group_records = 0
+    group = _Group(unpacker or Unpacker(), start, end, wanted)
     needs_records = bool(wanted & IN_RECORDS)
-    for batch in iterate(records, crc=check_crc):
+    smalls = 0
+    batches = iterate(records, crc=check_crc)
+    while (batch := next(batches, None)) is not None:
         header = batch.header
         if header.base_offset >= end:
             break
+        smalls = smalls + 1 if is_small(header) and HEADERS not in wanted else 0
+        if smalls == SMALL_RUN:
+            yield from group.columns()
+            position = yield from _small_groups(records, batch.position, start, end, wanted)
+            batches, smalls = iterate(records, crc=check_crc, position=position), 0
+            continue
         hidden = void.is_void(batch) if void is not None else header.is_control
         if hidden or header.last_offset < start or not header.record_count:
             continue
         if not needs_records and header.record_count == header.last_offset_delta + 1:
-            if group:
-                yield from _filled(decode_group(group, start, end, wanted))
-                group, group_bytes, group_records = [], 0, 0
-                unpacker.clear()
+            yield from group.columns()
             yield from _offsets_of(batch, start, end)
-            continue
-        payload = None
-        if not group or group_records + header.record_count <= GROUP_RECORDS_MAX:
-            payload = unpacker.take(batch, GROUP_BYTES_MAX - group_bytes if group else None)
+        elif not group.take(batch):
+            yield from group.columns()
+            group.take(batch)
+    yield from group.columns()
+
+
+def is_small(header: BatchHeader) -> bool:
+    """Whether such batches are decoded many in one call, if their bytes are sound."""
+    return header.length <= SMALL_BYTES and not header.attributes & NOT_PLAIN
+
+
+def _small_groups(
+    records: Buffer, position: int, start: int, end: int, wanted: frozenset[str]
+) -> Generator[Columns, None, int]:
+    """Columns of the small plain batches at `position`; where the batches behind them begin."""
+    from barnabas.record.small_batches import decode_small_batches  # loaded only where it is needed
+
+    data = kernels.frozen(np.frombuffer(records, np.uint8))
+    while True:
+        size = min(len(data) - position, GROUP_BYTES_MAX)
+        room = _Room(min(size // SMALLEST_BATCH, GROUP_RECORDS_MAX), size, wanted)
+        after, row, status = decode_small_batches(
+            data, position, SMALL_BYTES, start, end, *room.arrays
+        )
+        if status != kernels.OK:
+            raise CorruptBatchError(after, "its records are malformed")
+        if after == position:
+            return position
+        position = after
+        yield from _filled(room.columns(row, None))
+
+
+class _Group:
+    """Batches that are decoded together."""
+
+    def __init__(self, unpacker: Unpacker, start: int, end: int, wanted: frozenset[str]) -> None:
+        self._unpacker = unpacker
+        self._range = start, end
+        self._wanted = wanted
+        self._batches: list[tuple[BatchView, kernels.Bytes]] = []
+        self._bytes = self._records = 0
+
+    def take(self, batch: BatchView) -> bool:
+        """Whether the batch is one of the group now; the first one always is. Raises
+        :class:`CorruptBatchError`."""
+        bytes_max = GROUP_BYTES_MAX - self._bytes if self._batches else None
+        if self._batches and self._records + batch.header.record_count > GROUP_RECORDS_MAX:
+            return False
+        payload = self._unpacker.take(batch, bytes_max)
         if payload is None:
-            yield from _filled(decode_group(group, start, end, wanted))
-            group, group_bytes, group_records = [], 0, 0
-            unpacker.clear()
-            payload = unpacker.take(batch, None)
-            assert payload is not None
-        group.append((batch, payload))
-        group_bytes += len(payload)
-        group_records += header.record_count
-    if group:
-        yield from _filled(decode_group(group, start, end, wanted))
-    unpacker.clear()
+            return False
+        self._batches.append((batch, payload))
+        self._bytes += len(payload)
+        self._records += batch.header.record_count
+        return True
+
+    def columns(self) -> Iterator[Columns]:
+        """The rows of the group, if it has any; the next one begins empty."""
+        if self._batches:
+            columns = decode_group(self._batches, *self._range, self._wanted)
+            self._batches, self._bytes, self._records = [], 0, 0
+            self._unpacker.clear()
+            yield from _filled(columns)
 
 
 def _filled(columns: Columns) -> Iterator[Columns]:
@@ -315,19 +380,48 @@ def _offsets_of(batch: BatchView, start: int, end: int) -> Iterator[Columns]:
         )
 
 
+class _Room:
+    """Columns to be filled: `rows` rows whose bytes are `size` at most."""
+
+    def __init__(self, rows: int, size: int, wanted: frozenset[str]) -> None:
+        self._offsets = np.empty(rows, np.int64)
+        self._timestamps = np.empty(rows, np.int64)
+        self._append_time = np.empty(rows, np.uint8)
+        self._keys = Binary.empty(rows, size if KEY in wanted else 0)
+        self._values = Binary.empty(rows, size if VALUE in wanted else 0)
+        self.header_starts = np.empty(rows, np.int64)
+        self.header_counts = np.empty(rows, np.int32)
+        self._copied = (kernels.KEYS if KEY in wanted else 0) | (
+            kernels.VALUES if VALUE in wanted else 0
+        )
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The last arguments of the loops, in their order."""
+        keys, values = self._keys, self._values
+        return (
+            self._offsets, self._timestamps, self._append_time, keys.ends, keys.valid, keys.data,
+            values.ends, values.valid, values.data, self.header_starts, self.header_counts, self._copied,
+        )  # fmt: skip
+
+    def columns(self, rows: int, headers: Headers | None) -> Columns:
+        """What the first `rows` rows have."""
+        return Columns(
+            self._offsets[:rows],
+            self._timestamps[:rows],
+            self._append_time[:rows],
+            self._keys.cut(rows),
+            self._values.cut(rows),
+            headers,
+        )
+
+
 def decode_group(
     group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, wanted: frozenset[str]
 ) -> Columns:
     rows = sum(batch.header.record_count for batch, _ in group)
-    size = sum(len(payload) for _, payload in group)
-    offsets = np.empty(rows, np.int64)
-    timestamps = np.empty(rows, np.int64)
-    append_time = np.empty(rows, np.uint8)
-    keys = Binary.empty(rows, size if KEY in wanted else 0)
-    values = Binary.empty(rows, size if VALUE in wanted else 0)
-    copied = (kernels.KEYS if KEY in wanted else 0) | (kernels.VALUES if VALUE in wanted else 0)
-    header_starts = np.empty(rows, np.int64)
-    header_counts = np.empty(rows, np.int32)
+    room = _Room(rows, sum(len(payload) for _, payload in group), wanted)
+    offsets, timestamps, append_time, *arrays = room.arrays
     firsts = []
     row = 0
     for batch, payload in group:
@@ -337,8 +431,7 @@ def decode_group(
         next_row, status = kernels.decode_records(
             payload, header.record_count, header.base_offset, header.base_timestamp,
             header.max_timestamp if by_broker else -1, start, end, row, offsets, timestamps,
-            keys.ends, keys.valid, keys.data, values.ends, values.valid, values.data,
-            header_starts, header_counts, copied,
+            *arrays,
         )  # fmt: skip
         if status != kernels.OK:
             raise CorruptBatchError(batch.position, "its records are malformed")
@@ -349,10 +442,8 @@ def decode_group(
         spans = list(
             zip([payload for _, payload in group], firsts, [*firsts[1:], row], strict=True)
         )
-        headers = decode_group_headers(spans, header_starts, header_counts[:row])
-    return Columns(
-        offsets[:row], timestamps[:row], append_time[:row], keys.cut(row), values.cut(row), headers
-    )
+        headers = decode_group_headers(spans, room.header_starts, room.header_counts[:row])
+    return room.columns(row, headers)
 
 
 def decode_group_headers(

@@ -1,4 +1,4 @@
-"""The cluster in its classical form: metadata in ZooKeeper, where the other mode has the metadata log.
+"""ZooKeeper mode: metadata in ZooKeeper, where the other mode has the metadata log.
 
 This package owns what both sides of that mode, and the migration out of it, build on:
 

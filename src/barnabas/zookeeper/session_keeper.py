@@ -24,6 +24,7 @@ from barnabas.zookeeper.errors import (
     ZooKeeperError,
 )
 from barnabas.zookeeper.operations import Request
+from barnabas.zookeeper.secured_znodes import secured
 from barnabas.zookeeper.session import (
     SessionSettings,
     SessionState,
@@ -53,7 +54,16 @@ class SessionFollower(Protocol):
 class SessionKeeper:
     """The node's present session."""
 
-    def __init__(self, ports: Ports, zookeeper: ZooKeeper, settings: SessionSettings) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        zookeeper: ZooKeeper,
+        settings: SessionSettings,
+        *,
+        secures: bool = False,
+    ) -> None:
+        """`secures`: znodes are created with the ACLs of ``zookeeper.set.acl``."""
+        self._secures = secures
         self._ports = ports
         self._zookeeper = zookeeper
         self._settings = settings
@@ -85,7 +95,7 @@ class SessionKeeper:
         if self._session is None or self._closed:
             self._ports.wakeups.call_soon(lambda: done(SessionExpired()))
             return
-        self._session.submit(request, done)
+        self._session.submit(secured(request) if self._secures else request, done)
 
     def ask(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
         """Read: asked again, in the next session too, until the ensemble has answered."""

@@ -193,7 +193,7 @@ def test_durability_calls_and_free_space(world: World) -> None:
     assert total >= usable > 0
 
 
-def test_what_is_removed_twice_or_missing_raises_oserror(world: World) -> None:
+def test_removing_a_missing_file_raises_oserror(world: World) -> None:
     disk, root = world
     for call in (
         lambda: disk.size(f"{root}/none"),
@@ -204,7 +204,7 @@ def test_what_is_removed_twice_or_missing_raises_oserror(world: World) -> None:
             call()
 
 
-def test_what_is_tried_is_not_done(tmp_path: Path) -> None:
+def test_an_operation_that_is_tried_is_not_done(tmp_path: Path) -> None:
     disk, root = HostDisk(), str(tmp_path)
     disk.make_dirs(f"{root}/d/e")
     for name in ("d/e/f", "cut", "patched", "replaced", "moved"):

@@ -71,7 +71,7 @@ def test_a_name_that_cannot_be_looked_up_is_not_called_missing(tmp_path: Path) -
         disk.is_dir(str(tmp_path / "loop" / "t-0"))
 
 
-def test_what_cannot_be_put_in_its_place_leaves_no_other_file(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_renamed_leaves_no_other_file(tmp_path: Path) -> None:
     (tmp_path / "f" / "g").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
         HostDisk().write_atomic(str(tmp_path / "f"), b"x")

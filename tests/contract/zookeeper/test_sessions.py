@@ -105,7 +105,7 @@ def test_a_silent_session_expires_while_its_owner_believes_it_lives(
     assert client.ask(Exists("/e")) is not None
 
 
-def test_what_was_answered_survives_the_death_of_all_servers(
+def test_an_answered_write_survives_the_death_of_all_servers(
     ensemble: AnyEnsemble, chroot: str
 ) -> None:
     client = ensemble.open(chroot, timeout_ms=20_000)

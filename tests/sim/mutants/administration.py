@@ -49,7 +49,9 @@ def cordon_overlooked() -> list[Patch]:
 def validation_writes() -> list[Patch]:
     honest = atomic_batch.AtomicBatchBuilder.__init__
 
-    def always_writes(self: Any, *arguments: Any, validate_only: bool) -> None:
+    def always_writes(
+        self: atomic_batch.AtomicBatchBuilder[Any], *arguments: Any, validate_only: bool
+    ) -> None:
         honest(self, *arguments, validate_only=False)
 
     return [(atomic_batch.AtomicBatchBuilder, "__init__", always_writes)]

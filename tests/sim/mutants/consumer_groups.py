@@ -27,7 +27,7 @@ def partition_given_twice() -> list[Patch]:
 def epoch_not_bumped() -> list[Patch]:
     honest = change.GroupChange.bump
 
-    def stays(self: Any, metadata_hash: int) -> None:
+    def stays(self: change.GroupChange, metadata_hash: int) -> None:
         honest(self, metadata_hash)
         if self.group.epoch > 1:
             self.records.pop()
@@ -75,7 +75,7 @@ def silent_member_stays() -> list[Patch]:
 def partition_not_released() -> list[Patch]:
     honest = ConsumerGroup._own
 
-    def keeps(self: Any, old: Any, new: Any) -> None:
+    def keeps(self: ConsumerGroup, old: Any, new: Any) -> None:
         honest(self, None, new)
 
     return [(ConsumerGroup, "_own", keeps)]

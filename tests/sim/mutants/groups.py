@@ -24,7 +24,7 @@ def generation_not_bumped() -> list[Patch]:
 def answers_before_the_log() -> list[Patch]:
     honest = CoordinatorShard.apply_outcome
 
-    def at_once(self: Any, outcome: Any, done: Any, at: Any) -> None:
+    def at_once(self: CoordinatorShard[Any], outcome: Any, done: Any, at: Any) -> None:
         if done is not None and outcome.records and outcome.reply is not None:
             reply, answered = outcome.reply, done
             honest(self, outcome, None, at)
@@ -39,7 +39,7 @@ def coordinator_starts_empty() -> list[Patch]:
     """It begins to serve what it has loaded of the log before the last record."""
     honest = CoordinatorShard.on_loaded
 
-    def forgets(self: Any, at: Any) -> None:
+    def forgets(self: CoordinatorShard[Any], at: Any) -> None:
         if not hasattr(self.machine, "offsets"):  # a coordinator of transactions
             return honest(self, at)
         for group_id in self.machine.offsets.group_ids():

@@ -13,6 +13,10 @@ SEEDS_MAX = 300
 """Within which every mutant must be found."""
 
 
+MISPLANTED = ("AttributeError", "ImportError", "NameError", "TypeError")
+"""Exceptions that say that a patch does not fit what it replaces: no find."""
+
+
 class Found(NamedTuple):
     """What became of one mutant."""
 
@@ -41,6 +45,8 @@ def hunt(work: tuple[str, int, int]) -> Found:
             result = play_seed(seed, plan)
         if not result.passed and play_seed(seed, plan).passed:
             verdict = one_line(result.failure)
+            if verdict.startswith(MISPLANTED):
+                return Found(name, -1, seed - first + 1, "planted wrongly", verdict)
             return Found(name, seed, seed - first + 1, result.judge, verdict)
     return Found(name, -1, seeds)
 

@@ -60,7 +60,7 @@ def acks_all_answered_early() -> list[Patch]:
 def answer_of_a_former_leader() -> list[Patch]:
     """What a leader sent is appended whatever became of it meanwhile."""
 
-    def appends_anything(self: Any, key: Any, followed: Any, data: Any) -> None:
+    def appends_anything(self: fetcher.Fetcher, key: Any, followed: Any, data: Any) -> None:
         partition, state = followed
         log = partition.log
         if log is not None and data.records and not data.error_code:
@@ -68,7 +68,7 @@ def answer_of_a_former_leader() -> list[Patch]:
             try:
                 self._append(key, followed, data)
             except (KafkaError, CorruptBatchError) as error:
-                self._on_bad_data(key, state, partition, error)
+                self._on_corrupt_data(key, state, partition, error)
         else:
             honest(self, key, followed, data)
 

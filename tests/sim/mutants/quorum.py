@@ -19,7 +19,9 @@ from tests.sim.mutants.planting import Mutant, Patch
 def vote_not_persisted() -> list[Patch]:
     save = effect_executor.EffectExecutor._save_election
 
-    def forgets_the_vote(self: Any, effect: effects.SaveElection) -> None:
+    def forgets_the_vote(
+        self: effect_executor.EffectExecutor, effect: effects.SaveElection
+    ) -> None:
         election = effect.election
         if election.voted is not None:
             effect = effect._replace(election=election._replace(voted=None))
@@ -47,7 +49,7 @@ def leader_counts_what_it_has_not_synced() -> list[Patch]:
 
 
 def follower_fetches_before_its_sync() -> list[Patch]:
-    def does_not_wait(m: Any, state: Any, leader_id: int, endpoint: Any) -> None:
+    def does_not_wait(m: Machine, state: Any, leader_id: int, endpoint: Any) -> None:
         synced, m.log.synced_offset = m.log.synced_offset, m.log.end_offset
         honest(m, state, leader_id, endpoint)
         m.log.synced_offset = synced

@@ -24,7 +24,9 @@ def markers_before_the_decision() -> list[Patch]:
     """They go out while the decision may still be lost."""
     honest = TransactionMachine._prepare
 
-    def at_once(self: Any, transactional_id: str, ending: Any, reply: Any) -> Outcome:
+    def at_once(
+        self: TransactionMachine, transactional_id: str, ending: Any, reply: Any
+    ) -> Outcome:
         outcome = honest(self, transactional_id, ending, reply)
         if ending.partitions:
             outcome.effects = [SendMarkers(transactional_id, ending)]
@@ -39,7 +41,7 @@ def markers_given_up() -> list[Patch]:
 
     honest = Markers._try_later
 
-    def forgets(self: Any, ending: Any, places: Any) -> None:
+    def forgets(self: Markers, ending: Any, places: Any) -> None:
         for place in places:
             ending.remaining.pop(place, None)
         honest(self, ending, {})
@@ -51,7 +53,7 @@ def decisions_forgotten() -> list[Patch]:
     """A new coordinator does not continue with the ends that the one before had decided."""
     honest = TransactionMachine.on_loaded
 
-    def forgets(self: Any, at: Any) -> list[Outcome]:
+    def forgets(self: TransactionMachine, at: Any) -> list[Outcome]:
         honest(self, at)
         return []
 
@@ -62,7 +64,7 @@ def completed_early() -> list[Patch]:
     """The first leader that has its marker completes the transaction."""
     honest = Markers._on_answers
 
-    def first_is_enough(self: Any, broker: int, ending: Any, places: Any, answers: Any) -> None:
+    def first_is_enough(self: Markers, broker: int, ending: Any, places: Any, answers: Any) -> None:
         honest(self, broker, ending, places, answers)
         if ending.remaining and len(ending.remaining) < len(ending.markers.ending.partitions):
             ending.remaining.clear()
@@ -102,7 +104,9 @@ def open_transactions_taken_over() -> list[Patch]:
     """A new producer continues in the open transaction of the one before."""
     honest = TransactionMachine._init
 
-    def hide_open_transaction(self: Any, request: Any, fresh_id: Any, at: Any) -> Outcome:
+    def hide_open_transaction(
+        self: TransactionMachine, request: Any, fresh_id: Any, at: Any
+    ) -> Outcome:
         known = self.ids.get(request.transactional_id)
         if known is not None and known.state is TransactionState.ONGOING:
             self.ids._newest[request.transactional_id] = known._replace(
@@ -130,7 +134,14 @@ def ends_known_by_name_only() -> list[Patch]:
 def writes_unasked() -> list[Patch]:
     """A leader takes a transaction's first batch without asking the coordinator."""
 
-    def yes(self: Any, name: str, producer_id: int, epoch: int, places: Any, **named: Any) -> None:
+    def yes(
+        self: CoordinatorVerifier,
+        name: str,
+        producer_id: int,
+        epoch: int,
+        places: Any,
+        **named: Any,
+    ) -> None:
         named["on_done"](dict.fromkeys(places, ErrorCode.NONE))
 
     return [(CoordinatorVerifier, "verify", yes)]
@@ -150,7 +161,9 @@ def open_ones_readable() -> list[Patch]:
 def offsets_apply_at_once() -> list[Patch]:
     """A group's offsets hold before their transaction is committed."""
 
-    def at_once(self: Any, producer_id: int, group_id: str, place: Any, offset: Any) -> None:
+    def at_once(
+        self: OffsetTable, producer_id: int, group_id: str, place: Any, offset: Any
+    ) -> None:
         self.put(group_id, place, offset)
 
     return [(OffsetTable, "put_pending", at_once)]
@@ -160,7 +173,7 @@ def offsets_never_apply() -> list[Patch]:
     """A group's offsets are forgotten when their transaction ends, however it ends."""
     honest = OffsetTable.end_transaction
 
-    def drops(self: Any, producer_id: int, committed: bool) -> None:
+    def drops(self: OffsetTable, producer_id: int, committed: bool) -> None:
         honest(self, producer_id, False)
 
     return [(OffsetTable, "end_transaction", drops)]
@@ -175,7 +188,7 @@ def open_ones_forgotten() -> list[Patch]:
     """A snapshot of the producers does not say which transactions are open."""
     honest = ProducerStates.load
 
-    def forgets(self: Any, *arguments: Any, **named: Any) -> Any:
+    def forgets(self: ProducerStates, *arguments: Any, **named: Any) -> Any:
         result = honest(self, *arguments, **named)
         self.open_transactions.clear()
         for entry in self.entries.values():

@@ -85,7 +85,7 @@ def answer_of(*answers: PartitionData) -> AlterPartitionResponse:
     return AlterPartitionResponse(topics=[TopicData(topic_id=TOPIC, partitions=list(answers))])
 
 
-def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
+def test_a_proposal_made_meanwhile_is_sent_with_the_answer() -> None:
     """It waited for another 50 ms, as if it had been refused."""
     ports, hand, line = to_controller()
     changes = AlterPartitionSender(ports, line, 1, lambda: 5)

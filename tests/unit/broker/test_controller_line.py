@@ -80,7 +80,7 @@ class TestLine:
         again.answer(AllocateProducerIdsResponse(producer_id_start=5, producer_id_len=1))
         assert [a.producer_id_start for a in answers] == [5]
 
-    def test_without_a_controller_it_waits_and_gives_up_in_time(
+    def test_a_request_without_a_controller_waits_and_times_out(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -92,7 +92,7 @@ class TestLine:
         assert isinstance(answers[0], KafkaError)
         assert answers[0].code == ErrorCode.REQUEST_TIMED_OUT
 
-    def test_where_the_controller_is_may_be_known_later_than_who_it_is(
+    def test_the_controllers_address_may_be_known_later_than_its_id(
         self, ports: SimProcess, hand: Hand
     ) -> None:
         line = ControllerChannel(ports, hand, 30_000)
@@ -317,7 +317,7 @@ class TestProducerIds:
             hand.take().answer(block)
         assert len(given) == 1
 
-    def test_without_a_block_the_client_may_ask_again(
+    def test_a_client_without_a_producer_id_block_may_ask_again(
         self, hand: Hand, line: ControllerChannel
     ) -> None:
         ids = ProducerIds(line, 1, lambda: 9)
@@ -478,7 +478,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
         assert life.phase is LifecyclePhase.RUNNING
 
-    def test_what_a_registration_lacks_is_said_when_that_is_answered(
+    def test_directories_missing_in_a_registration_follow_its_answer(
         self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         """The metadata may show it before its answer is here."""
@@ -546,7 +546,7 @@ class TestLifecycle:
         assert hand.take().request.current_metadata_offset == 12
 
 
-def test_what_a_former_controller_has_not_answered_is_taken_from_it(
+def test_requests_that_a_former_controller_has_not_answered_move(
     hand: Hand, line: ControllerChannel
 ) -> None:
     line.send(ASK, lambda answer: None)

@@ -125,7 +125,7 @@ def test_another_connection_is_served_in_between(shared: Cluster) -> None:
     shared.until(lambda: large.is_there)
 
 
-def test_what_came_whole_takes_effect_though_its_connection_is_gone(shared: Cluster) -> None:
+def test_a_whole_request_takes_effect_though_its_connection_is_gone(shared: Cluster) -> None:
     before = ends(shared)
     answer = shared.ask_later(request(b"x"), version=9, purpose="gone")
     shared.until(lambda: shared.broker().slices.under_way)
@@ -189,7 +189,7 @@ def test_acks_0_has_no_answer_and_delays_no_other_request(shared: Cluster) -> No
     assert sum(ends(shared)) == sum(before) + 2 * MANY + 2
 
 
-def test_what_waits_and_loses_its_leader_names_the_new_one() -> None:
+def test_a_waiting_request_that_loses_its_leader_names_the_new_one() -> None:
     cluster = Cluster(3)
     cluster.create_topic("t", 1, 3)
     leader = cluster.leader("t")

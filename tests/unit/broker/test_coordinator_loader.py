@@ -46,7 +46,7 @@ def test_a_coordinator_whose_load_raises_is_loaded_again_later() -> None:
     assert loaded == [sound, odd]
 
 
-def test_what_was_misread_is_not_loaded() -> None:
+def test_a_misread_batch_is_not_loaded() -> None:
     """This process wrote it as a follower: what the disk gives back is not checked yet."""
     replayed = list[bytes]()
     machine = SimpleNamespace(

@@ -95,7 +95,7 @@ def test_many_that_are_due_at_once_ring_in_several_turns_and_in_order() -> None:
     assert len(turns.deadlines) == 0
 
 
-def test_what_is_removed_while_it_waits_for_its_turn_does_not_ring() -> None:
+def test_a_timer_that_is_removed_while_due_does_not_ring() -> None:
     turns = Turns(20)
 
     def remove_the_last() -> None:

@@ -82,7 +82,7 @@ def test_the_cleaner_and_the_producers_time_follow(cluster: Cluster) -> None:
     assert cluster.broker(2).logs.cleaner.settings.cleaner_backoff_ms == 15_000
 
 
-def test_what_needs_a_restart_is_refused_with_the_reason_and_shown_as_read_only(
+def test_a_key_that_needs_a_restart_is_refused_and_shown_as_read_only(
     cluster: Cluster,
 ) -> None:
     code, told = alter(cluster, "", "remote.log.reader.threads", "3")
@@ -143,7 +143,7 @@ def test_defaults_of_topics_follow_the_cluster_and_the_broker(cluster: Cluster) 
     assert alter(cluster, "", "message.max.bytes", "-1")[0] is ErrorCode.INVALID_REQUEST
 
 
-def test_what_no_value_is_keeps_nothing_else_from_holding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_keeps_no_other_key_from_holding(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller of Apache Kafka commits it unseen."""
     cluster = Cluster(2)
     cluster.create_topic("t", 1, 2)

@@ -256,7 +256,7 @@ def test_a_diverging_epoch_truncates_and_continues(world: World) -> None:
 
 
 @pytest.mark.parametrize("ends_there", [False, True])
-def test_what_the_leader_has_deleted_and_cannot_compare_goes(
+def test_records_that_the_leader_has_deleted_and_cannot_compare_go(
     world: World, ends_there: bool
 ) -> None:
     """It may be of a leader that lost, and a crash would bring it back (seeds 633761, 634424)."""

@@ -87,7 +87,7 @@ def test_flush_ms_syncs_what_is_older() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_a_killed_process_had_not_synced_counts_once_the_next_one_has(seed: int) -> None:
+def test_records_unsynced_at_a_kill_count_once_the_next_process_syncs(seed: int) -> None:
     cluster = Cluster(1, seed=seed)
     cluster.create_topic("t", flush_messages="1")
     node = cluster.sim.nodes[cluster.leader("t")]

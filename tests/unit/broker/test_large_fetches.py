@@ -172,7 +172,7 @@ def test_a_followers_mark_that_moves_during_the_read_is_reported(shared: Cluster
     assert watched not in session.dirty
 
 
-def test_without_a_session_nothing_is_kept(shared: Cluster) -> None:
+def test_a_fetch_without_a_session_keeps_nothing(shared: Cluster) -> None:
     known = len(shared.broker().fetches.sessions)
     watchers = len(shared.partition(1, "a", 5).high_watermark_watchers)
     response = shared.ask(request(shared, session=(0, -1)))

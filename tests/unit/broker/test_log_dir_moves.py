@@ -121,7 +121,7 @@ def test_a_move_continues_after_a_crash_and_replication_with_it() -> None:
     assert ends == {21}
 
 
-def test_what_flush_messages_promises_holds_through_a_move_and_a_power_loss() -> None:
+def test_flush_messages_holds_through_a_move_and_a_power_loss() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t", flush_messages="1")
     acknowledged = 0

@@ -179,7 +179,7 @@ def test_a_corrupt_range_is_repaired_once_a_replica_with_it_is_back() -> None:
     assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
 
 
-def test_what_a_leader_could_not_commit_is_mended_from_a_follower_that_has_it() -> None:
+def test_an_uncommitted_corrupt_batch_is_repaired_from_a_follower_with_it() -> None:
     """The leader's copy rots above the high watermark, and a member of the ISR still needs it."""
     cluster = Cluster(3)
     cluster.create_topic("t", replication=3, internal_segment_bytes="400", min_insync_replicas="3")

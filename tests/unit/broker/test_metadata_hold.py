@@ -129,7 +129,7 @@ def test_a_settled_client_waits_a_moment_where_nothing_happened(scene: Scene) ->
     assert scene.answers == [LEADER]
 
 
-def test_after_a_loss_everybody_waits_for_the_new_leader(scene: Scene) -> None:
+def test_every_metadata_request_waits_for_the_new_leader_after_a_loss(scene: Scene) -> None:
     scene.lost.on_lost(LEADER)
     parked = scene.ask(age_ms=0)
     assert parked is not None

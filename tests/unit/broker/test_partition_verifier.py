@@ -119,7 +119,7 @@ def test_two_producers_of_one_transactional_id_are_asked_about_in_turn() -> None
     assert world.codes() == ["NONE", "INVALID_PRODUCER_EPOCH", "NONE"]
 
 
-def test_without_a_coordinator_there_is_an_answer_at_once() -> None:
+def test_a_question_without_a_coordinator_is_answered_at_once() -> None:
     world = World()
     world.coordinators["a"] = None
     world.ask("a", 0)
@@ -152,7 +152,7 @@ def test_codes_are_those_that_a_write_may_show(
     assert world.codes() == [shown]
 
 
-def test_what_a_coordinator_refuses_as_a_whole_is_refused_to_all() -> None:
+def test_a_refusal_of_a_whole_request_is_refused_to_all() -> None:
     world = World()
     world.ask("a", 0)
     world.answer(top=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

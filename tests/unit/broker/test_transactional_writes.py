@@ -317,7 +317,7 @@ class TestProduce:
             ("NOT_COORDINATOR", "NOT_ENOUGH_REPLICAS"),
         ],
     )
-    def test_what_the_coordinator_refuses_is_not_written(
+    def test_a_batch_that_the_coordinator_refuses_is_not_written(
         self, world: Transactions, answer: str, told: str
     ) -> None:
         t = world.topic(f"refused-{answer}")

@@ -103,7 +103,7 @@ def test_the_number_of_nodes_is_that_of_the_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["node.id", "listeners", "log.dirs"])
-def test_what_up_chooses_cannot_be_set(tmp_path: Path, key: str) -> None:
+def test_keys_that_up_chooses_cannot_be_set(tmp_path: Path, key: str) -> None:
     with pytest.raises(Failure, match=f"{key} cannot be set"):
         ClusterDirectory(tmp_path).lay_out(1, {key: "1"})
 

@@ -29,7 +29,7 @@ def test_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         confirm("Delete it?", False)
 
 
-def test_without_a_terminal_yes_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_a_terminal_wants_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     with pytest.raises(Failure, match="give --yes") as refused:
         confirm("Delete it?", False)

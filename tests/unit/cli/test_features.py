@@ -37,7 +37,7 @@ def test_levels_are_numbers_and_a_metadata_version_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["group.version", "=1", "group.version=one", "group.version=-1"])
-def test_what_is_no_level_is_said_to_be_none(text: str) -> None:
+def test_a_malformed_level_is_refused(text: str) -> None:
     with pytest.raises(Failure, match=r"as group\.version=1"):
         level_of(text)
 
@@ -51,7 +51,7 @@ def test_a_release_moves_only_what_goes_its_way() -> None:
     assert changes(KNOWN, given, up=False, all_of_them=False) == {"group.version": 0}
 
 
-def test_what_is_named_is_asked_for_also_where_it_will_be_refused() -> None:
+def test_a_named_feature_is_asked_for_also_where_it_will_be_refused() -> None:
     given = {"group.version": 0, "share.version": 0, "unknown.version": 3}
     assert changes(KNOWN, given, up=True, all_of_them=True) == {
         "group.version": 0,

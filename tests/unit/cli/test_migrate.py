@@ -13,7 +13,7 @@ from barnabas.cli.connection import controller_directories
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
-from barnabas.config.meta_properties import classical_text, read_owner
+from barnabas.config.meta_properties import read_owner, zookeeper_owner_text
 from barnabas.host.disk import HostDisk
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION
@@ -97,7 +97,7 @@ class Node:
         )
         self.meta = self.directory / "meta.properties"
         if "broker" in roles:
-            self.meta.write_text(classical_text(CLUSTER_ID, node_id))
+            self.meta.write_text(zookeeper_owner_text(CLUSTER_ID, node_id))
 
     def run(self, records: list[Message]) -> None:
         """Leave a metadata log with `records`, as a controller that has run."""
@@ -112,7 +112,7 @@ class Node:
     @property
     def is_a_zookeeper_brokers(self) -> bool:
         owner = read_owner(HostDisk(), str(self.directory))
-        return owner is not None and owner.is_classical
+        return owner is not None and owner.is_in_zookeeper_mode
 
     @property
     def has_a_quorum(self) -> bool:
@@ -244,7 +244,7 @@ def test_a_controller_that_cannot_begin_leaves_no_claim(znodes: Znodes, tmp_path
 
 
 def test_copy_refuses_directories_of_another_cluster(znodes: Znodes, nodes: list[Node]) -> None:
-    nodes[0].meta.write_text(classical_text(OTHER_ID, 1))
+    nodes[0].meta.write_text(zookeeper_owner_text(OTHER_ID, 1))
     with pytest.raises(Failure, match=f"data-1 belongs to node 1 of cluster {OTHER_ID}"):
         copied(nodes)
     assert znodes.tree.find(CONTROLLER) is None
@@ -371,7 +371,7 @@ def test_revert_refuses_the_metadata_log_of_another_cluster(
     znodes: Znodes, under_kraft: list[Node], tmp_path: Path
 ) -> None:
     other = Node(tmp_path / "other", 1, "broker,controller", VOTERS)
-    other.meta.write_text(classical_text(OTHER_ID, 1))
+    other.meta.write_text(zookeeper_owner_text(OTHER_ID, 1))
     other.run(bootstrap_records())
     with pytest.raises(Failure, match=f"is of cluster {OTHER_ID}, and the znodes are of"):
         revert(under_kraft, metadata=other.directory)

@@ -22,7 +22,7 @@ def test_a_duration_is_written_as_iso_or_short(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "h", "yesterday", "-1h"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_malformed_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a duration is"):
         parse_duration(text)
 

@@ -59,7 +59,7 @@ def test_a_stuck_batch_is_freed_once_that_is_confirmed(
     assert sum(cluster.ends.values()) == landed
 
 
-def test_what_cannot_be_is_one_sentence(
+def test_an_invalid_pipeline_is_refused_in_one_sentence(
     stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, query = stuck

@@ -30,7 +30,7 @@ def test_a_partition_on_its_way_has_an_origin_and_a_target() -> None:
     assert (here.origin, here.target, here.is_moving) == ((1, 2), (1, 2), False)
 
 
-def test_what_is_on_its_way_is_throttled_with_what_comes() -> None:
+def test_moves_under_way_are_throttled_with_new_ones() -> None:
     under_way = {A: Placed((3, 1), (3,), (1,))}
     beside = moves_of(under_way, {B: (Placed((1, 2)), (2, 3))})
     assert beside == {A: ThrottledMove((1,), (3,)), B: ThrottledMove((1, 2), (3,))}
@@ -89,7 +89,7 @@ def test_a_throttled_copy_is_looked_at_longer_and_takes_what_the_throttle_says(
     assert told(rows, {1: 500, 2: 2000}) == Estimate(10_000, 0.0, 20.0)
 
 
-def test_what_waits_for_a_dead_broker_takes_no_time_that_is_known(
+def test_a_move_that_waits_for_a_dead_broker_has_no_estimate(
     looks: list[list[Ongoing]],
 ) -> None:
     assert told([row(A, 0, fenced=[2])], {}) == Estimate(0, 0.0, None)

@@ -107,7 +107,7 @@ def test_a_late_answer_keeps_its_place() -> None:
     assert [m.error_message for m in got] == ["first", "x", "second", "y"]
 
 
-def test_what_a_handler_raises_is_an_answer() -> None:
+def test_an_error_of_a_handler_is_an_answer() -> None:
     def handle(request: FindCoordinatorRequest, ctx: RequestContext, role: Any) -> Any:
         if request.key == "known":
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "elsewhere")

@@ -41,7 +41,7 @@ def one() -> tuple[Cluster, Client]:
     return cluster, client
 
 
-def test_what_is_committed_is_not_committed_again_while_another_is_refused(
+def test_a_commit_is_not_repeated_while_another_is_refused(
     one: tuple[Cluster, Client],
 ) -> None:
     """A later commit of the same consumer was undone each half second."""

@@ -43,7 +43,7 @@ def reader(cluster: FakeCluster, policy: str = "latest", group: str | None = Non
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_what_was_written_in_place_of_what_was_read_is_read(moves: bool) -> None:
+def test_records_written_in_place_of_read_ones_are_read(moves: bool) -> None:
     """It went on at its offset and passed over two records."""
     cluster = FakeCluster(nodes=2, partitions=1)
     write(cluster, b"a", b"b", b"c")

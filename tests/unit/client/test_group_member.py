@@ -121,7 +121,7 @@ def test_a_member_that_lost_its_connection_continues_where_it_was() -> None:
     assert not consumer.poll()
 
 
-def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -> None:
+def test_partitions_of_a_former_generation_are_revoked_before_the_next_join() -> None:
     """Committed under the next generation, positions of partitions that are another's by then would take
     that member's own commits back."""
     group = Group()

@@ -30,7 +30,7 @@ def run_of(*batches: bytes) -> FetchedRun:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("claimed", [2, 5])
-def test_what_is_there_is_read_and_the_rest_passed_over(claimed: int, codec: Codec) -> None:
+def test_present_records_are_read_and_missing_ones_skipped(claimed: int, codec: Codec) -> None:
     good = build_batch([(None, b"good")], timestamp_ms=1, base_offset=claimed)
     run = run_of(lying(claimed, codec), good)
     found = [(record.offset, record.value) for record in run.records(0)]

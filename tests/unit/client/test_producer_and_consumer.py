@@ -28,7 +28,7 @@ from tests.unit.client.fake_cluster import FakeCluster, read_all, write
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_what_is_written_is_read_in_order() -> None:
+def test_records_are_read_in_the_order_they_were_written() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client())
     outcomes = write(cluster, producer, 100)
@@ -479,7 +479,7 @@ def five_fetched() -> tuple[FakeCluster, Consumer]:
     return cluster, consumer
 
 
-def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_polled_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its batch was checked and decoded again for each part."""
     decoded: list[int] = []
 
@@ -516,7 +516,7 @@ def test_a_seek_drops_what_was_on_its_way() -> None:
     assert consumer.position(T0) == 5
 
 
-def test_what_was_sought_is_found_however_long_that_takes() -> None:
+def test_an_offset_by_time_is_found_however_long_that_takes() -> None:
     """By policy it would begin at the end, behind what is there."""
     cluster = FakeCluster(nodes=1, partitions=2)
     producer = Producer(cluster.client())

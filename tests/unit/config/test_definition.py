@@ -166,7 +166,9 @@ def test_passwords_are_sensitive() -> None:
         ("leader.replication.throttled.rate", False, True),
     ],
 )
-def test_what_may_change_while_brokers_run(name: str, cluster_wide: bool, possible: bool) -> None:
+def test_update_modes_say_which_keys_change_while_brokers_run(
+    name: str, cluster_wide: bool, possible: bool
+) -> None:
     assert may_update(name, cluster_wide=cluster_wide) is possible
 
 

@@ -22,7 +22,7 @@ from barnabas.types import NodeId, Uuid
 META = MetaProperties("4L6g3nShT-eMCtK--X86sw", NodeId(3), Uuid(bytes(range(16))))
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_meta_properties_are_read_back() -> None:
     text = META.format_text()
     assert "version=1\n" in text
     assert "cluster.id=4L6g3nShT-eMCtK--X86sw\n" in text
@@ -43,7 +43,7 @@ def test_what_is_written_is_read() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used(text: str, sentence: str) -> None:
+def test_unusable_meta_properties_are_refused(text: str, sentence: str) -> None:
     with pytest.raises(DirectoryError) as caught:
         parse_meta_properties(text)
     assert str(caught.value).startswith(sentence)

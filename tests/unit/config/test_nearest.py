@@ -26,7 +26,7 @@ def test_a_misspelt_key_has_the_nearest_one(misspelt: str, meant: str | None) ->
     assert nearest_key(misspelt) == meant
 
 
-def test_of_equally_near_keys_the_first_in_the_alphabet_is_named() -> None:
+def test_the_first_in_the_alphabet_of_equally_near_keys_is_named() -> None:
     assert nearest("abcdefx", ["abcdefz", "abcdefy"]) == "abcdefy"
 
 

@@ -52,7 +52,7 @@ def test_a_broker_only() -> None:
     assert config.log_dirs == ("/tmp/kafka-logs",)
 
 
-def test_others_reach_what_is_advertised_or_else_the_machine_by_its_name() -> None:
+def test_the_advertised_listener_defaults_to_the_host_name() -> None:
     def reached(**properties: str) -> dict[str, Endpoint]:
         text = {
             "listeners": "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093,SECOND://10.0.0.1:0",
@@ -148,6 +148,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"remote.log.storage.system.enable": "true"}, "no remote tier"),
         ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "each entry must be address:number"),
+        ({"max.connections.per.ip.overrides": "10.0.0.1:" + "9" * 5000}, "each entry must be"),
         ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must name addresses"),
         ({"cordoned.log.dirs": "/nowhere"}, "log.dirs must have all of them"),
         ({"cordoned.log.dirs": "*,/nowhere"}, "it must be alone"),
@@ -161,7 +162,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it must be at least 1"),
     ],
 )
-def test_what_is_refused(change: dict[str, str | None], sentence: str) -> None:
+def test_contradictory_settings_are_refused(change: dict[str, str | None], sentence: str) -> None:
     properties = {k: v for k, v in {**COMBINED, **change}.items() if v is not None}
     with pytest.raises(ConfigError) as caught:
         NodeConfig.from_properties(properties)

@@ -39,5 +39,5 @@ characters = st.characters(exclude_categories=["Cs"])
 
 
 @given(st.dictionaries(st.text(characters, min_size=1), st.text(characters), max_size=6))
-def test_what_was_written_is_read(values: dict[str, str]) -> None:
+def test_written_properties_are_read_back(values: dict[str, str]) -> None:
     assert parse_properties(format_properties(values, "two\nlines")) == values

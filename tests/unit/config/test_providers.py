@@ -40,7 +40,7 @@ def test_each_provider_answers_its_variables(folder: Path) -> None:
     assert answered("a ${env:BARNABAS_T} b ${env:BARNABAS_T}") == f"a {SECRET} b {SECRET}"
 
 
-def test_what_names_no_provider_stays_as_it_is(folder: Path) -> None:
+def test_a_value_that_names_no_provider_stays_as_it_is(folder: Path) -> None:
     for text in ("${other:a:b}", "${alone}", "${unclosed:a", "$1", "{env:BARNABAS_T}"):
         assert answered(text) == text
     alone = resolve({"x": "${env:BARNABAS_T}"}, HostSources())

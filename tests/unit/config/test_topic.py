@@ -61,13 +61,13 @@ def test_every_synonym_exists() -> None:
         ({"cleanup.policy": "shred"}, "a list of compact, delete"),
     ],
 )
-def test_what_a_topic_may_not_be_given(overrides: dict[str, str], sentence: str) -> None:
+def test_invalid_topic_settings_are_refused(overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_topic_overrides(overrides, {})
     assert sentence in str(caught.value)
 
 
-def test_what_only_a_remote_tier_would_read_is_taken_as_it_is() -> None:
+def test_keys_of_tiered_storage_are_accepted_as_they_are() -> None:
     check_topic_overrides({"local.retention.ms": "9", "retention.ms": "8"}, {})
 
 

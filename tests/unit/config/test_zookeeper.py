@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.definition import ConfigError
-from barnabas.config.meta_properties import classical_text
+from barnabas.config.meta_properties import zookeeper_owner_text
 from barnabas.config.node import STANDARD_AUTHORIZER, NodeConfig
 from barnabas.config.zookeeper import GENERATED
 
 FILE = {"zookeeper.connect": "z1:2181/kafka", "broker.id": "7", "log.dirs": "/data"}
 
 
-def test_a_file_without_roles_describes_a_classical_broker() -> None:
+def test_a_file_without_roles_describes_a_broker_in_zookeeper_mode() -> None:
     config = NodeConfig.from_properties(FILE)
     assert config.zookeeper is not None
     assert config.zookeeper.connect == "z1:2181/kafka"
@@ -73,13 +73,13 @@ def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> Non
         ({"authorizer.zookeeper.url": "other:2181"}, "zookeeper.connect"),
     ],
 )
-def test_what_the_mode_does_not_do_is_refused(change: dict[str, str], key: str) -> None:
+def test_settings_that_zookeeper_mode_lacks_are_refused(change: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         NodeConfig.from_properties({**FILE, **change})
 
 
 def test_meta_properties_are_those_of_kafka_3_9() -> None:
-    lines = classical_text("abc", 7).splitlines()
+    lines = zookeeper_owner_text("abc", 7).splitlines()
     assert {"version=0", "cluster.id=abc", "broker.id=7"} <= set(lines)
 
 
@@ -88,3 +88,12 @@ def test_the_map_of_protocols_names_no_controllers() -> None:
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT"}
     config = NodeConfig.from_properties({**FILE, **listeners, **protocols})
     assert config.inter_broker_listener_name == "A"
+
+
+def test_znodes_are_not_secured_for_brokers_without_an_identity() -> None:
+    keys = {"zookeeper.connect": "z:2181", "broker.id": "1", "zookeeper.set.acl": "true"}
+    with pytest.raises(ConfigError, match="brokers need an identity at the ensemble"):
+        NodeConfig.from_properties(keys)
+    keys |= {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "/k.pem"}
+    settings = NodeConfig.from_properties(keys).zookeeper
+    assert settings is not None and settings.set_acl

@@ -49,7 +49,7 @@ def test_it_is_written_and_read_and_shown() -> None:
     ]
 
 
-def test_without_an_asker_nothing_is_added_to_kafkas_bytes() -> None:
+def test_records_without_a_requester_have_kafkas_bytes() -> None:
     record = FeatureLevelRecord(name="group.version", feature_level=1)
     assert b"asked" not in encode_record(record, 0)
     assert getattr(decode_record(encode_record(record, 0)), "reason", 1) is None

@@ -83,6 +83,21 @@ def test_no_list_grows_beyond_what_a_record_may_hold(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {key: half}
 
 
+def test_a_throttled_replica_with_an_endless_number_is_refused(world: World) -> None:
+    """It was committed, and every broker failed at it: ``int`` refuses texts of more than 4,300 digits."""
+    key = "leader.replication.throttled.replicas"
+    answer = alter(world, TOPIC, "t", (key, SET, f"{'9' * 5000}:1"))
+    assert (
+        answer.error_code == ErrorCode.INVALID_CONFIG and "partition:broker" in answer.error_message
+    )
+    assert not alter(world, TOPIC, "t", (key, SET, f"{2**31 - 1}:1")).error_code
+    limits = "max.connections.per.ip.overrides"
+    answer = alter(world, BROKER, "", (limits, SET, f"10.0.0.1:{'9' * 5000}"))
+    assert (
+        answer.error_code == ErrorCode.INVALID_REQUEST and "address:number" in answer.error_message
+    )
+
+
 def test_directories_are_cordoned_where_the_level_knows_of_it() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=29))
     world.join(1)
@@ -336,7 +351,7 @@ def test_a_subscription_has_three_keys_whatever_is_set(world: World) -> None:
         (BROKER, "99999999999", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_not_described(
+def test_an_impossible_resource_is_not_described(
     world: World, kind: int, name: str, code: ErrorCode
 ) -> None:
     answer = described(world, kind, name)
@@ -449,7 +464,7 @@ def test_levels_that_may_not_be_set_are_refused(
     assert says in answer.error_message
 
 
-def test_of_a_feature_named_twice_the_last_holds_and_each_is_answered(world: World) -> None:
+def test_the_last_level_of_a_feature_named_twice_holds(world: World) -> None:
     def update_all(version: int, *levels: tuple[str, int, int]) -> Any:
         updates = [
             features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)

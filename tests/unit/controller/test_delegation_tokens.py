@@ -99,7 +99,7 @@ def test_strangers_and_tokens_may_not_ask_for_tokens(proof: Proof) -> None:
     assert list(harness.image.delegation_tokens) == [token.token_id]
 
 
-def test_without_a_key_there_are_no_tokens() -> None:
+def test_delegation_tokens_need_a_secret_key() -> None:
     harness = World()
     for request in (
         CreateDelegationTokenRequest(),

@@ -34,7 +34,7 @@ def check_sound(placed: list[tuple[int, ...]], partitions: int, factor: int) -> 
 
 @settings(max_examples=examples(200))
 @given(st.integers(1, 30), st.integers(1, 200), st.data(), seeds)
-def test_without_racks_replicas_and_leaders_differ_by_at_most_one(
+def test_replicas_and_leaders_without_racks_differ_by_at_most_one(
     count: int, partitions: int, data: st.DataObject, seed: int
 ) -> None:
     factor = data.draw(st.integers(1, min(count, 6)))

@@ -108,7 +108,7 @@ def test_a_policy_that_refuses_a_topic_says_why_and_the_others_come(world: World
     assert not world.create("a", partitions=1, factor=1).error_code
 
 
-def test_what_is_only_validated_is_asked_about_too(world: World) -> None:
+def test_a_policy_is_asked_about_a_validation_too(world: World) -> None:
     Topics.fault = PolicyViolation("no")
     topic = CreatableTopic(name="a", num_partitions=1, replication_factor=1)
     answer = world.ask(CreateTopicsRequest(topics=[topic], validate_only=True))
@@ -147,7 +147,7 @@ def test_a_change_is_shown_as_far_as_it_changes_something(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {"retention.ms": "5", "flush.ms": "9"}
 
 
-def test_what_the_older_request_does_not_name_is_not_shown(world: World) -> None:
+def test_a_policy_sees_no_key_that_the_older_request_does_not_name(world: World) -> None:
     world.create("t", [[1]], configs={"retention.ms": "5"})
     Configs.asked.clear()
     named = legacy.AlterableConfig(name="flush.ms", value="9")

@@ -72,7 +72,7 @@ def test_a_controller_whose_leadership_has_ended_decides_nothing() -> None:
     assert late.is_active
 
 
-def test_what_is_not_committed_is_undone_when_leadership_is_lost() -> None:
+def test_uncommitted_records_are_undone_when_leadership_is_lost() -> None:
     world = World()
     world.join(1)
     before = holds(world.image)
@@ -405,7 +405,7 @@ def losing_a_directory(then: str) -> World:
         "falls silent",
     ],
 )
-def test_what_happens_to_a_broker_while_it_loses_a_directory_happens(then: str) -> None:
+def test_changes_of_a_broker_that_is_losing_a_directory_take_effect(then: str) -> None:
     world = losing_a_directory(then)
     known = world.image.brokers.get(1)
     assert known is None or known.fenced
@@ -642,7 +642,7 @@ def enter(world: World, topic: Any, index: int, isr: list[int]) -> None:
     assert not answer.topics[0].partitions[0].error_code
 
 
-def test_without_elr_one_member_stays_where_all_die_at_once() -> None:
+def test_one_isr_member_stays_without_elr_where_all_die_at_once() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=14))
     world.join(1, 2, 3)
     world.create("t", [[1, 2, 3]])

@@ -160,7 +160,7 @@ def test_shrinking_over_two_racks_leaves_a_replica_in_each(brokers: int) -> None
         assert spread(replicas, racks) == spread(assignment[partition], racks)
 
 
-def test_of_replicas_in_one_rack_the_fewest_stay() -> None:
+def test_the_fewest_replicas_in_one_rack_stay() -> None:
     racks: Racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b"}
     one = TopicPartition("t", 0)
     assert with_factor({one: (1, 4, 5, 2, 3)}, racks, 4)[one] == (1, 4, 5, 2)

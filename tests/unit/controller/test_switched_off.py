@@ -61,7 +61,7 @@ def test_acls_are_refused_with_the_bytes_of_apache_kafka(
     assert encode_bytes(answer, version) == expected
 
 
-def test_they_are_served_where_apache_kafka_serves_them() -> None:
+def test_apis_are_served_where_apache_kafka_serves_them() -> None:
     def keys(modules: Iterable[HandlerModule]) -> set[ApiKey]:
         return {module.API.key for module in modules} & ACLS
 

@@ -88,7 +88,7 @@ def test_defaults_come_from_the_controllers_configuration(world: World) -> None:
         ({"configs": {"cleanup.policy": None}}, ErrorCode.INVALID_CONFIG, "Null value"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_made_is_refused(
+def test_an_impossible_topic_is_refused(
     world: World, kwargs: dict[str, Any], code: ErrorCode, says: str
 ) -> None:
     answer = world.create("t", **kwargs)
@@ -236,7 +236,7 @@ def test_topics_go_by_name_and_by_id_with_their_configuration(world: World) -> N
         ({"name": None}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_deleted_is_refused(
+def test_a_topic_that_cannot_be_deleted_is_refused(
     world: World, given: dict[str, Any], code: ErrorCode
 ) -> None:
     world.create("a", [[1]])
@@ -250,7 +250,7 @@ def deleted(world: World, *asked: dict[str, Any]) -> list[tuple[str | None, Any,
     return [(r.name, r.topic_id, ErrorCode(r.error_code).name) for r in answers]
 
 
-def test_what_is_named_twice_is_not_deleted_and_answered_once(world: World) -> None:
+def test_a_topic_named_twice_is_not_deleted_and_answered_once(world: World) -> None:
     a, b, c, d = (world.create(name, [[1]]).topic_id for name in "abcd")
     by_name = [{"name": n} for n in ("a", "no", "b", "a", "no")]
     assert deleted(world, *by_name) == [
@@ -274,7 +274,7 @@ def test_what_is_named_twice_is_not_deleted_and_answered_once(world: World) -> N
     assert set(world.image.topics_by_name) == {"a"}
 
 
-def test_what_is_named_twice_in_a_large_request_is_not_deleted(world: World) -> None:
+def test_a_topic_named_twice_in_a_large_request_is_not_deleted(world: World) -> None:
     world.create("a", [[1]])
     names = ["a", *(f"no{i}" for i in range(300)), "a"]
     answers = deleted(world, *({"name": name} for name in names))

@@ -34,7 +34,7 @@ def test_a_job_that_ends_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.M
         process.end()
 
 
-def test_what_the_jvm_says_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_the_jvm_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = (
         "printf '%s\\n' WARN 17 '[]' '{}' '{\"event\": \"session\", \"version\": \"4\"}'; read line"
     )

@@ -527,7 +527,7 @@ def test_offsets_of_a_recreated_topic_are_not_returned_by_id() -> None:
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it() -> None:
+def test_a_commit_between_two_batches_of_one_decision_is_not_undone() -> None:
     """Offsets expire in two batches; who is answered with the first commits one of them again."""
     world, answers = World(offsets_retention_minutes="30"), list[Any]()
     world.topic("t", 200)

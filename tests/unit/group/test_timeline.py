@@ -54,7 +54,7 @@ def test_committed_and_newest_are_what_copies_would_say(
     assert len(journal) == 0
 
 
-def test_what_is_replayed_below_the_committed_offset_leaves_no_notes() -> None:
+def test_records_replayed_below_the_committed_offset_keep_no_undo_log() -> None:
     journal = Journal()
     table: TimelineMap[str, int] = TimelineMap(journal)
     journal.commit_to(10)

@@ -114,7 +114,7 @@ def test_stuck_jobs_keep_no_thread_from_others(loop: Loop, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("is_brief", [True, False])
-def test_what_a_majority_waits_for_does_not_wait_for_the_threads_of_others(
+def test_jobs_of_the_quorum_do_not_wait_for_the_threads_of_others(
     loop: Loop, is_brief: bool
 ) -> None:
     background = HostBackground(loop, threads=2)
@@ -131,9 +131,7 @@ def test_what_a_majority_waits_for_does_not_wait_for_the_threads_of_others(
     background.stop()
 
 
-def test_where_no_thread_can_start_jobs_wait_until_one_can(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_wait_until_a_thread_can_start(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     faults, told = list[str](), list[object]()
     loop.set_exception_handler(lambda message, _: faults.append(message))
     background = HostBackground(loop)
@@ -209,7 +207,7 @@ def test_a_brief_job_waits_for_those_of_its_queue(loop: Loop) -> None:
     background.stop()
 
 
-def test_what_a_brief_job_raises_is_its_result(loop: Loop) -> None:
+def test_an_error_of_a_brief_job_is_its_result(loop: Loop) -> None:
     background = HostBackground(loop)
     background._brevity["disk"] = brevity = Brevity()
     brevity.left = 0

@@ -78,7 +78,7 @@ def test_a_fault_is_reported_and_stops_nothing_else(loop: Loop) -> None:
     os.close(writer)
 
 
-def test_without_a_handler_a_fault_ends_the_run(loop: Loop) -> None:
+def test_a_fault_without_a_handler_ends_the_run(loop: Loop) -> None:
     loop.call_soon({}.__getitem__, "nothing")
     with pytest.raises(KeyError):
         loop.run_forever()

@@ -122,7 +122,7 @@ def test_parts_arrive_in_order_whatever_the_buffers(world: World) -> None:
     world.until(lambda: client.received == b"answer")
 
 
-def test_what_the_network_does_not_take_is_counted_and_sent_later(world: World) -> None:
+def test_bytes_that_the_network_does_not_take_are_counted_and_sent_later(world: World) -> None:
     client, server = pair(world, room=1 << 16)
     assert server.connection is not None
     assert client.connection is not None
@@ -138,7 +138,7 @@ def test_what_the_network_does_not_take_is_counted_and_sent_later(world: World) 
     assert client.connection.unsent_bytes == world.network.unsent_bytes == 0
 
 
-def test_what_a_closed_connection_had_queued_counts_no_longer(world: World) -> None:
+def test_bytes_queued_by_a_closed_connection_count_no_longer(world: World) -> None:
     client, server = pair(world, room=1 << 16)
     assert server.connection is not None
     assert client.connection is not None
@@ -275,7 +275,7 @@ def test_an_unknown_name_ends_in_an_error(world: World, monkeypatch: pytest.Monk
         Endpoint("127.0.0.1", -1),
     ],
 )
-def test_what_is_no_address_ends_in_an_error(world: World, endpoint: Endpoint) -> None:
+def test_an_invalid_address_ends_in_an_error(world: World, endpoint: Endpoint) -> None:
     """A node that registers says where it is."""
     client = Recorder()
     world.network.connect(endpoint, client)
@@ -404,7 +404,7 @@ def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> N
 
 
 @pytest.mark.slow
-def test_what_is_beyond_the_rate_of_its_address_ends_later(world: World) -> None:
+def test_a_connection_beyond_the_rate_of_its_address_ends_later(world: World) -> None:
     """connection_creation_rate: a client that is refused at once would try again at once."""
     quotas, connect = gated(world, ConnectionLimits())
     quotas.address_rate = {"127.0.0.1": 2.0}.get
@@ -448,7 +448,7 @@ def test_buffers_have_the_size_that_is_configured(world: World) -> None:
     assert taken[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 14_000
 
 
-def test_what_a_file_says_of_sockets_holds() -> None:
+def test_socket_settings_of_the_file_hold() -> None:
     given = {
         "node.id": "1",
         "process.roles": "broker",

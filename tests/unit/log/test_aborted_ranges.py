@@ -105,7 +105,7 @@ def test_an_index_that_was_cut_within_an_entry_is_mended() -> None:
     assert log.disk.read_file(path) == sound
 
 
-def test_what_is_appended_behind_a_mended_index_counts() -> None:
+def test_entries_appended_behind_a_repaired_index_count() -> None:
     _, log = make()
     [path] = index_of(log)
     log.files.close(path)

@@ -141,7 +141,7 @@ def test_a_snapshot_is_loaded_over_many_turns_and_shown_when_it_is_whole(tmp_pat
     assert [changes.everything for changes in node.told] == [True]
 
 
-def test_what_was_there_before_stays_until_a_fetched_snapshot_is_whole(tmp_path: Path) -> None:
+def test_the_former_image_stays_until_a_fetched_snapshot_is_whole(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.applier.load(node.write_snapshot(filled(("a", 2000))))
     node.applier.run()
@@ -215,7 +215,7 @@ def test_a_damaged_snapshot_is_found_before_anything_is_loaded(tmp_path: Path) -
 
 @pytest.mark.parametrize("size", [1, 2 * APPLIED_INLINE_MAX])
 @pytest.mark.parametrize("faulty", ["broker", "controller"])
-def test_after_a_fault_of_who_follows_each_record_is_applied_once(
+def test_each_record_is_applied_once_after_a_listeners_fault(
     tmp_path: Path, size: int, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = Node(tmp_path)

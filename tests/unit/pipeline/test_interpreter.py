@@ -24,7 +24,7 @@ def test_an_environment_that_is_not_activated_is_named() -> None:
 @pytest.mark.parametrize(
     "name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT"]
 )
-def test_what_is_said_is_not_changed(name: str) -> None:
+def test_an_explicit_interpreter_is_not_changed(name: str) -> None:
     environment = {"PATH": "/no/such/place", name: "1"}
     assert not interpreter.prefer_own(environment)
     assert environment == {"PATH": "/no/such/place", name: "1"}

@@ -97,7 +97,7 @@ def test_records_too_large_are_left_to_tasks_until_they_may_be_small(
         assert tries < 30
 
 
-def test_what_fails_in_the_driver_is_left_to_the_task(cluster: FakeCluster) -> None:
+def test_a_failure_in_the_driver_is_left_to_the_task(cluster: FakeCluster) -> None:
     cluster.logs[TopicPartition("t", 1)] = []
     cluster.ends[TopicPartition("t", 1)] = 5
     assert brought(reader(4096), at(0, 0), at(50, 50)) is None

@@ -78,7 +78,7 @@ def test_a_file_system_without_links_is_asked_before_writing(
     assert store.read("app/0.manifest") == b"first"
 
 
-def test_what_a_killed_driver_was_writing_goes_with_its_batch(tmp_path: Path) -> None:
+def test_files_of_a_killed_driver_go_with_its_batch(tmp_path: Path) -> None:
     """But not what the driver behind it may be writing now."""
     live = ["app/2.manifest.cd.tmp", "app/committed.json.ef.tmp"]
     for name in ("1.manifest.ab.tmp", "staged/1-0-x.ab.tmp", *(each[4:] for each in live)):

@@ -215,7 +215,7 @@ def test_a_broker_that_lags_is_no_data_loss(
         answers[:] = [at(10), at(9, 20), at(10, 4)]
 
 
-def test_what_is_gone_is_waited_for_once(
+def test_a_missing_topic_is_waited_for_once(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.patience_ms = 500.0

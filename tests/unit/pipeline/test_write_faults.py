@@ -100,7 +100,7 @@ class Replicating(FakeCluster):
         return super().wait(answer)
 
 
-def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
+def test_batches_of_a_lost_identity_are_not_sent_under_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster = Replicating()
@@ -276,7 +276,7 @@ def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
     assert values(cluster) == expected(0, 90)
 
 
-def test_of_two_drivers_that_publish_at_once_the_slower_takes_no_identity(
+def test_the_slower_of_two_publishing_drivers_takes_no_identity(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that was thought dead is ahead by more batches than a broker remembers."""
@@ -320,7 +320,7 @@ def test_identities_that_are_never_taken_are_not_taken_for_ever(
 
 
 @pytest.mark.parametrize("inline", [0, 1 << 20])
-def test_of_two_drivers_that_publish_at_once_the_second_to_commit_is_content(
+def test_the_second_of_two_publishing_drivers_accepts_the_commit(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
     """The first has cleared the manifest and the files."""

@@ -99,7 +99,7 @@ def test_offsets_lengths_and_epochs_that_rot_under_a_running_node_are_damage(at:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_what_rotted_behind_a_running_node_is_not_applied(is_kept: bool) -> None:
+def test_a_batch_that_rotted_under_a_running_node_is_not_applied(is_kept: bool) -> None:
     data = bytearray(data_batch([b"sound"], 0, 1, WALL_MS))
     if not is_kept:  # of what is in memory nothing rots
         data[data.index(b"sound")] ^= 1

@@ -51,7 +51,7 @@ def live(quorum: Quorum, acknowledged: list[bytes]) -> bool:
 
 
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for good"])
-def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost(once: bool) -> None:
+def test_no_acknowledged_record_is_lost_whatever_call_fails(once: bool) -> None:
     finished = failures = 0
     for number in range(1, 2_000, 1 if once else 3):
         quorum = Quorum(number, voters=1, **TIGHT)
@@ -74,7 +74,7 @@ def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost(once: bool) -> N
     assert failures > 10
 
 
-def test_what_the_disk_refuses_while_a_sync_is_prepared_ends_the_node() -> None:
+def test_a_failure_while_a_sync_is_prepared_ends_the_node() -> None:
     """An index that is written then; a leader comes by there behind its answers, outside of any step."""
     quorum = Quorum(11)
     quorum.start()

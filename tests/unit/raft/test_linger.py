@@ -42,7 +42,7 @@ def test_proposals_of_one_linger_travel_in_one_batch() -> None:
     assert [offset for offset in offsets if offset in ends] == offsets[-1:]
 
 
-def test_without_a_linger_nothing_waits() -> None:
+def test_a_proposal_without_a_linger_does_not_wait() -> None:
     quorum, replica = quorum_of()
     began = quorum.world.now_ms
     offset = replica.append([b"now"])

@@ -228,7 +228,7 @@ def test_an_epoch_that_leaves_no_room_is_refused_before_anything_is_written() ->
     recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
 
 
-def test_what_the_state_machine_refuses_is_said_at_the_look() -> None:
+def test_a_refusal_of_the_state_machine_is_reported_by_the_dry_run() -> None:
     survivor = _lose_majority(Quorum())
     disk = survivor.machine.disk.open_for_process()
 

@@ -25,7 +25,7 @@ from barnabas.wire.messages.vote_response import VoteResponse
 from tests.unit.raft.store_quorum import STORE_PORT, StoreQuorum
 
 
-def test_what_is_written_on_one_replica_is_read_on_all() -> None:
+def test_a_value_written_on_one_replica_is_read_on_all() -> None:
     quorum = StoreQuorum()
     for node in quorum.nodes:
         store = quorum.stores[node]
@@ -419,7 +419,7 @@ def test_a_session_counts_from_when_it_was_asked_for() -> None:
     quorum.run_until(lambda: not quorum.stores[quorum.leader()].tree.sessions)
 
 
-def test_what_waits_on_a_silent_leader_is_answered_when_another_leads() -> None:
+def test_a_request_to_a_silent_leader_is_answered_when_another_leads() -> None:
     quorum = StoreQuorum()
     node, leader = quorum.follower(), quorum.leader()
     process = quorum.nodes[leader].process
@@ -605,7 +605,7 @@ def test_a_store_that_is_closed_ends_its_sessions_and_is_not_woken_any_more() ->
 
 
 @pytest.mark.parametrize("proposed", [False, True])
-def test_what_waits_for_a_store_that_is_closed_is_answered(proposed: bool) -> None:
+def test_a_request_to_a_store_that_is_closed_is_answered(proposed: bool) -> None:
     """Before the quorum has it, or once this replica would have to see it."""
     quorum = StoreQuorum()
     store = quorum.stores[quorum.leader()]

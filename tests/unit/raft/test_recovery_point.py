@@ -55,7 +55,7 @@ def test_the_only_voter_does_not_start_without_what_was_on_its_disk() -> None:
     assert content(node) == before  # nothing of it was dropped
 
 
-def test_what_is_missing_can_be_given_up() -> None:
+def test_missing_entries_can_be_given_up() -> None:
     node = lone_voter()
     node.machine.disk.rot(LOG, len(content(node)) // 2)
     disk = node.machine.disk.open_for_process()
@@ -74,7 +74,7 @@ def test_what_is_missing_can_be_given_up() -> None:
 
 @pytest.mark.parametrize("voters", [2, 3])
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_what_is_damaged_is_said_before_anything_is_cut(voters: int, *, dynamic: bool) -> None:
+def test_damage_is_reported_before_anything_is_truncated(voters: int, *, dynamic: bool) -> None:
     """Others would give it back; who recovers has given them up. It was cut at the look, and with two static
     voters nothing was said to be missing."""
     quorum = Quorum(voters=voters, first_voters=voters if dynamic else None)
@@ -212,7 +212,7 @@ def test_a_bit_that_no_crc_covers_rots_and_nothing_committed_is_lost(
 
 
 @pytest.mark.parametrize("byte, bit", BITS_WITHOUT_CRC)
-def test_what_rotted_before_a_snapshot_in_the_same_segment_is_fetched_again(
+def test_a_rotten_batch_before_a_snapshot_in_one_segment_is_fetched_again(
     byte: int, bit: int
 ) -> None:
     """Nothing behind it can be found by its offset (seed 800154)."""

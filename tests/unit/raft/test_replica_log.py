@@ -105,7 +105,7 @@ def test_a_read_from_memory_equals_the_disk(seed: int) -> None:
         assert len(data) <= max(most, first.size) and len(data) >= first.size
 
 
-def test_what_memory_has_only_in_part_is_left_to_the_disk() -> None:
+def test_a_range_that_memory_has_in_part_is_read_from_disk() -> None:
     """Where it may have rotted: each reader has to check it there (seed 401181)."""
     log = opened(a_device(1))
     log.append(data_batch([b"a"], 0, 1, WALL_MS) + data_batch([b"b"], 1, 1, WALL_MS))
@@ -117,7 +117,7 @@ def test_what_memory_has_only_in_part_is_left_to_the_disk() -> None:
     assert log.read_kept(1, 10_000, 3) is None, "from within an append"
 
 
-def test_what_was_cut_or_deleted_is_not_read_from_memory() -> None:
+def test_truncated_or_deleted_entries_are_not_read_from_memory() -> None:
     log = opened(a_device(1))
     for offset in range(10):
         log.append(data_batch([b"before"], offset, 1, WALL_MS))

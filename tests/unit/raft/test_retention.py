@@ -71,7 +71,7 @@ def test_a_snapshot_is_taken_after_so_long_where_something_changed() -> None:
     assert len(kept(node)) == 1, "nothing changed since"
 
 
-def test_what_is_beyond_the_size_goes() -> None:
+def test_snapshots_beyond_the_size_are_deleted() -> None:
     limit = 12_000
     quorum, node = alone(
         bytes_between_snapshots=1_500,
@@ -111,7 +111,7 @@ def test_a_snapshot_past_its_age_is_deleted_once_a_newer_one_exists() -> None:
     assert 0 < log_start(node) <= left[0].offset
 
 
-def test_what_is_too_old_goes_though_nothing_happens() -> None:
+def test_old_snapshots_are_deleted_though_nothing_happens() -> None:
     quorum, node = alone(
         bytes_between_snapshots=1_500,
         segment_bytes=1_024,
@@ -148,7 +148,7 @@ def test_everything_is_kept_where_nothing_bounds_it() -> None:
     assert len(kept(node)) > 2 and log_start(node) == 0
 
 
-def test_what_a_fetched_snapshot_makes_superfluous_goes() -> None:
+def test_snapshots_below_a_fetched_one_are_deleted() -> None:
     quorum = Quorum(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=3_000)
     quorum.start()
     late = next(node for node in quorum.nodes.values() if node is not quorum.elect())
@@ -165,7 +165,7 @@ def test_what_a_fetched_snapshot_makes_superfluous_goes() -> None:
         assert len(kept(late)) <= 2 and log_start(late) >= kept(late)[0].offset
 
 
-def test_what_is_fetched_and_not_installed_yet_makes_nothing_superfluous() -> None:
+def test_a_snapshot_that_is_not_installed_yet_deletes_no_other() -> None:
     quorum, node = alone(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=MUCH)
     write(quorum, 60)
     quorum.world.run(quorum.world.now_ms + 100)

@@ -11,7 +11,7 @@ from barnabas.raft.runtime.deadline_timer import NEVER
 from tests.unit.raft.quorum_world import Quorum
 
 
-def test_they_elect_one_leader_soon_after_they_start() -> None:
+def test_three_voters_elect_one_leader_soon_after_they_start() -> None:
     quorum = Quorum()
     quorum.start()
     took = quorum.run_until(lambda: quorum.active() is not None)
@@ -19,7 +19,7 @@ def test_they_elect_one_leader_soon_after_they_start() -> None:
     assert len([n for n in quorum.up() if n.replica and n.replica.is_active]) == 1
 
 
-def test_what_is_committed_reaches_everybody_in_order() -> None:
+def test_committed_entries_reach_every_replica_in_order() -> None:
     quorum = Quorum(observers=2)
     quorum.start()
     for number in range(20):

@@ -184,7 +184,7 @@ def test_kafkas_own_file_is_understood() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"data_version":2}', b"\xff", b"null"])
-def test_what_is_no_quorum_state_is_refused(data: bytes) -> None:
+def test_a_malformed_quorum_state_is_refused(data: bytes) -> None:
     with pytest.raises(QuorumStateError):
         ElectionState.from_json(data)
 

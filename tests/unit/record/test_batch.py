@@ -33,7 +33,7 @@ record = st.tuples(
 
 @settings(max_examples=examples(200))
 @given(records=st.lists(record, min_size=1, max_size=20), codec=st.sampled_from(Codec))
-def test_what_is_built_is_read_back(
+def test_a_built_batch_is_read_back(
     records: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]],
     codec: Codec,
 ) -> None:

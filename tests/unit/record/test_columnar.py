@@ -189,6 +189,7 @@ def test_a_marker_that_compaction_has_emptied_says_nothing() -> None:
 
 def test_large_runs_are_cut_into_several_arrow_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.record.columnar.GROUP_RECORDS_MAX", 10)
+    monkeypatch.setattr("barnabas.record.columnar.SMALL_BYTES", 0)
     run = b"".join(batch(4, 4 * n) for n in range(6))
     decoded = decode(run, 0, 100)
     assert [len(each) for each in decoded.columns] == [8, 8, 8]
@@ -292,3 +293,50 @@ def test_a_batch_that_unpacks_too_far_is_refused(
     batch = build_batch([(None, b"v" * 200_000)], timestamp_ms=5, base_offset=0, codec=codec)
     with pytest.raises(CorruptBatchError, match="more than 100000 bytes"):
         decode(batch, 0, 9)
+
+
+@pytest.mark.parametrize("wanted", [columnar.ALL - {"headers"}, {"value"}, {"offset"}])
+def test_runs_of_small_batches_give_the_rows_of_single_ones(
+    wanted: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones beside large, compressed, transactional and control batches, and one with a gap."""
+    offset, parts = 0, []
+    for n in range(200):
+        value, codec = b"v%d" % n, 0
+        if n % 50 in (20, 21):
+            value = b"large" * 1000
+        if n % 50 == 30:
+            codec = 3
+        count = 1 + n % 3
+        records = [(b"k" if n % 2 else None, value)] * count
+        if n == 170:
+            parts.append(marker(offset, 7, commit=True))
+            offset += 1
+        parts.append(build_batch(records, timestamp_ms=n, base_offset=offset, codec=codec))
+        offset += count
+    run = b"".join(bytes(each) for each in parts)
+    groups = list(columnar.decode_groups(run, 11, offset - 3, wanted=frozenset(wanted)))
+    assert len(groups) < 60  # of 200 batches
+    monkeypatch.setattr(columnar, "SMALL_RUN", 1_000_000)
+    monkeypatch.setattr(columnar, "GROUP_RECORDS_MAX", 1)
+    single = list(columnar.decode_groups(run, 11, offset - 3, wanted=frozenset(wanted)))
+    assert len(single) > 150
+
+    def table(found: list[columnar.Columns]) -> list[Any]:
+        fields = [("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
+        schema = pa.schema([each for each in fields if each[0] in wanted or each[0] == "offset"])
+        made = [each.to_arrow("t", 0, schema) for each in found]
+        plain: list[Any] = pa.Table.from_batches(made).to_pylist()
+        return plain
+
+    assert table(groups) == table(single)
+
+
+def test_a_bad_batch_among_small_ones_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        bytearray(build_batch([(None, b"v")], timestamp_ms=1, base_offset=n)) for n in range(50)
+    ]
+    at = sum(len(each) for each in parts[:30])
+    parts[30][-1] ^= 1
+    with pytest.raises(CorruptBatchError, match=f"at byte {at}|{at}"):
+        decode(b"".join(parts), 0, 50)

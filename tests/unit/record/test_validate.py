@@ -74,7 +74,7 @@ def test_a_good_batch_passes_as_it_is() -> None:
         (bytes(100), ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_what_is_wrong_has_its_code(data: bytes, code: ErrorCode | None) -> None:
+def test_each_invalid_batch_has_its_error_code(data: bytes, code: ErrorCode | None) -> None:
     if code is None:
         validate(memoryview(data), RULES, NOW)
     else:

@@ -50,7 +50,7 @@ class TestClient:
         assert session.epoch == 2
         assert session.plan(wanted, []) == ({}, [], {})
 
-    def test_what_is_not_wanted_any_more_is_forgotten_once(self) -> None:
+    def test_a_partition_no_longer_wanted_is_forgotten_once(self) -> None:
         session = ClientSession()
         wanted = {A: want(0), B: want(5)}
         session.plan(wanted, [])
@@ -122,7 +122,7 @@ class TestCache:
         assert cache.add(session_of(-1, 1), 5, 0.0) == (False, None)
         assert cache.add(session_of(-1, 1), 0, 0.0) == (False, None)
 
-    def test_what_was_not_used_for_long_goes_though_there_is_room(self) -> None:
+    def test_a_long_unused_session_is_evicted_though_there_is_room(self) -> None:
         cache: SessionCache[str] = SessionCache(10)
         left, alive = session_of(2, 3), session_of(2, 3)
         for number, session in enumerate((left, alive), 1):
@@ -133,7 +133,7 @@ class TestCache:
         assert cache.add(session_of(2, 3), 5, UNUSED_MS_MAX + 2.0) == (True, None)
         assert cache.get(2) is alive and len(cache) == 4
 
-    def test_without_room_a_consumer_gets_no_session(self) -> None:
+    def test_a_consumer_gets_no_session_in_a_full_cache(self) -> None:
         cache: SessionCache[str] = SessionCache(1)
         cache.add(session_of(-1, 1), 5, 0.0)
         assert cache.add(session_of(-1, 1), 6, 1.0) == (False, None)

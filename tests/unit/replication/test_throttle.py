@@ -16,7 +16,7 @@ def test_unlimited_and_nothing_at_all() -> None:
     assert shut.is_exceeded(0) and shut.wait_ms(10**6) > 0
 
 
-def test_after_a_burst_it_waits_as_long_as_the_excess_takes() -> None:
+def test_a_throttle_waits_after_a_burst_as_long_as_the_excess_takes() -> None:
     quota = Quota(1000)
     assert not quota.is_exceeded(0)
     quota.record(3000, 0)
@@ -25,7 +25,7 @@ def test_after_a_burst_it_waits_as_long_as_the_excess_takes() -> None:
     assert not quota.is_exceeded(2001)
 
 
-def test_what_is_promised_in_the_same_answer_counts() -> None:
+def test_bytes_promised_in_the_same_answer_count() -> None:
     quota = Quota(1000)
     assert not quota.is_exceeded(0, promised=999)
     assert quota.is_exceeded(0, promised=1000)
@@ -54,4 +54,5 @@ def test_entries_are_of_one_broker() -> None:
     assert 77 in Throttled("*", 5)
     assert 4 in Throttled("²:1,3:²,4:01", 1), "as Kafka reads numbers, and no others"
     assert 0 not in Throttled("", 1)
+    assert 5 in Throttled(f"{'9' * 5000}:1,5:1,6:{'1' * 5000}", 1), "int() raises for such numbers"
     assert Quota().rate == UNLIMITED

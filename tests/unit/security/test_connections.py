@@ -242,7 +242,7 @@ OLD_HANDSHAKE = frame(17, 0, pack(">h", 5) + b"PLAIN")
         ),
     ],
 )
-def test_what_comes_before_authentication_ends_the_connection(sent: bytes, event: str) -> None:
+def test_a_request_before_authentication_ends_the_connection(sent: bytes, event: str) -> None:
     scene = Scene("SASL_PLAINTEXT")
     assert event in scene.raw(sent)
     scene.pass_ms(200)

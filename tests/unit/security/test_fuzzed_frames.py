@@ -1,8 +1,12 @@
-"""100,000 random and mutated frames of strangers on a SASL listener: none is served, the listener lives."""
+"""100,000 random and mutated frames of strangers on a SASL listener: none is served, the listener lives.
+
+``BARNABAS_FRAMES=10000000`` sends that many.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 import resource
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +21,7 @@ from barnabas.wire.messages.describe_cluster_response import DescribeClusterResp
 from tests.unit.client.loopback import Stream
 from tests.unit.security.test_connections import AT, Scene, client_properties, sasl
 
-FRAMES = 100_000
+FRAMES = int(os.environ.get("BARNABAS_FRAMES", "100000"))
 FRAMES_OF_ONE_MAX = 12
 BATCH = 200
 """Connections that are open at a time."""

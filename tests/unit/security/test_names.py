@@ -108,6 +108,6 @@ def test_a_broken_login_module_shows_no_secret(text: str, mechanism: str) -> Non
 
 
 @pytest.mark.parametrize(("mechanism", "says"), [("GSSAPI", "Kerberos"), ("NTLM", "one of")])
-def test_what_is_not_spoken_is_refused_in_words(mechanism: str, says: str) -> None:
+def test_an_unsupported_mechanism_is_refused_in_words(mechanism: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         check_mechanism("sasl.enabled.mechanisms", mechanism)

@@ -124,7 +124,7 @@ def test_reading_again_notices_what_changed_behind(pair: tuple[Replica, Replica]
         one.held.verify(one.disk, one.log)
 
 
-def test_what_a_log_still_has_below_its_start_is_not_compared(
+def test_batches_below_a_logs_start_are_not_compared(
     pair: tuple[Replica, Replica],
 ) -> None:
     """A leader that retention took the rest from cannot tell its follower that they part below (seed 204)."""

@@ -25,7 +25,7 @@ def ten() -> tuple[History, dict[int, bytes]]:
     return written(*final.values()), final
 
 
-def test_what_is_whole_passes() -> None:
+def test_a_whole_history_passes() -> None:
     history, final = ten()
     read(history, Reading("g"), *range(10))
     history.commits.acknowledge(history.commits.begin("g", {("t", 0): 10}))
@@ -137,7 +137,7 @@ def test_two_owners_of_one_generation() -> None:
         history.on_assigned("g", 3, "m2", [("t", 1)])
 
 
-def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> None:
+def test_an_assignment_before_a_group_was_forgotten_may_arrive_late() -> None:
     """Its answer waited for the high watermark (seed 200415)."""
     history = History()
     history.on_group_expired("g")

@@ -110,7 +110,7 @@ def test_a_restart_that_forgets_producers_is_seen() -> None:
         standing.compare(scene.cluster)
 
 
-def test_what_was_not_committed_may_be_anothers_after_a_restart() -> None:
+def test_an_uncommitted_offset_may_have_another_record_after_a_restart() -> None:
     scene = Scene()
     end = scene.log.log_end_offset
     scene.log.high_watermark = end - 5

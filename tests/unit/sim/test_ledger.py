@@ -26,7 +26,7 @@ def test_offsets_that_fit() -> None:
 
 
 @pytest.mark.parametrize("expired", [0, 1])
-def test_what_is_passed_over_or_done_twice_does_not_fit(expired: int) -> None:
+def test_records_that_are_skipped_or_repeated_do_not_fit(expired: int) -> None:
     for spans in ([(0, 2), (3, 1)], [(0, 2), (1, 3)]):
         with pytest.raises(Violation, match="do not fit"):
             judge(spans, 4, expired=expired)

@@ -29,7 +29,7 @@ def test_a_commit_without_an_answer_may_have_arrived_or_not() -> None:
     assert commits.check("g", {PLACE: 9}) == ""
 
 
-def test_of_two_commits_under_way_at_once_either_may_be_last() -> None:
+def test_either_of_two_concurrent_commits_may_be_last() -> None:
     commits = Commits()
     first, second = commits.begin("g", {PLACE: 5}), commits.begin("g", {PLACE: 3})
     commits.acknowledge(second)
@@ -53,7 +53,7 @@ def test_uncommitted_and_missing_offsets_are_found() -> None:
     assert commits.check("another", {}) == ""
 
 
-def test_what_was_deleted_does_not_come_back() -> None:
+def test_a_deleted_offset_does_not_come_back() -> None:
     commits = Commits()
     commits.acknowledge(commits.begin("g", {PLACE: 5}))
     attempts = commits.begin("g", {PLACE: GONE})

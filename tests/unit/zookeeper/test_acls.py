@@ -250,7 +250,7 @@ def test_changes_that_a_broker_missed_are_read_in_its_next_session() -> None:
     assert described(cluster, 3) == {("new", PatternType.LITERAL, Operation.WRITE)}
 
 
-def test_without_an_authorizer_there_are_no_entries_to_ask_for() -> None:
+def test_a_broker_without_an_authorizer_has_no_entries() -> None:
     cluster = ZookeeperCluster(1)
     answer = cluster.ask(1, CreateAclsRequest(creations=[entry()]))
     assert answer.results[0].error_code == ErrorCode.SECURITY_DISABLED

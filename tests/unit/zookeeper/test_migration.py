@@ -213,7 +213,7 @@ def test_a_registered_broker_prevents_a_copy() -> None:
     assert sentence.startswith("brokers 1 are registered: stop them")
 
 
-def test_what_is_not_finished_prevents_a_copy() -> None:
+def test_unfinished_work_prevents_a_copy() -> None:
     requests = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
     znodes = of(
         topic(),

@@ -192,7 +192,7 @@ def test_the_former_controller_may_die_in_the_moment_of_the_takeover() -> None:
     assert cluster.produce("before", leads(cluster, "before")) == 0
 
 
-def test_what_was_decided_while_zookeeper_was_away_is_written_when_it_is_back() -> None:
+def test_decisions_without_zookeeper_are_written_when_it_is_back() -> None:
     cluster = migrated()
     for server in cluster.ensemble.servers:
         server.kill()

@@ -125,7 +125,7 @@ def test_a_topic_that_is_deleted_leaves_the_image() -> None:
     assert not image.topics_by_name
 
 
-def test_what_leader_and_isr_adds_outlives_an_update_of_metadata() -> None:
+def test_additions_of_leader_and_isr_outlive_an_update_of_metadata() -> None:
     image = image_after(update(state()))
     moving = LeaderAndIsrPartitionState(
         partition_index=0, leader=1, leader_epoch=1, isr=[1], partition_epoch=1,

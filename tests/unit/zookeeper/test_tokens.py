@@ -157,7 +157,7 @@ def test_a_client_without_a_proof_of_its_own_gets_no_token(cluster: ZookeeperClu
     assert described.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-def test_without_a_secret_key_there_are_no_tokens() -> None:
+def test_tokens_need_a_secret_key() -> None:
     cluster = ZookeeperCluster()
     code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert create(cluster, 1).error_code == code

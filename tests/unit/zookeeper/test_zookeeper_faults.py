@@ -104,7 +104,7 @@ def content_of(log: PartitionLog) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
+def test_acknowledged_records_survive_random_faults(seed: int) -> None:
     faults = Faults(seed)
     for number in range(STEPS):
         faults.step(number)

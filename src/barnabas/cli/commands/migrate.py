@@ -25,8 +25,8 @@ from barnabas.cli.connection.controller_directories import (
     check_owners,
     forget_quorum,
     format_controller,
+    give_back_to_zookeeper,
     is_half_reverted,
-    make_classical,
     stopped_nodes,
 )
 from barnabas.cli.connection.quorum_client import Controllers
@@ -203,7 +203,7 @@ def revert(
                 typer.echo(f"the metadata logs of nodes {nodes} would be removed; nothing was done")
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed.", yes)
-            make_classical(configs)
+            give_back_to_zookeeper(configs)
         else:
             _check_way_back(znodes)
             if directories_only:
@@ -219,7 +219,7 @@ def revert(
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed then.", yes)
             write_znodes(zookeeper, transactions)
-            make_classical(configs)
+            give_back_to_zookeeper(configs)
             write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
         for config in configs:
             for directory in forget_quorum(config):

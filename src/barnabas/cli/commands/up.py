@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from barnabas.host.ports import HostPorts
     from barnabas.security.client_security import ClientSecurity
 
-CLASSICAL_NODES = 3
+ZOOKEEPER_MODE_NODES = 3
 """Of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
@@ -103,7 +103,7 @@ def command(
         servers=zookeeper_servers,
     )
     if chosen.connect and nodes is None and not directory.nodes():
-        nodes = CLASSICAL_NODES
+        nodes = ZOOKEEPER_MODE_NODES
     files = directory.lay_out(nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect)
     check(files)
     if not replace_lost and not chosen.connect:

@@ -1,8 +1,9 @@
 """Shared by all commands that ask a cluster: finding it, errors as sentences, output as tables or JSON.
 
 The address is `--bootstrap`; else ``cluster.json`` in the directory `--data`; else ``$BARNABAS_BOOTSTRAP``;
-else ``cluster.json`` in the current directory. ``barnabas up`` writes that file. With `--json` a command
-prints one JSON value and nothing else.
+else ``bootstrap.servers`` in the client's properties (of the chosen profile); else ``cluster.json`` in the
+current directory. ``barnabas up`` writes that file. With `--json` a command prints one JSON value and nothing
+else.
 
 Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 no server answered.
 """
@@ -21,6 +22,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
 from barnabas.client.client import Trying
@@ -35,12 +37,14 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
 """Environment variable with the path of the client's properties file, like ``--command-config``."""
+PROFILE = "BARNABAS_PROFILE"
+"""Environment variable with the name of a profile in that file, like ``--profile``."""
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
-WIDEST = 1_000_000
+WIDTH_UNBOUNDED = 1_000_000
 """Width of a line that must not be wrapped."""
 
 Bootstrap = Annotated[
@@ -77,13 +81,15 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
         return bootstrap
     if data is None and os.environ.get(ENVIRONMENT):
         return os.environ[ENVIRONMENT]
+    if data is None and (given := command_config().get("bootstrap.servers", "").strip()):
+        return given
     file = (data or Path()) / "cluster.json"
     try:
         found = json.loads(file.read_text())["bootstrap"]
     except FileNotFoundError:
         raise Failure(
-            f"say where the cluster is: --bootstrap HOST:PORT, ${ENVIRONMENT},"
-            f" or --data DIR (there is no {file})",
+            f"say where the cluster is: --bootstrap HOST:PORT, ${ENVIRONMENT}, bootstrap.servers"
+            f" in the file of --command-config, or --data DIR (there is no {file})",
             USAGE,
         ) from None
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -93,19 +99,23 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
 
 def command_config(data: Path | None = None) -> dict[str, str]:
     """The client's properties: of the file that ``--command-config`` or its variable names, else of
-    ``client.properties`` of a ``barnabas up --secure``. Raises `Failure`."""
-    name = os.environ.get(COMMAND_CONFIG)
+    ``client.properties`` of a ``barnabas up --secure``; of the profile that is chosen. Raises `Failure`."""
+    name, profile = os.environ.get(COMMAND_CONFIG), os.environ.get(PROFILE, "")
     if not name and data is None:
+        if profile:
+            raise Failure("--profile is of a file, which --command-config names", USAGE)
         return {}
     file = Path(name) if name else (data or Path()) / "client.properties"
     try:
-        return parse_properties(file.read_text(encoding="utf-8"))
+        return of_profile(parse_properties(file.read_text(encoding="utf-8")), profile)
     except FileNotFoundError as error:
-        if not name:
+        if not name and not profile:
             return {}
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except UnknownProfile as error:
+        raise Failure(f"{file}: {error}", USAGE) from error
     except ValueError as error:
         raise Failure(f"{file} is no properties file: {error}", USAGE) from error
 
@@ -171,7 +181,10 @@ def say_what_is_tried(trying: Trying, left_s: float) -> None:
         why = trying.failure.message
     else:
         why = f"no answer yet to {trying.asked}"
-    hint = "the quorum may have no leader (barnabas quorum describe --status)"
+    hint = (
+        "the quorum may have no leader"
+        " (barnabas quorum describe --status --bootstrap-controller HOST:PORT)"
+    )
     typer.echo(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
 
 
@@ -196,7 +209,7 @@ def print_table(table: Table) -> None:
     The title is a line of its own."""
     console = Console(soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        wide = console.options.update(width=WIDEST)
+        wide = console.options.update(width=WIDTH_UNBOUNDED)
         console.width = max(console.measure(table, options=wide).maximum, console.width)
     if table.title:
         console.print(table.title, style="table.title", markup=False, highlight=False)

@@ -18,10 +18,10 @@ from barnabas.config.meta_properties import (
     BOOTSTRAP_CHECKPOINT,
     FILE_NAME,
     DirectoryError,
-    classical_text,
     complete_meta_properties,
     read_meta_properties,
     read_owner,
+    zookeeper_owner_text,
 )
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
@@ -143,7 +143,7 @@ def format_controller(
 # -- to ZooKeeper ------------------------------------------------------------------------------------
 
 
-def make_classical(configs: Sequence[NodeConfig]) -> None:
+def give_back_to_zookeeper(configs: Sequence[NodeConfig]) -> None:
     """Give the directories the `meta.properties` of brokers that ZooKeeper coordinates. Those of controllers
     get it too: it marks directories whose quorum is to be forgotten. Raises `Failure`."""
     disk = HostDisk()
@@ -151,17 +151,17 @@ def make_classical(configs: Sequence[NodeConfig]) -> None:
         for directory in directories_of(config):
             with _failures():
                 owner = read_owner(disk, directory)
-                if owner is not None and not owner.is_classical:
-                    text = classical_text(owner.cluster_id, owner.node_id)
+                if owner is not None and not owner.is_in_zookeeper_mode:
+                    text = zookeeper_owner_text(owner.cluster_id, owner.node_id)
                     disk.write_atomic(f"{directory}/{FILE_NAME}", text.encode())
 
 
 def is_half_reverted(config: NodeConfig) -> bool:
-    """Whether `make_classical` was done for this node and `forget_quorum` was not, or not to its end.
+    """Whether `give_back_to_zookeeper` was done for this node and `forget_quorum` was not, or not to its end.
     Raises `Failure`."""
     with _failures():
         return any(
-            owner.is_classical
+            owner.is_in_zookeeper_mode
             and (
                 not config.is_broker
                 or Path(directory, _LOG).exists()

@@ -166,7 +166,7 @@ class ClusterDirectory:
             chosen = {**settings, **rack}
             security = self.security if secure else None
             values = (
-                _classical_properties(node, len(nodes), chosen, zookeeper, security)
+                _zookeeper_mode_properties(node, len(nodes), chosen, zookeeper, security)
                 if zookeeper
                 else _properties(node, nodes, chosen, security)
             )
@@ -349,7 +349,7 @@ def _replication(nodes: int) -> dict[str, str]:
     }
 
 
-def _classical_properties(
+def _zookeeper_mode_properties(
     node: NodeFiles,
     nodes: int,
     settings: Mapping[str, str],

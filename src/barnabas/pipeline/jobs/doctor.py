@@ -18,7 +18,6 @@ from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
 from barnabas.pipeline.jobs.shared_folders import (
     Look,
     ask_executors,
-    executors_of,
     folder_look,
     marked,
     why_not_shared,
@@ -149,7 +148,7 @@ def on_executors(
     with marked(folders) as mark:
         look = probe(PACKAGES, servers, folder_look(folders, mark))
         try:
-            answers = ask_executors(spark, look, len(executors_of(spark)))
+            answers = ask_executors(spark, look)
         except Exception as error:
             sentence = explained(str(error))
             if sentence is None:

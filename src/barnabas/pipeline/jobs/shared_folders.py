@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROBES_EACH = 4
 """Tasks for each executor, since Spark gives some to those that are free first."""
-ROUNDS = 5
+ATTEMPTS_MAX = 5
 MARK = "_probe-"
 """How names begin that readers of a table take for no data."""
 
@@ -76,23 +76,14 @@ def why_not_shared(folder: str, answer: tuple[bool, str, str]) -> str | None:
     return error or "what one of them writes the other does not see"
 
 
-def executors_of(spark: SparkSession) -> set[str]:
-    """Those that are there now; the driver's own where it runs tasks itself."""
+def block_managers(spark: SparkSession) -> set[str]:
+    """``host:port`` of each executor that is there now, and of the driver."""
     status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().keySet()
-    found = set(str(status.mkString(",")).split(","))
-    return found if len(found) == 1 else found - {_driver(spark)}
+    return set(str(status.mkString(",")).split(","))
 
 
-def _driver(spark: SparkSession) -> str:
-    context = spark.sparkContext._jsc.sc()
-    return str(context.env().blockManager().blockManagerId().hostPort())
-
-
-def ask_executors(
-    spark: SparkSession, look: Callable[[], Any], known: int
-) -> dict[tuple[str, str], Any]:
-    """What `look` finds, by host and working directory, of `known` executors as far as Spark gives each of
-    them a task."""
+def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[str, str], Any]:
+    """What `look` finds on each executor, by host and working directory, as far as Spark gives them tasks."""
 
     def task(nothing: Iterator[int]) -> Iterator[tuple[str, str, Any]]:
         import os
@@ -101,9 +92,10 @@ def ask_executors(
         yield socket.gethostname(), os.getcwd(), look()
 
     context = spark.sparkContext
+    known = max(len(block_managers(spark)) - 1, 1)
     tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
     found: dict[tuple[str, str], Any] = {}
-    for _ in range(ROUNDS):
+    for _ in range(ATTEMPTS_MAX):
         for host, folder, answer in (
             context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
         ):
@@ -120,17 +112,17 @@ class SharedFolders:
         self._spark = spark
         self._folders = sorted(set(folders))
         self._proven: set[str] = set()
-        self._is_local = str(spark.sparkContext.master).startswith("local")
+        self._is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
 
     def prove(self) -> None:
         """Ask executors, if some came since this was called last. Raises `StagingError`."""
         if self._is_local or not self._folders:
             return
-        executors = executors_of(self._spark)
-        if executors <= self._proven:
+        found = block_managers(self._spark)
+        if found <= self._proven:
             return
         with marked(self._folders) as mark:
-            answers = ask_executors(self._spark, folder_look(self._folders, mark), len(executors))
+            answers = ask_executors(self._spark, folder_look(self._folders, mark))
             for (host, directory), by_folder in sorted(answers.items()):
                 for folder, answer in by_folder.items():
                     why = why_not_shared(folder, answer)
@@ -139,4 +131,4 @@ class SharedFolders:
                             f"executor on {host} (working directory {directory}) and the driver do not"
                             f" share {folder}: {why}. {remedy(folder)}"
                         )
-        self._proven |= executors
+        self._proven |= found

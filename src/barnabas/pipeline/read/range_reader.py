@@ -31,7 +31,7 @@ from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
 from barnabas.pipeline.read.losses import Loss, report
-from barnabas.record.batch import iterate
+from barnabas.record.batch import last_whole
 from barnabas.types import ZERO_UUID, Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import fetch_request, fetch_response
@@ -152,6 +152,11 @@ class RangeReader:
                 return max(len(records) // (end - self.position), 1)
             self._idle(partition)
         return GUESSED_BYTES_EACH
+
+    def begin(self) -> None:
+        """Send the first fetch; `batches` takes its answer."""
+        if self.position < self.what.end:
+            self._send_ahead()
 
     def _send_ahead(self) -> None:
         """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
@@ -326,5 +331,9 @@ class RangeReader:
 
 
 def end_of_run(records: Buffer, start: int) -> int:
-    """The offset behind the last whole batch of a fetched run, at least `start`."""
-    return max((batch.header.next_offset for batch in iterate(records)), default=start)
+    """The offset behind the last whole batch of a fetched run, at least `start`. Raises
+    `CorruptBatchError`."""
+    last, _, error = last_whole(records)
+    if error is not None:
+        raise error
+    return start if last is None else max(last.next_offset, start)

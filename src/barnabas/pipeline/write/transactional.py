@@ -150,8 +150,9 @@ class BatchCommit:
                 raise WriteRefusedError(self._fenced(error)) from error
             except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
                 transaction.abort()
+                said = str(error).removeprefix(f"{self._asked}: ")
                 raise type(error)(
-                    f"{self._asked}: {error}. The transaction is aborted. {way_out(self._asked)}"
+                    f"{self._asked}: {said}. The transaction is aborted. {way_out(self._asked)}"
                 ) from error
             except BaseException:
                 transaction.abort()

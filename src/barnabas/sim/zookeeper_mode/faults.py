@@ -157,7 +157,9 @@ def lose_ensemble(s: Strike) -> bool:
     if node is None:
         return False
     links = both_ways([node.machine.host], _server_hosts(s))
-    if s.rng.random() < 0.3:
+    if (
+        s.rng.random() < 0.3
+    ):  # drawn for each link: to one server both ways are lost, to another one or none
         links = [link for link in links if link[0 if s.rng.random() < 0.5 else 1].startswith("n")]
     return _cut(s, f"{node.machine.host} is cut off from ZooKeeper", links)
 

@@ -199,8 +199,7 @@ class ControllerElection:
             self._done(again=False)
             return
         controller = znode.broker_id
-        kraft_epoch = -1 if znode.kraft_epoch is None else znode.kraft_epoch
-        if not node.stat.ephemeral_owner and kraft_epoch >= 0:
+        if znode.is_held_by_kraft(node.stat.ephemeral_owner):
             self._on_kraft(controller)
             return
         self.is_kraft = False

@@ -30,6 +30,10 @@ class ControllerZnode:
     """None where the znode is of version 1, which has no such field."""
     path = CONTROLLER
 
+    def is_held_by_kraft(self, ephemeral_owner: int) -> bool:
+        """Whether a KRaft controller has taken the cluster over: its znode is no session's, and stays."""
+        return not ephemeral_owner and self.kraft_epoch is not None and self.kraft_epoch >= 0
+
     def encode(self) -> bytes:
         fields: dict[str, object] = {
             "version": 2 if self.kraft_epoch is not None else 1,

@@ -24,7 +24,7 @@ from barnabas.zookeeper.operations import NodeData
 
 LAST_OF_3_9 = 21
 """metadata.version 3.9-IV0"""
-SHOWN = 5
+FINDINGS_SHOWN_MAX = 5
 """Names in a sentence."""
 
 
@@ -71,9 +71,9 @@ def find(znodes: Mapping[str, NodeData], *, is_running: bool = False) -> Finding
 def state_of(znodes: Mapping[str, NodeData]) -> MigrationState:
     """`/controller` of a KRaft controller stays when its session ends. Raises `MalformedZnode`."""
     node, is_marked = znodes.get(CONTROLLER), MIGRATION in znodes
-    if node is not None and not node.stat.ephemeral_owner:
-        epoch = ControllerZnode.decode(CONTROLLER, node.data).kraft_epoch
-        if epoch is not None and epoch >= 0:
+    if node is not None:
+        holder = ControllerZnode.decode(CONTROLLER, node.data)
+        if holder.is_held_by_kraft(node.stat.ephemeral_owner):
             return MigrationState.BEGUN if is_marked else MigrationState.FINAL
     return MigrationState.BROKEN_OFF if is_marked else MigrationState.NONE
 
@@ -231,5 +231,9 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
 def some_of(names: Iterable[object]) -> str:
     """The first of them, sorted as text, and how many more there are."""
     found = sorted(map(str, names))
-    shown = ", ".join(found[:SHOWN])
-    return shown if len(found) <= SHOWN else f"{shown} and {len(found) - SHOWN} more"
+    shown = ", ".join(found[:FINDINGS_SHOWN_MAX])
+    return (
+        shown
+        if len(found) <= FINDINGS_SHOWN_MAX
+        else f"{shown} and {len(found) - FINDINGS_SHOWN_MAX} more"
+    )

@@ -41,7 +41,7 @@ def left(world: DirectoriesWorld, suffix: str) -> list[str]:
     return [name for name in world.process.disk.list_dir(HERE) if name.endswith(suffix)]
 
 
-def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
+def test_a_single_misread_does_not_end_the_compaction_of_a_log() -> None:
     """The repair found it sound, and the log was left alone until the next start."""
     world = DirectoriesWorld()
     log, found = dirty(world), list[CorruptLogError]()
@@ -60,7 +60,7 @@ def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
     assert len(values(log)) < 10
 
 
-def test_what_is_sound_and_cannot_be_compacted_is_tried_twice() -> None:
+def test_a_sound_log_that_cannot_be_compacted_is_tried_twice() -> None:
     world = DirectoriesWorld()
     dirty(world)
     tried = 0

@@ -90,7 +90,7 @@ def lose_a_batch_inside(world: DirectoriesWorld, log: PartitionLog) -> int:
 
 
 @pytest.mark.parametrize("how", ["recreated", "cut", "cut while another is compacted"])
-def test_what_was_compacted_before_excuses_no_gap_in_what_is_written_now(how: str) -> None:
+def test_an_earlier_compaction_excuses_no_gap_in_new_records(how: str) -> None:
     world = DirectoriesWorld()
     log = compacted(world)
     if how == "recreated":

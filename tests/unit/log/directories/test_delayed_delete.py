@@ -10,7 +10,7 @@ from tests.unit.log.directories.test_directories import T0, T1, TOPIC_ID, fill
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
 
 
-def test_what_a_deleted_log_took_along_keeps_no_other_files() -> None:
+def test_files_of_a_deleted_log_keep_no_other_files() -> None:
     """Both lose segments to retention; then the one's directory gets another name."""
     world = DirectoriesWorld()
     first = world.logs.directories[0]

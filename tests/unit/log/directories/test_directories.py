@@ -471,7 +471,7 @@ OTHER_ID = Uuid(b"another-topic-id")
 
 
 @pytest.mark.parametrize("wanted", [TOPIC_ID, OTHER_ID, None])
-def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
+def test_the_metadata_decide_which_of_two_topics_of_one_name_has_the_replica(
     wanted: Uuid | None,
 ) -> None:
     """One was created again while the other one's directory was away (seed 300027)."""

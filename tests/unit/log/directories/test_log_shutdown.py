@@ -56,7 +56,7 @@ def test_a_sync_that_ends_before_an_older_one_has_the_epochs_that_this_took_on()
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_flushed_stays_although_another_sync_took_its_files_name_on(seed: int) -> None:
+def test_a_flushed_file_stays_though_another_sync_took_on_its_name(seed: int) -> None:
     model = LogModel(seed)
     model.append(2, 60)
     model.log.flush()

@@ -26,7 +26,7 @@ def proof(world: DirectoriesWorld, path: str) -> int | None:
     return epoch
 
 
-def test_others_are_served_while_logs_are_closed() -> None:
+def test_requests_are_served_while_logs_are_closed() -> None:
     world = filled()
     seen: list[int] = []
     done: list[bool] = []
@@ -48,7 +48,7 @@ def test_others_are_served_while_logs_are_closed() -> None:
     assert len(world.logs.files) == 0
 
 
-def test_what_was_closed_opens_with_everything_vouched_for() -> None:
+def test_a_closed_log_opens_with_all_its_records_proven() -> None:
     world = filled()
     world.stop(broker_epoch=9)
     for path in PATHS:

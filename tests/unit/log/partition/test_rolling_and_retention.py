@@ -152,7 +152,7 @@ def test_a_restart_forgets_not_for_how_long_compaction_may_wait() -> None:
 
 
 @pytest.mark.parametrize("first", [-1, NOW])
-def test_what_waits_longest_for_compaction_need_not_come_first(first: int) -> None:
+def test_the_oldest_dirty_record_need_not_come_first(first: int) -> None:
     """Records without a timestamp, and newer ones, stand before it."""
     config = replace(
         CONFIG, max_compaction_lag_ms=HOUR, cleanup_policy=("compact",),
@@ -247,7 +247,7 @@ def test_a_segment_without_timestamps_never_expires_by_time() -> None:
     assert log.log_start_offset == 0
 
 
-def test_what_compaction_left_nothing_of_keeps_no_old_segment_behind_it() -> None:
+def test_an_empty_compacted_segment_keeps_no_old_segment_behind_it() -> None:
     """All keys of the first segments have newer values, and no producer writes any more."""
     policies = ("compact", "delete")
     log = new_log(replace(CONFIG, segment_bytes=1000, cleanup_policy=policies, retention_ms=HOUR))
@@ -267,7 +267,7 @@ def test_what_compaction_left_nothing_of_keeps_no_old_segment_behind_it() -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_known_of_producers_outlives_their_batches_and_a_loss_of_power(seed: int) -> None:
+def test_producer_state_outlives_its_batches_and_a_loss_of_power(seed: int) -> None:
     """Only the snapshot of the roll knows them, and the batch that made the log roll is behind it."""
     model = LogModel(seed)
     for _ in range(3):

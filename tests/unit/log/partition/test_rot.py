@@ -391,7 +391,7 @@ def test_a_time_index_that_rotted_makes_no_segment_old() -> None:
 
 
 @pytest.mark.slow
-def test_what_recovery_dropped_does_not_come_back_behind_what_was_written_since() -> None:
+def test_batches_that_recovery_dropped_do_not_return_behind_newer_ones() -> None:
     """Batches of one size: those of before stand where the new ones would."""
     dropped = 0
     for seed in range(60):

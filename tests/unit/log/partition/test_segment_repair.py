@@ -69,7 +69,7 @@ def mend(model: LogModel, source: LogModel, fault: CorruptLogError) -> bool:
 
 
 @pytest.mark.slow
-def test_whatever_bit_rots_the_log_is_mended_and_never_shorter() -> None:
+def test_a_log_with_any_rotten_bit_is_repaired_and_never_shorter() -> None:
     mended = 0
     for seed in range(240):
         rng = random.Random(seed)
@@ -141,7 +141,7 @@ def test_recovery_does_not_believe_an_outlying_leader_epoch() -> None:
     assert model.log.epochs.entries() == known
 
 
-def test_of_two_neighbours_one_rots_in_its_offset_and_the_other_under_its_crc() -> None:
+def test_two_rotten_neighbours_are_both_repaired() -> None:
     """What reached into a damaged batch stayed as it was, with another offset (seed 602203)."""
     for seed in range(20):
         model, source, segment, batches, first = with_neighbours(seed)
@@ -190,7 +190,7 @@ def test_a_crash_at_any_disk_call_of_a_repair_leaves_a_sound_or_damaged_log(
     raise AssertionError("the mending never came through")
 
 
-def test_what_does_not_fit_the_gap_is_refused() -> None:
+def test_records_that_do_not_fit_the_gap_are_refused() -> None:
     model, source = written(7), written(7)
     path = next(s for s in model.log.segments if s.size > 300).path
     model.device.process_died()

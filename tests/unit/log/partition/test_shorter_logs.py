@@ -111,7 +111,7 @@ def test_batches_that_are_gone_are_reported_with_every_check(at: int, what: str)
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
 
 
-def test_what_compaction_took_before_the_clean_end_hides_no_loss_after_it() -> None:
+def test_segments_compacted_before_a_clean_end_hide_no_loss_after_it() -> None:
     """Its files wait for their removal under other names (seed 303838)."""
     closed = Closed()
     world = closed.world
@@ -148,7 +148,7 @@ def test_an_unproven_manifest_says_nothing_of_segments(change: Callable[[bytes],
     assert world.logs.previous_broker_epoch == 5 and logs[1] not in world.disk.names
 
 
-def test_what_a_clean_end_said_of_segments_holds_for_one_start() -> None:
+def test_the_segment_manifest_of_a_clean_end_holds_for_one_start() -> None:
     closed = Closed()
     world = closed.world
     for ending in ("kill", "stop"):
@@ -163,7 +163,7 @@ def test_what_a_clean_end_said_of_segments_holds_for_one_start() -> None:
     assert world.logs.previous_broker_epoch == 5
 
 
-def test_what_compaction_had_just_taken_is_not_lost() -> None:
+def test_a_segment_that_compaction_just_replaced_is_not_reported_as_lost() -> None:
     """It runs before the broker is in the cluster, while the proof of the clean end holds."""
     closed = Closed()
     world = closed.world
@@ -176,7 +176,7 @@ def test_what_compaction_had_just_taken_is_not_lost() -> None:
     assert world.logs.previous_broker_epoch == 5
 
 
-def test_what_is_whole_is_vouched_for_with_every_start() -> None:
+def test_a_whole_log_is_proven_with_every_start() -> None:
     closed = Closed()
     world = closed.world
     for _ in range(2):

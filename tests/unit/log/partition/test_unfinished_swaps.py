@@ -30,7 +30,7 @@ def bases(world: DirectoriesWorld, log: PartitionLog) -> list[int]:
     return [int(name.removesuffix(LOG)) for name in names if name.endswith(LOG)]
 
 
-def test_what_is_covered_goes() -> None:
+def test_a_covered_segment_is_removed() -> None:
     world, log, _ = unfinished()
     segment_swap.finish(world.process.disk, log.directory, 0)
     assert bases(world, log) == [0, *log.bases[2:]]
@@ -45,7 +45,7 @@ def test_what_is_covered_goes() -> None:
         pytest.param(3, b"\xff", id="another offset"),
     ],
 )
-def test_what_rotted_takes_nothing_with_it(at: int, rotten: bytes) -> None:
+def test_a_rotten_segment_removes_no_other(at: int, rotten: bytes) -> None:
     """All segments behind it went, the active one too, or the start did not end."""
     world, log, path = unfinished()
     position = log.segments[0].size
@@ -57,7 +57,7 @@ def test_what_rotted_takes_nothing_with_it(at: int, rotten: bytes) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 5, LENGTH_AT, HEADER_SIZE + 5])
-def test_what_is_misread_once_changes_nothing(at: int) -> None:
+def test_a_single_misread_changes_nothing(at: int) -> None:
     world, log, path = unfinished()
     last = len(world.disk.content(path)) - log.segments[0].size // 5
     world.disk.misread(path, last + at)

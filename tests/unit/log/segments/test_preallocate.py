@@ -79,7 +79,7 @@ def test_an_active_segment_has_its_room_and_a_closed_one_gives_the_rest_back(
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_after_a_crash_the_room_is_no_torn_batch(tmp_path: Path, synced: bool) -> None:
+def test_preallocated_space_after_a_crash_is_no_torn_batch(tmp_path: Path, synced: bool) -> None:
     disk = Disk(tmp_path)
     disk.append(5)
     if synced:

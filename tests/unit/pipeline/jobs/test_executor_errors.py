@@ -41,7 +41,7 @@ def test_other_errors_are_left_as_they_are() -> None:
     assert cause_in("OptionError: no such thing") == "OptionError: no such thing"
 
 
-def test_what_another_version_sent_is_refused_before_it_is_unpickled(
+def test_an_error_of_another_version_is_refused_before_it_is_unpickled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent = pickle.dumps(RangePartition(Range("t", 0, 1, 5, None)))

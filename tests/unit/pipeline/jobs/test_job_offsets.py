@@ -40,7 +40,7 @@ def test_a_checkpoint_says_what_is_planned_and_what_is_done(tmp_path: Path) -> N
     assert digest_of(str(tmp_path), 0) != digest_of(str(tmp_path), 1)
 
 
-def test_where_no_checkpoint_is_no_batch_was_planned(tmp_path: Path) -> None:
+def test_a_job_without_a_checkpoint_has_planned_no_batch(tmp_path: Path) -> None:
     assert position_of(str(tmp_path / "none")).planned == -1
 
 

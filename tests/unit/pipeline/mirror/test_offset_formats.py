@@ -30,7 +30,7 @@ def test_bytes_are_mirror_makers() -> None:
 @given(
     st.text(max_size=20), st.text(max_size=20), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)
 )
-def test_what_is_written_is_read(group: str, topic: str, partition: int, offset: int) -> None:
+def test_written_offsets_are_read_back(group: str, topic: str, partition: int, offset: int) -> None:
     of = TopicPartition(topic, partition)
     sync, checkpoint = OffsetSync(of, offset, 1), GroupCheckpoint(group, of, 0, offset)
     assert sync_from(sync.key(), sync.value()) == sync

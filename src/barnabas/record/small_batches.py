@@ -1,0 +1,63 @@
+"""Runs of small plain batches → columns, in one compiled call.
+
+Where a batch has a record or two, what Python does for each batch costs far more than its records do. Loaded
+only where there are such runs: machine code takes time and memory to load.
+
+Source: Kafka protocol guide, record batch format v2.
+"""
+
+from __future__ import annotations
+
+from barnabas.record.batch import HEADER_SIZE
+from barnabas.record.batch_kernels import small_plain_batch
+from barnabas.record.columnar_kernels import (
+    KEYS,
+    LONG_MAX,
+    OK,
+    VALUES,
+    Bytes,
+    Ints,
+    Longs,
+    compiled,
+    decode_records,
+)
+from barnabas.record.words import big_32, big_64
+
+
+@compiled
+def decode_small_batches(
+    data: Bytes, at: int, size_max: int, first_offset: int, end_offset: int,
+    offsets: Longs, timestamps_us: Longs, append_time: Bytes,
+    key_ends: Ints, key_valid: Bytes, key_bytes: Bytes,
+    value_ends: Ints, value_valid: Bytes, value_bytes: Bytes,
+    header_starts: Longs, header_counts: Ints, wanted: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Append the records of the small plain batches at `at`, as `decode_records` does, as many batches as
+    have room. (Where the first one is that was not taken, rows, OK or MALFORMED); a batch that is not taken
+    is not small, not sound, or begins at `end_offset` or later."""
+    row = 0
+    while True:
+        size = small_plain_batch(data, at, size_max, 0, LONG_MAX)
+        if size == 0 or big_64(data, at) >= end_offset:
+            return at, row, OK
+        count = big_32(data, at + 57)
+        if (
+            count * 7 > size - HEADER_SIZE
+            or row + count > len(offsets)
+            or (wanted & KEYS and key_ends[row] + size > len(key_bytes))
+            or (wanted & VALUES and value_ends[row] + size > len(value_bytes))
+        ):
+            return at, row, OK
+        by_broker = data[at + 22] & 8
+        next_row, status = decode_records(
+            data[at + HEADER_SIZE : at + size], count, big_64(data, at), big_64(data, at + 27),
+            big_64(data, at + 35) if by_broker else -1, first_offset, end_offset, row,
+            offsets, timestamps_us, key_ends, key_valid, key_bytes,
+            value_ends, value_valid, value_bytes, header_starts, header_counts, wanted,
+        )  # fmt: skip
+        if status != OK:
+            return at, row, status
+        for each in range(row, next_row):
+            append_time[each] = 1 if by_broker else 0
+        row = next_row
+        at += size
