@@ -153,6 +153,11 @@ class RangeReader:
             self._idle(partition)
         return GUESSED_BYTES_EACH
 
+    def begin(self) -> None:
+        """Send the first fetch; `batches` takes its answer."""
+        if self.position < self.what.end:
+            self._send_ahead()
+
     def _send_ahead(self) -> None:
         """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
         try:

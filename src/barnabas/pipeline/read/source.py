@@ -14,6 +14,7 @@ read of the old one is lost, and the new one is read from its beginning.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -83,6 +84,8 @@ from barnabas.pipeline.same_version import SameVersion
 from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"
+RANGES_AHEAD = 4
+"""Of a task of many small ranges so many are asked for before the first of them is read."""
 SAMPLE_BYTES = 64 << 10
 """What is fetched of a partition to learn the size of its records."""
 
@@ -186,8 +189,14 @@ def read_range(
 
     columns = to_arrow_schema(schema, timezone="UTC")
     cluster = options.cluster.connect()
-    for what in getattr(partition, "ranges", ()):
-        yield from RangeReader(cluster, what, options, patience_ms).batches(columns)
+    ranges = getattr(partition, "ranges", ())
+    readers = deque(RangeReader(cluster, each, options, patience_ms) for each in ranges)
+    begun: deque[RangeReader] = deque()
+    while readers or begun:
+        while readers and len(begun) < RANGES_AHEAD:
+            begun.append(readers.popleft())
+            begun[-1].begin()
+        yield from begun.popleft().batches(columns)
 
 
 class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
