@@ -24,27 +24,25 @@ from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.formats.avro_schema import Column
 from barnabas.pipeline.formats.schema_registry import RegisteredSchema
 
-WELL_KNOWN = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp",
-"type",
-              "wrappers")  # fmt: skip
+WELL_KNOWN = (
+    "any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
+    "wrappers",
+)  # fmt: skip
 F = FieldDescriptor
+INT = Column("int", pa.int32())
+BIGINT = Column("bigint", pa.int64())
+UNSIGNED = Column("decimal(20,0)", pa.decimal128(20, 0))
+STRING = Column("string", pa.string())
 SCALARS = {
-    F.TYPE_INT32: Column("int", pa.int32()),
-    F.TYPE_SINT32: Column("int", pa.int32()),
-    F.TYPE_SFIXED32: Column("int", pa.int32()),
-    F.TYPE_UINT32: Column("bigint", pa.int64()),
-    F.TYPE_FIXED32: Column("bigint", pa.int64()),
-    F.TYPE_INT64: Column("bigint", pa.int64()),
-    F.TYPE_SINT64: Column("bigint", pa.int64()),
-    F.TYPE_SFIXED64: Column("bigint", pa.int64()),
-    F.TYPE_UINT64: Column("decimal(20,0)", pa.decimal128(20, 0)),
-    F.TYPE_FIXED64: Column("decimal(20,0)", pa.decimal128(20, 0)),
+    **dict.fromkeys((F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32), INT),
+    **dict.fromkeys((F.TYPE_UINT32, F.TYPE_FIXED32), BIGINT),
+    **dict.fromkeys((F.TYPE_INT64, F.TYPE_SINT64, F.TYPE_SFIXED64), BIGINT),
+    **dict.fromkeys((F.TYPE_UINT64, F.TYPE_FIXED64), UNSIGNED),
+    **dict.fromkeys((F.TYPE_STRING, F.TYPE_ENUM), STRING),
     F.TYPE_FLOAT: Column("float", pa.float32()),
     F.TYPE_DOUBLE: Column("double", pa.float64()),
     F.TYPE_BOOL: Column("boolean", pa.bool_()),
-    F.TYPE_STRING: Column("string", pa.string()),
     F.TYPE_BYTES: Column("binary", pa.binary()),
-    F.TYPE_ENUM: Column("string", pa.string()),
 }
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
