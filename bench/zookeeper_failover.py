@@ -135,9 +135,9 @@ def controller_dies(system: OnZookeeper, round_: int) -> float:
 
 def created(system: System, name: str, replicas: list[int]) -> bool:
     """Asked by a client that knows of nothing: one of librdkafka's holds to the controller that it knows."""
-    topic = NewTopic(name, 1, replica_assignment=[replicas])
+    client, topic = workloads.admin(system), NewTopic(name, 1, replica_assignment=[replicas])
     try:
-        workloads.admin(system).create_topics([topic], request_timeout=1)[name].result(3)
+        client.create_topics([topic], request_timeout=2)[name].result(4)
     except KafkaException as error:
         return bool(error.args[0].name() == "TOPIC_ALREADY_EXISTS")
     except TimeoutError:
@@ -173,7 +173,7 @@ def main() -> None:
                     for system in systems:
                         seconds = kill(system, round_)
                         found.setdefault((what, system.name), []).append(seconds)
-                        print(f"{system.name:12} {what:54} {seconds:8.3f}", flush=True)
+                        print(f"{system.name:12} {what:52} {seconds:8.3f}", flush=True)
         finally:
             for system in started:
                 system.stop()

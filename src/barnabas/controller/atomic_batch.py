@@ -25,7 +25,7 @@ RECORDS_MAX = 10_000
 """Records that one request may cause, as in Kafka."""
 ITEM_WEIGHT = 10
 """A topic's checks, its configurations and its answer cost as much as so many records."""
-ATTEMPTS = 5
+ATTEMPTS_MAX = 5
 
 R = TypeVar("R", bound=Message)
 
@@ -71,10 +71,10 @@ class AtomicBatchBuilder(Generic[R]):
         return self._whole(self._cluster)
 
     def _slices(self) -> Iterator[Decision[None]]:
-        for attempt in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS_MAX):
             before = self._basis()
             for _ in self._gather():
-                if attempt < ATTEMPTS - 1:
+                if attempt < ATTEMPTS_MAX - 1:
                     yield Decision(None)
             if self._basis() == before:
                 return

@@ -62,7 +62,7 @@ from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
-from barnabas.zookeeper.controller.metadata_reader import LEVEL
+from barnabas.zookeeper.controller.metadata_reader import METADATA_LEVEL
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.cluster_znodes import config_changes
 from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
@@ -189,7 +189,9 @@ class ZookeeperNode:
         config, ports = self.config, self.ports
         identities = self._identify(cluster_id)
         image = MetadataImage()
-        image.replay_batch([FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL)], 0, 0)
+        image.replay_batch(
+            [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)], 0, 0
+        )
         image.take_changes()
         listeners = self.listeners.advertised(config.broker_listeners)
         control = self._control_listener

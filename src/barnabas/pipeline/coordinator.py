@@ -26,9 +26,11 @@ TRANSACTION = 1
 """Types of FindCoordinator's keys."""
 ONE_KEY = 3
 """The last version of FindCoordinator that asks for one key."""
-MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+MOVED_ERRORS = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 AGAIN = (
-    TRANSIENT | MOVED | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    TRANSIENT
+    | MOVED_ERRORS
+    | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
 """A topic that was just made may not be known to its coordinator yet."""
 
@@ -82,7 +84,7 @@ class Coordinator:
                 return answer
             if wrong not in AGAIN:
                 raise KafkaError(wrong, self.key)
-            if wrong in MOVED:
+            if wrong in MOVED_ERRORS:
                 self._endpoint = None
             patience.wait(f"coordinator of {self.key}: {wrong.name}")
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from barnabas.record.columnar_kernels import Bytes, Longs, compiled, copy_bytes
 from barnabas.record.key_kernels import (
-    AHEAD,
     OK,
+    RECORDS_AHEAD,
     note_records,
     note_rows,
     read_ahead,
@@ -56,16 +56,16 @@ def read_batches(
     data: Bytes, at: int, size_max: int, low: int, high: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
 ) -> int:  # fmt: skip
-    """Read ahead the records of the small plain batches at `at`, as many batches as have `AHEAD` records;
-    `batches` gets where each ends and how many records it has. How many batches; 0 where the first one has
-    more records, or is not plainly sound."""
+    """Read ahead the records of the small plain batches at `at`, as many batches as have `RECORDS_AHEAD`
+    records; `batches` gets where each ends and how many records it has. Returns how many batches; 0 where the
+    first one has more records, or is not plainly sound."""
     filled = found = 0
-    while found < AHEAD:
+    while found < RECORDS_AHEAD:
         size = small_plain_batch(data, at, size_max, low, high)
         if size == 0:
             break
         count = big_32(data, at + 57)
-        if count > AHEAD - filled:
+        if count > RECORDS_AHEAD - filled:
             break
         _, position = read_ahead(
             data, at + HEADER_SIZE, at + size, count, big_64(data, at),
@@ -145,7 +145,17 @@ def long_batch_stays(
     position, left, stays = at + HEADER_SIZE, big_32(data, at + 57), -2
     while left > 0:
         read, position = read_ahead(
-            data, position, to, min(left, AHEAD), big_64(data, at), k0, k1, slots, hashes, rows, 0
+            data,
+            position,
+            to,
+            min(left, RECORDS_AHEAD),
+            big_64(data, at),
+            k0,
+            k1,
+            slots,
+            hashes,
+            rows,
+            0,
         )
         if position < 0:
             return -1

@@ -21,10 +21,10 @@ from barnabas.record.words import Words, little_64, prefetch
 OK = 0
 SUSPECT = 1
 SLOT_WORDS = 4
-AHEAD = 64
+RECORDS_AHEAD = 64
 """Records that are read before their keys are looked up: a slot takes longer to come from memory than
 reading a record."""
-ROW = 4
+ROW_NUMBERS = 4
 """Numbers of a record that was read ahead: offset, end, timestamp delta, `HAS_KEY` and `HAS_VALUE`."""
 HAS_KEY, HAS_VALUE = 1, 2
 _EIGHT_BYTES = 8
@@ -211,7 +211,7 @@ def read_ahead(
         end, stamp, delta, key_at, key_size, value = read_record(data, position, to)
         if end < 0:
             return i, -1
-        row = (filled + i) * ROW
+        row = (filled + i) * ROW_NUMBERS
         flags = HAS_VALUE if value else 0
         if key_size >= 0:
             low, high = sip_hash(data, key_at, key_size, k0, k1)
@@ -234,8 +234,8 @@ def note_rows(
     """Put the keys of records that were read ahead into the table; how many are new."""
     used = 0
     for i in range(first, first + count):
-        offset = rows[i * ROW]
-        if rows[i * ROW + 3] & HAS_KEY and offset >= from_offset:
+        offset = rows[i * ROW_NUMBERS]
+        if rows[i * ROW_NUMBERS + 3] & HAS_KEY and offset >= from_offset:
             used += put(hashes[2 * i], hashes[2 * i + 1], offset, slots)
     return used
 
@@ -243,10 +243,10 @@ def note_rows(
 @compiled
 def is_last(i: int, known_end: int, slots: Words, hashes: Words, rows: Longs) -> bool:
     """Whether a record that was read ahead is at or behind `known_end` or the last of its key."""
-    offset = rows[i * ROW]
+    offset = rows[i * ROW_NUMBERS]
     if offset >= known_end:
         return True
-    if not rows[i * ROW + 3] & HAS_KEY:
+    if not rows[i * ROW_NUMBERS + 3] & HAS_KEY:
         return False
     return bool(offset >= last_offset(hashes[2 * i], hashes[2 * i + 1], slots))
 
@@ -261,7 +261,17 @@ def note_records(
     used = 0
     while count > 0:
         read, position = read_ahead(
-            data, position, to, min(count, AHEAD), base_offset, k0, k1, slots, hashes, rows, 0
+            data,
+            position,
+            to,
+            min(count, RECORDS_AHEAD),
+            base_offset,
+            k0,
+            k1,
+            slots,
+            hashes,
+            rows,
+            0,
         )
         used += note_rows(0, read, from_offset, slots, hashes, rows)
         if position < 0:
@@ -283,21 +293,21 @@ def keep_records(
     all_values, latest = 1, -0x7FFFFFFFFFFFFFFF
     while done < count:
         read, position = read_ahead(
-            data, position, len(data), min(count - done, AHEAD), base_offset,
+            data, position, len(data), min(count - done, RECORDS_AHEAD), base_offset,
             k0, k1, slots, hashes, rows, 0,
         )  # fmt: skip
         if position < 0:
             return SUSPECT, 0, 0, 0, 0
         for i in range(read):
-            end, value = rows[i * ROW + 1], rows[i * ROW + 3] & HAS_VALUE
+            end, value = rows[i * ROW_NUMBERS + 1], rows[i * ROW_NUMBERS + 3] & HAS_VALUE
             stays = is_last(i, known_end, slots, hashes, rows)
             if stays and not value and not keep_deletes:
-                stays = rows[i * ROW] >= known_end
+                stays = rows[i * ROW_NUMBERS] >= known_end
             ends[done + i] = end if stays else -end
             if stays:
                 kept += 1
                 all_values &= 1 if value else 0
-                latest = max(latest, rows[i * ROW + 2])
+                latest = max(latest, rows[i * ROW_NUMBERS + 2])
             else:  # what stays side by side is copied at once
                 copy_bytes(data, begin, out, size, start - begin)
                 size += start - begin
@@ -319,7 +329,7 @@ def stay_whole(
     for i in range(first, first + count):
         if is_last(i, known_end, slots, hashes, rows):
             kept += 1
-            if rows[i * ROW + 3] & HAS_VALUE:
+            if rows[i * ROW_NUMBERS + 3] & HAS_VALUE:
                 values += 1
     if kept == 0:
         return 0

@@ -26,8 +26,8 @@ EXPECTED = (
     "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
     "ambushes", "logs compacted", "bits rotted at rest", "restarts at the end",
 )  # fmt: skip
-"""What must happen in a run of `MANY` seeds or more, or it does not try what it claims to."""
-MANY = 300
+"""What must happen in a run of `LONG_RUN_SEEDS` seeds or more, or it does not try what it claims to."""
+LONG_RUN_SEEDS = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -158,7 +158,7 @@ def show_totals(totals: Counter[str], plan: Plan, seeds: int) -> int:
     """Print `totals`; 1 where something that a run of so many seeds must try never happened."""
     for name, count in sorted(totals.items()):
         print(f"  {name:28} {count}")
-    whole = plan == Plan() and seeds >= MANY
+    whole = plan == Plan() and seeds >= LONG_RUN_SEEDS
     missing = [name for name in EXPECTED if not totals[name]] if whole else []
     if missing:
         print(f"never happened: {', '.join(missing)}")

@@ -18,7 +18,7 @@ from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumMember, QuorumRu
 from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.world.world import World
 
-ENTRIES = 600
+ENTRIES_MAX = 600
 """Kept of each partition; the oldest go first."""
 Entry = tuple[float, str, tuple[Any, ...]]
 """(virtual instant, format, its arguments)."""
@@ -35,7 +35,7 @@ class Story(Rule):
     def note(self, name: str, text: str, *arguments: Any) -> None:
         kept = self._entries.get(name)
         if kept is None:
-            kept = self._entries[name] = deque(maxlen=ENTRIES)
+            kept = self._entries[name] = deque(maxlen=ENTRIES_MAX)
         kept.append((self._world.now_ms, text, arguments))
 
     def lines(self, name: str) -> list[str]:

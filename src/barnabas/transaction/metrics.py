@@ -1,10 +1,10 @@
-"""What the transaction coordinators of a broker count: `barnabas cluster metrics --broker`.
+"""Metrics of a broker's transaction coordinators: `barnabas cluster metrics --broker`.
 
-Ends are counted by the coordinator that decided them, when their record is committed: one that a coordinator
-finds in its log and only completes is not counted a second time. States are counted on request.
+The coordinator that decided a commit or abort counts it when its record is committed. A coordinator that only
+completes a decision which it loaded does not count it again. States are counted on request.
 
-Kafka has metrics of the markers and of the time that loading takes; the names here are its own, `Aborted`
-includes those whose time was over.
+Kafka has metrics of markers and of load times only; these names are ours. `Aborted` includes transactions
+that timed out.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
 
-SHOWN: Final[tuple[TransactionState, ...]] = tuple(
+COUNTED_STATES: Final[tuple[TransactionState, ...]] = tuple(
     state
     for state in TransactionState
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 )
-"""The states that a record may say."""
+"""The states that a record may have."""
 
 
 class TransactionCounters:
-    """Since the process began, over all coordinators that the broker had."""
+    """Counts since the process began, over all coordinators of the broker."""
 
     __slots__ = ("aborted", "committed", "timed_out")
 
@@ -48,7 +48,7 @@ class TransactionCounters:
 
 def by_state(known: Iterable[Transaction]) -> dict[TransactionState, int]:
     """How many transactional ids are in each state."""
-    counts: dict[TransactionState, int] = dict.fromkeys(SHOWN, 0)
+    counts: dict[TransactionState, int] = dict.fromkeys(COUNTED_STATES, 0)
     for transaction in known:
         counts[transaction.state] += 1
     return counts

@@ -43,7 +43,7 @@ def test_partitions_are_counted_by_state() -> None:
 
 
 def test_many_partitions_are_counted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "SLICE", 10)
+    monkeypatch.setattr(counts, "PARTITIONS_PER_SLICE", 10)
     image = MetadataImage()
     for number, size in enumerate((25, 3, 9)):
         topic = Uuid(bytes([number]) * 16)

@@ -17,7 +17,7 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 TRIES_MAX = 4
-QUEUES = 4
+SEARCH_QUEUES = 4
 """Per log directory."""
 
 Settle = Callable[[Stamped | KafkaError | None], None]
@@ -121,7 +121,7 @@ def _run(ports: Ports, searches: list[Search], then: Callable[[], object]) -> No
             then()
 
     first = searches[0]
-    queue = f"timestamps {first.log_dir} {first.partition.index % QUEUES}"
+    queue = f"timestamps {first.log_dir} {first.partition.index % SEARCH_QUEUES}"
     ports.background.run(queue, read, done)
 
 

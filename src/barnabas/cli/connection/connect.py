@@ -44,7 +44,7 @@ CONNECT_TIMEOUT_MS = 5_000.0
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
-WIDEST = 1_000_000
+WIDTH_UNBOUNDED = 1_000_000
 """Width of a line that must not be wrapped."""
 
 Bootstrap = Annotated[
@@ -181,7 +181,10 @@ def say_what_is_tried(trying: Trying, left_s: float) -> None:
         why = trying.failure.message
     else:
         why = f"no answer yet to {trying.asked}"
-    hint = "the quorum may have no leader (barnabas quorum describe --status)"
+    hint = (
+        "the quorum may have no leader"
+        " (barnabas quorum describe --status --bootstrap-controller HOST:PORT)"
+    )
     typer.echo(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
 
 
@@ -206,7 +209,7 @@ def print_table(table: Table) -> None:
     The title is a line of its own."""
     console = Console(soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        wide = console.options.update(width=WIDEST)
+        wide = console.options.update(width=WIDTH_UNBOUNDED)
         console.width = max(console.measure(table, options=wide).maximum, console.width)
     if table.title:
         console.print(table.title, style="table.title", markup=False, highlight=False)

@@ -43,11 +43,11 @@ from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
 OBSERVER = ReplicaKey(-1)
 UNREACHABLE = 3
 FETCH_BYTES = 8 * 1024 * 1024
-SEARCHES = 5
+SEARCHES_MAX = 5
 """Searches in a row for a leader that answers, before the reader gives up."""
 SEARCH_PAUSE_MS = 500.0
 REQUEST_TIMEOUT_MS = 10_000.0
-MOVED = (
+MOVED_ERRORS = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -185,9 +185,9 @@ class MetadataLogReader:
                 raise KafkaError(answer.error, "")
         except (ChannelError, KafkaError) as error:
             self._searches += 1
-            if isinstance(error, KafkaError) and error.code not in MOVED:
+            if isinstance(error, KafkaError) and error.code not in MOVED_ERRORS:
                 raise
-            if self._searches >= SEARCHES:
+            if self._searches >= SEARCHES_MAX:
                 raise _unreachable(quorum, at, error) from error
             self._connected.run_for(SEARCH_PAUSE_MS)
             self.quorum = self._find(self._connected)

@@ -21,7 +21,7 @@ from barnabas.timeline import Journal, TimelineMap
 from barnabas.types import Uuid
 
 WORD_BITS = 4096
-_FEW = 8
+_LINEAR_MAX = 8
 Word = tuple[Uuid, int]
 """Topic, and which word of its partitions."""
 
@@ -133,7 +133,7 @@ def _bits(ordered: list[int]) -> int:
     first, count = ordered[0], len(ordered)
     if ordered[-1] - first == count - 1:  # a range
         return (1 << count) - 1 << first % WORD_BITS
-    if count <= _FEW:
+    if count <= _LINEAR_MAX:
         return sum(1 << partition % WORD_BITS for partition in ordered)
     digits = bytearray(b"0" * WORD_BITS)
     for partition in ordered:

@@ -43,9 +43,9 @@ class CompiledOffsetMap(OffsetMap):
         self._make_table(SLOTS_MIN)
         self._out = np.empty(1 << 16, np.uint8)
         self._ends = np.empty(1 << 10, np.int64)
-        self._hashes = np.zeros(2 * key_kernels.AHEAD, np.uint64)
-        self._rows = np.zeros(key_kernels.ROW * key_kernels.AHEAD, np.int64)
-        self._batches = np.zeros(2 * key_kernels.AHEAD, np.int64)
+        self._hashes = np.zeros(2 * key_kernels.RECORDS_AHEAD, np.uint64)
+        self._rows = np.zeros(key_kernels.ROW_NUMBERS * key_kernels.RECORDS_AHEAD, np.int64)
+        self._batches = np.zeros(2 * key_kernels.RECORDS_AHEAD, np.int64)
 
     def _make_table(self, slots: int) -> None:
         self._slots = np.zeros(slots * SLOT_WORDS, np.uint64)

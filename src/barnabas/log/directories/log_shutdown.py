@@ -20,7 +20,7 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.partition.flush_jobs import close_job
 from barnabas.ports import Ports
 
-LANES = 4
+PARALLEL_CLOSES = 4
 """Of one directory. More would only queue at the device."""
 TAKEN_MAX = 16
 """Logs that one lane closes at once."""
@@ -99,10 +99,10 @@ class _Lanes:
         self._closing = closing
         self._directory = directory
         self._left = iter([log for _, log in sorted(directory.all_logs.items())])
-        self._under_way = LANES
+        self._under_way = PARALLEL_CLOSES
 
     def start(self) -> None:
-        for lane in range(LANES):
+        for lane in range(PARALLEL_CLOSES):
             self._closing.soon(partial(self._close_next, lane))
 
     def _close_next(self, lane: int) -> None:

@@ -16,7 +16,7 @@ from barnabas.metadata.image.topic import Topic
 
 INDEX_BITS = 32
 INDEX_MASK = (1 << INDEX_BITS) - 1
-SIFTED = 2000
+KEYS_PER_SLICE = 2000
 """Keys held against the truth in one go: half a millisecond."""
 
 
@@ -72,7 +72,7 @@ class BrokerPartitions:
         return self._keys.get(broker, array("Q"))[:]
 
     def sift(self, broker: int) -> Iterator[None]:
-        """Drop what is stale, `SIFTED` keys at a time; the image may move in between."""
+        """Drop what is stale, `KEYS_PER_SLICE` keys at a time; the image may move in between."""
         stale = self._stale.get(broker)
         keys = self._keys.get(broker)
         if not stale or keys is None:
@@ -81,7 +81,7 @@ class BrokerPartitions:
         kept: dict[int, None] = {}
         start = 0
         while start < len(keys):
-            end = min(start + SIFTED, len(keys))
+            end = min(start + KEYS_PER_SLICE, len(keys))
             for key in keys[start:end]:
                 slot = key >> INDEX_BITS
                 topic = slots[slot] if slot < len(slots) else None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from barnabas.metadata.image.partition_states import NEW, state_of
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 
-SLICE = 50_000
+PARTITIONS_PER_SLICE = 50_000
 """Partitions that are counted in one turn: some 5 ms."""
 
 
@@ -48,17 +48,17 @@ def count(topics: Iterable[Topic], min_isr: Callable[[Topic], int]) -> Counts:
 
 
 def count_in_slices(topics: Iterable[Topic], min_isr: Callable[[Topic], int]) -> Iterator[Counts]:
-    """The same in parts of about `SLICE` partitions, to be added up."""
-    part, left = Counts(), SLICE
+    """The same in parts of about `PARTITIONS_PER_SLICE` partitions, to be added up."""
+    part, left = Counts(), PARTITIONS_PER_SLICE
     for topic in topics:
         part = part.plus(_count_rare(topic))
         least = min_isr(topic)
-        for start in range(0, len(topic), SLICE):
-            part = part.plus(_count_rows(topic, least, start, start + SLICE))
-            left -= min(len(topic) - start, SLICE)
+        for start in range(0, len(topic), PARTITIONS_PER_SLICE):
+            part = part.plus(_count_rows(topic, least, start, start + PARTITIONS_PER_SLICE))
+            left -= min(len(topic) - start, PARTITIONS_PER_SLICE)
             if left <= 0:
                 yield part
-                part, left = Counts(), SLICE
+                part, left = Counts(), PARTITIONS_PER_SLICE
     yield part
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PROPERTY = "barnabas.job."
-TRIES = 5
+ATTEMPTS_MAX = 5
 RETRIES = "commit.retry.num-retries"
 
 
@@ -165,7 +165,7 @@ class IcebergTable:
     def _commit(self, table: Any, rows: BatchRows, batch: Batch, put: Any) -> bool:
         from pyiceberg.exceptions import CommitFailedException
 
-        for tries_left in reversed(range(TRIES)):
+        for tries_left in reversed(range(ATTEMPTS_MAX)):
             # pyiceberg's own retry would add the rows behind those of a driver that was faster.
             table.metadata.properties[RETRIES] = "0"
             try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROBES_EACH = 4
 """Tasks for each executor, since Spark gives some to those that are free first."""
-ROUNDS = 5
+ATTEMPTS_MAX = 5
 MARK = "_probe-"
 """How names begin that readers of a table take for no data."""
 
@@ -95,7 +95,7 @@ def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[st
     known = max(len(block_managers(spark)) - 1, 1)
     tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
     found: dict[tuple[str, str], Any] = {}
-    for _ in range(ROUNDS):
+    for _ in range(ATTEMPTS_MAX):
         for host, folder, answer in (
             context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
         ):
@@ -112,7 +112,7 @@ class SharedFolders:
         self._spark = spark
         self._folders = sorted(set(folders))
         self._proven: set[str] = set()
-        self._is_local = str(spark.sparkContext.master).startswith("local")
+        self._is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
 
     def prove(self) -> None:
         """Ask executors, if some came since this was called last. Raises `StagingError`."""

@@ -44,7 +44,7 @@ MANIFEST = ".manifest"
 STAGED = "staged"
 VERSION = 2
 """1 has neither query nor run, nor what the batch was planned from."""
-MOVED = 3
+MOVED_VERSION = 3
 """Version of ``committed.json`` that says that the query commits in transactions."""
 NOTHING = -1
 """The number before the first batch."""
@@ -189,7 +189,7 @@ class CommitLog:
             return CommitEntry(is_there=False)
         except ValueError as error:
             return self._committed_again(error)
-        if isinstance(raw, dict) and raw.get("version") == MOVED:
+        if isinstance(raw, dict) and raw.get("version") == MOVED_VERSION:
             raise LedgerError(
                 f"{self._name(COMMITTED)} in {self.store!r}: {self.application} commits in transactions, its"
                 f" token is that of {raw.get('token')} in topic __barnabas_pipelines. It continues with"
@@ -221,14 +221,18 @@ class CommitLog:
         None for one that does not, or not yet."""
         try:
             raw = json.loads(self.store.read(self._name(COMMITTED)))
-            return int(raw["since"]) if raw["version"] == MOVED and raw["token"] == key else None
+            return (
+                int(raw["since"])
+                if raw["version"] == MOVED_VERSION and raw["token"] == key
+                else None
+            )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
     def move_to_token(self, key: str, since: int) -> None:
         """Say that the query commits in transactions: its token is that of `key`, not before offset
         `since`. What a ledger had is replaced, so that no later run goes by it."""
-        document = {"version": MOVED, "token": key, "since": since}
+        document = {"version": MOVED_VERSION, "token": key, "since": since}
         self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
 
     def is_in_use(self) -> bool:
@@ -239,7 +243,7 @@ class CommitLog:
             return bool(self.numbers())
         except ValueError:
             return True
-        return not (isinstance(raw, dict) and raw.get("version") == MOVED)
+        return not (isinstance(raw, dict) and raw.get("version") == MOVED_VERSION)
 
     def begin(self, query: str) -> None:
         """Say that the ledger of a new application is here, though nothing is published yet."""

@@ -14,7 +14,7 @@ from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.sim.zookeeper_mode.written_znodes import WrittenZnodes
-from barnabas.zookeeper.controller.metadata_reader import LEVEL
+from barnabas.zookeeper.controller.metadata_reader import METADATA_LEVEL
 
 OF_QUORUMS = (
     "broker.heartbeat.",
@@ -43,7 +43,7 @@ class ZookeeperTopology(Topology):
 
     @property
     def first_level(self) -> int:
-        return LEVEL
+        return METADATA_LEVEL
 
 
 class ZookeeperSimNode(SimNode):

@@ -105,6 +105,7 @@ class BrokersAreValid(Checker):
         controller = getattr(inside, "controller", None)
         if controller is not None and controller.decider.may_decide:
             controller.decider.validate()
+            controller.steps.book.validate()
         journal = getattr(inside, "journal", None)
         if journal is not None:
             journal.validate()

@@ -30,7 +30,7 @@ from barnabas.zookeeper.layout.znode_table import PERSISTENT_PATHS
 from barnabas.zookeeper.operations import ChildNames, Exists, GetChildren, GetData, NodeData
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
-LEVEL = 14
+METADATA_LEVEL = 14
 """metadata.version 3.6-IV2: the last one without log directories in the metadata, of which no znode tells."""
 FAILED_MS = 1_000.0
 """A controller that cannot read the cluster gives up its office after this: brokers take turns in it, and not
@@ -57,7 +57,7 @@ class FoundCluster:
         why = self._why_not_served()
         topics = self.layout.topics
         self.going = {name: topics.pop(name) for name in self.deletions if name in topics}
-        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL)
+        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)
         self.records = [level, *self.layout.records(elected_only=True)]
         return why
 

@@ -24,7 +24,7 @@ from barnabas.zookeeper.operations import NodeData
 
 LAST_OF_3_9 = 21
 """metadata.version 3.9-IV0"""
-SHOWN = 5
+FINDINGS_SHOWN_MAX = 5
 """Names in a sentence."""
 
 
@@ -231,5 +231,9 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
 def some_of(names: Iterable[object]) -> str:
     """The first of them, sorted as text, and how many more there are."""
     found = sorted(map(str, names))
-    shown = ", ".join(found[:SHOWN])
-    return shown if len(found) <= SHOWN else f"{shown} and {len(found) - SHOWN} more"
+    shown = ", ".join(found[:FINDINGS_SHOWN_MAX])
+    return (
+        shown
+        if len(found) <= FINDINGS_SHOWN_MAX
+        else f"{shown} and {len(found) - FINDINGS_SHOWN_MAX} more"
+    )

@@ -19,7 +19,7 @@ from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.operations import NodeData
 
-SHOWN = 10
+DIFFERENCES_SHOWN_MAX = 10
 NOT_BEGUN, FINAL = "not begun", "final"
 MIGRATING, UNDER_KRAFT = "in ZooKeeper mode, migrating", "under KRaft"
 
@@ -74,7 +74,9 @@ def progress_of(
     differing: tuple[str, ...] = ()
     if image is not None and state == ZkMigrationState.MIGRATION:
         found = comparison.differences(znodes, image)
-        differing = tuple(f"{d.what}: znodes {d.znodes!r}, log {d.log!r}" for d in found[:SHOWN])
+        differing = tuple(
+            f"{d.what}: znodes {d.znodes!r}, log {d.log!r}" for d in found[:DIFFERENCES_SHOWN_MAX]
+        )
     phase = _phase(state, is_kraft, missing, differing)
     if image is None and is_kraft and written is not None and written.metadata_offset >= 0:
         phase = MigrationPhase.DUAL_WRITE.value  # as the controller says that holds the znodes

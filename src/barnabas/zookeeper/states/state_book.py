@@ -74,6 +74,8 @@ class StateBook:
         """Topics that are being deleted."""
         self._alive: dict[int, None] = {}
         self._found = ""
+        self._unknown: dict[str, None] = {}
+        """Moves that no table has."""
 
     # -- an office ---------------------------------------------------------------------------------
 
@@ -234,6 +236,7 @@ class StateBook:
 
     def _check(self, table: Moves, subject: str, before: str, after: str) -> None:
         if not may_move(table, before, after):
+            self._unknown[f"{subject}: {before} → {after}"] = None
             self._ports.log(
                 "error",
                 "controller.state_move_unknown",
@@ -257,6 +260,23 @@ class StateBook:
             self.steps.note(
                 STATE, subject, f"{what} on broker {broker}: {before} → {after}", reason
             )
+
+    def validate(self) -> None:
+        """Every move is in its table; states of partitions and of replicas are those of the image."""
+        assert not self._unknown, f"moves that no table has: {list(self._unknown)[:5]}"
+        topics = self._image.topics_by_name
+        for (name, index), standing in self._partitions.items():
+            if name in self._going:
+                assert standing.state == OFFLINE, (name, index, standing)
+                continue
+            assert name in topics and topics[name].has(index), (name, index, standing)
+            led = topics[name].leader[index] >= 0
+            assert (standing.state == ONLINE) == led, (name, index, standing)
+        for (name, index, broker), standing in self._replicas.items():
+            known = self._image.brokers.get(broker)
+            if standing.state == ONLINE:
+                assert name not in self._going, (name, index, broker, standing)
+                assert known is not None and not known.fenced, (name, index, broker, standing)
 
     def __repr__(self) -> str:
         return f"StateBook({len(self._replicas)} replicas moved, {len(self._going)} topics deleted)"
