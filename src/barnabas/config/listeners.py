@@ -124,7 +124,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, number = item.rpartition(":")
         address = address.strip().removeprefix("[").removesuffix("]")
-        if not address or not number.strip().isdecimal():
+        if not address or not number.strip().isdecimal() or len(number.strip()) > 10:
             raise ConfigError(key, item, "each entry must be address:number")
         found[address] = int(number)
     return found

@@ -27,4 +27,5 @@ def file_name(offset: int, suffix: str) -> str:
 def offset_of(name: str) -> int | None:
     """The base offset in a file's name; None where it is no segment file."""
     head = name[:20]
-    return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None
+    is_number = head.isascii() and head.isdigit()
+    return int(head) if len(name) > 20 and name[20] == "." and is_number else None

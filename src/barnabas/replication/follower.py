@@ -1,10 +1,11 @@
-"""Where a follower of one partition fetches from, and where it cuts its log.
+"""A follower's fetch position in one partition, and the offset to which it truncates its log.
 
-One :class:`FollowerState` per followed partition; it knows the offset of the next fetch, why it waits
-where it waits, and the truncation that a leader's diverging epoch asks for.
+One :class:`FollowerState` per followed partition has the offset of the next fetch and why the partition
+waits. `truncation_offset` answers a diverging epoch, `resolve_out_of_range` an offset outside the leader's
+log.
 
-Invariants: a follower never appends what does not begin at its log's end; it truncates to the end of
-the largest epoch that both logs share, never further back than that takes.
+Invariants: a follower appends only batches that begin at its log end offset. It truncates to the end of the
+largest epoch that both logs share, and not further.
 
 Source: Kafka's AbstractFetcherThread and PartitionFetchState; KIP-101, KIP-279, KIP-595 (diverging
 epoch in the fetch response).
@@ -19,9 +20,9 @@ from typing import NamedTuple
 class Phase(Enum):
     FETCHING = "fetching"
     FINDING_OFFSET = "finding offset"
-    """The leader said OFFSET_OUT_OF_RANGE: it is being asked where its log begins and ends."""
+    """The leader answered OFFSET_OUT_OF_RANGE, and is asked for its log start and log end offset."""
     FAILED = "failed"
-    """Nothing more until the metadata say something new: fenced, or its directory failed."""
+    """No fetches until the metadata of the partition change: it is fenced, or its log directory failed."""
 
 
 class FollowerState:
@@ -33,7 +34,7 @@ class FollowerState:
         self.leader_epoch = leader_epoch
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
-        """Epoch of the record before `fetch_offset`; -1 where unknown (then nothing is compared)."""
+        """Epoch of the record before `fetch_offset`; -1 if unknown (then the leader compares nothing)."""
         self.phase = Phase.FETCHING
         self.delayed_until_ms = 0.0
 
@@ -44,7 +45,7 @@ class FollowerState:
         self.delayed_until_ms = max(self.delayed_until_ms, until_ms)
 
     def moved_to(self, offset: int, last_epoch: int) -> None:
-        """The log ends at `offset` now."""
+        """The log end offset is `offset` now: fetch from there."""
         self.fetch_offset = offset
         self.last_fetched_epoch = last_epoch
         self.phase = Phase.FETCHING
@@ -64,11 +65,11 @@ def truncation_offset(
     log_end: int,
     fetch_offset: int,
 ) -> int:
-    """Where to cut after the leader said that it ends `leader_epoch` at `leader_end`.
+    """The offset to truncate to after the leader answered that its `leader_epoch` ends at `leader_end`.
 
-    (`own_epoch`, `own_epoch_end`) is this log's largest epoch not above `leader_epoch` and its end,
-    (-1, -1) where there is none. Where the follower lacks the leader's epoch it cuts to the end of
-    the one below and compares again with its next fetch.
+    (`own_epoch`, `own_epoch_end`) is this log's largest epoch not above `leader_epoch` and its end offset,
+    (-1, -1) if there is none. If this log lacks the leader's epoch, it is truncated to the end of the epoch
+    below, and the next fetch compares again.
     """
     if leader_end < 0:
         return min(fetch_offset, log_end)
@@ -80,21 +81,22 @@ def truncation_offset(
 
 
 class OutOfRange(NamedTuple):
-    """What to do about a fetch outside the leader's log: cut to `truncate_to`, or start all over at
-    `start_at`; None means not."""
+    """How to handle a fetch offset outside the leader's log: truncate to `truncate_to`, or start an empty log
+    at `start_at`. If both are None the log stays."""
 
     truncate_to: int | None
     start_at: int | None
 
 
 def resolve_out_of_range(
-    log_end: int, sound_end: int, leader_start: int, leader_end: int
+    log_end: int, matching_end: int, leader_start: int, leader_end: int
 ) -> OutOfRange:
-    """The follower truncates where the leader's log is shorter (an unclean election), or where its own log
-    from `sound_end` on names epochs that had no leader (they rotted: no CRC covers them). It drops everything
-    where the leader's log begins behind its own end (retention was quicker). Otherwise it continues from its
-    own log's end."""
-    if leader_start > sound_end:
+    """Decide between the follower's log and the leader's range.
+
+    The follower truncates if the leader's log is shorter (an unclean election), or if its own log has epochs
+    above the leader's from `matching_end` on (corrupt: no CRC covers epochs). It starts an empty log if the
+    leader's log starts after its end (retention was faster). Otherwise it fetches from its log end offset."""
+    if leader_start > matching_end:
         return OutOfRange(None, leader_start)
-    end = min(leader_end, sound_end)
+    end = min(leader_end, matching_end)
     return OutOfRange(end if end < log_end else None, None)

@@ -1,9 +1,9 @@
 """The states of one partition's ISR on its leader.
 
-Between the wish for another ISR and the controller's answer the leader does not know which one
-holds. Then only the *committed* ISR counts for acknowledging with fewer replicas (min.insync.replicas),
-and the *maximal* one, every replica that may be a member already, counts for the high watermark:
-whatever the answer will be, an acknowledged record is on every member.
+Between a request for another ISR and the controller's answer, the leader does not know which one is in
+effect. Meanwhile the *committed* ISR counts for min.insync.replicas, and the *maximal* ISR, all replicas that
+may be members, counts for the high watermark. So an acknowledged record is on every member, whatever the
+answer is.
 
 Source: Kafka's PartitionState (CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr); KIP-497.
 """
@@ -18,7 +18,7 @@ RECOVERING = 1
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """The ISR as the metadata log has it; nothing is asked for."""
+    """The ISR of the metadata log; no change is requested."""
 
     isr: tuple[int, ...]
     recovery: int = RECOVERED
@@ -42,7 +42,7 @@ class CommittedIsr:
 
 @dataclass(frozen=True, slots=True)
 class PendingExpand:
-    """The controller was asked to take `joining` in: it counts for the high watermark from now on."""
+    """The controller was asked to add `joining`, which counts for the high watermark from now on."""
 
     committed: CommittedIsr
     joining: int
@@ -66,7 +66,7 @@ class PendingExpand:
 
 @dataclass(frozen=True, slots=True)
 class PendingShrink:
-    """The controller was asked to drop `leaving`: they count until it has said yes."""
+    """The controller was asked to remove `leaving`; they count for the high watermark until it has."""
 
     committed: CommittedIsr
     leaving: tuple[int, ...]

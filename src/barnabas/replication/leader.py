@@ -1,12 +1,12 @@
-"""What the leader of one partition knows of its followers, and what follows from it.
+"""The leader's state of one partition: its followers' progress, the ISR and the high watermark.
 
-Owns the ISR's state, each follower's position, and the rules for the high watermark, for joining
-and for leaving the ISR. It sends nothing: :class:`IsrProposal` values go to the controller through
-the caller, and its answer comes back through `on_committed`, `on_refused` or `on_metadata`.
+Owns the ISR's state, each follower's position, and the rules for the high watermark and for joining and
+leaving the ISR. It sends nothing: the caller sends an :class:`IsrProposal` to the controller, and passes the
+answer to `on_committed`, `on_refused` or `on_metadata`.
 
-Invariants: the high watermark that `high_watermark` gives is on every member of the maximal ISR; it
-gives none while the committed ISR is smaller than min.insync.replicas (KIP-966); at most one
-proposal is under way.
+Invariants: all records below `high_watermark` are on every member of the maximal ISR; there is no new high
+watermark while the committed ISR is smaller than min.insync.replicas (KIP-966); at most one proposal is in
+flight.
 
 Source: Kafka's Partition and Replica; KIP-497, KIP-841, KIP-903, KIP-966.
 """
@@ -27,7 +27,8 @@ fenced, not shutting down, and still the incarnation that fetched."""
 
 
 class FollowerProgress:
-    """One follower's position. `log_end_offset` is the offset of its last fetch: it has all before."""
+    """One follower's position. `log_end_offset` is the offset of its last fetch: it has all records
+    before."""
 
     __slots__ = (
         "broker",
@@ -45,7 +46,7 @@ class FollowerProgress:
         self.log_end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.last_caught_up_ms = last_caught_up_ms
-        """The last instant at which it had everything that the leader had then."""
+        """The last time at which it had all records that the leader had at that time."""
         self.last_fetch_ms = NEVER
         self.last_fetch_leader_end = UNKNOWN
 
@@ -57,13 +58,13 @@ class FollowerProgress:
 
 
 class IsrProposal(NamedTuple):
-    """A wish for another ISR. Good only while `leader_epoch` and `partition_epoch` hold."""
+    """A request for another ISR, valid only for this leader epoch and partition epoch."""
 
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Parallel to `isr`; -1 where unknown (the leader fills in its own)."""
+    """Parallel to `isr`; -1 if unknown (the caller fills in the leader's own)."""
     recovery: int
     state: PendingExpand | PendingShrink
 
@@ -94,8 +95,8 @@ class LeaderState:
         epoch_start_offset: int,
         now_ms: float,
     ) -> None:
-        """`epoch_start_offset` is the log's end when this leadership began. Members of `isr` count as
-        caught up now: they get the whole lag time to show it."""
+        """`epoch_start_offset` is the log end offset when this leadership began. Members of `isr` count as
+        caught up at `now_ms`, so they have the whole replica.lag.time.max.ms to fetch."""
         self.me = me
         self.epoch = epoch
         self.partition_epoch = partition_epoch
@@ -137,11 +138,11 @@ class LeaderState:
         leader_end: int,
         now_ms: float,
     ) -> bool:
-        """A follower fetches at `fetch_offset`, so it has everything before. Whether it moved."""
+        """A follower fetches at `fetch_offset`, so it has all records before. Returns whether it moved."""
         if fetch_offset >= leader_end:
             follower.last_caught_up_ms = now_ms
         elif fetch_offset >= follower.last_fetch_leader_end != UNKNOWN:
-            # It has now what the leader had at its previous fetch.
+            # It now has all records that the leader had at its previous fetch.
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
         moved = fetch_offset != follower.log_end_offset
         follower.log_end_offset = fetch_offset
@@ -152,8 +153,7 @@ class LeaderState:
         return moved
 
     def touch(self, follower: FollowerProgress, leader_end: int, now_ms: float) -> None:
-        """A fetch of the follower's session that says nothing new of this partition: it is where
-        it was."""
+        """A fetch of the follower's session that does not name this partition: its offset did not change."""
         if follower.log_end_offset >= leader_end:
             follower.last_caught_up_ms = now_ms
         elif follower.log_end_offset >= follower.last_fetch_leader_end != UNKNOWN:
@@ -170,8 +170,8 @@ class LeaderState:
     def high_watermark(
         self, leader_end: int, min_isr: int, now_ms: float, lag_ms_max: float, eligible: Eligible
     ) -> int | None:
-        """The offset below which every replica of the maximal ISR has everything, and so has every
-        replica that is about to join it; None while the ISR is below its minimum."""
+        """The offset below which all members of the maximal ISR have all records, and also every replica that
+        is about to join it. None while the committed ISR is smaller than `min_isr`."""
         if self.is_under_min_isr(min_isr):
             return None
         mark = leader_end
@@ -189,7 +189,7 @@ class LeaderState:
 
     @property
     def low_watermark(self) -> int | None:
-        """The smallest log start offset of all followers; None where one is unknown."""
+        """The smallest log start offset of all followers; None if one is unknown."""
         starts = [follower.log_start_offset for follower in self.followers.values()]
         return None if UNKNOWN in starts else min(starts, default=UNKNOWN)
 
@@ -198,8 +198,8 @@ class LeaderState:
     def propose_expand(
         self, follower: FollowerProgress, high_watermark: int, eligible: Eligible
     ) -> IsrProposal | None:
-        """Take `follower` in where it has caught up: to the high watermark, and to where this
-        leader's epoch begins (else it might lack what a former high watermark covered)."""
+        """Propose to add `follower` if it has caught up with the high watermark and with the start of this
+        leader epoch (before that it may lack records below an earlier high watermark)."""
         state = self.isr_state
         if (
             state.in_flight
@@ -212,7 +212,7 @@ class LeaderState:
         return self._propose(PendingExpand(state.committed, follower.broker))
 
     def laggards(self, leader_end: int, now_ms: float, lag_ms_max: float) -> tuple[int, ...]:
-        """Members of the ISR that were not caught up for longer than `lag_ms_max`."""
+        """Members of the ISR that have not been caught up for more than `lag_ms_max`."""
         return tuple(
             follower.broker
             for follower in self._waited_for
@@ -223,7 +223,7 @@ class LeaderState:
     def propose_shrink(
         self, leader_end: int, now_ms: float, lag_ms_max: float
     ) -> IsrProposal | None:
-        """Drop the laggards, where there are any and nothing is under way."""
+        """Propose to remove the laggards, if there are any and no proposal is in flight."""
         state = self.isr_state
         if state.in_flight:
             return None
@@ -256,7 +256,7 @@ class LeaderState:
         isr: Sequence[int],
         recovery: int,
     ) -> bool:
-        """The controller accepted. False where the answer is stale: the metadata were quicker."""
+        """The controller accepted. Returns False if the answer is stale: newer metadata came first."""
         if (
             self.isr_state is not proposal.state
             or leader_epoch != self.epoch
@@ -268,7 +268,7 @@ class LeaderState:
         return True
 
     def on_refused(self, proposal: IsrProposal) -> bool:
-        """The controller will not do it: what was committed holds. False where that is old news."""
+        """The controller refused, so the committed ISR stays. Returns False if the answer is stale."""
         if self.isr_state is not proposal.state:
             return False
         self._become(proposal.state.committed)
@@ -281,7 +281,7 @@ class LeaderState:
         isr: Sequence[int],
         recovery: int,
     ) -> bool:
-        """The metadata log says so, in the same leader epoch. False where it is no news."""
+        """The metadata log has a new state in the same leader epoch. Returns False if it is not newer."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
@@ -297,7 +297,7 @@ class LeaderState:
         return True
 
     def validate(self) -> None:
-        """Invariants 6 and 7 on the leader. Raises AssertionError."""
+        """Check invariants 6 and 7 of docs/invariants.md on the leader. Raises AssertionError."""
         state = self.isr_state
         assert set(state.committed.isr) <= set(state.maximal), (
             f"members are not waited for: {self!r}"

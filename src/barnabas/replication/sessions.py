@@ -1,14 +1,14 @@
-"""Fetch sessions: what a fetching peer need not repeat, and what it need not get again (KIP-227).
+"""Incremental fetch sessions (KIP-227).
 
-:class:`SessionCache` is the server's half. A session holds its partitions and, of those, the *dirty* ones:
-with something the peer has not received yet. A response looks at the dirty partitions only, so
-an idle session of thousands of partitions costs nothing. Whatever moves a partition (append, high
-watermark, log start, leadership) marks its watchers dirty.
+:class:`SessionCache` is the server's side. A session has its partitions, and marks those *dirty* that have
+something which the peer has not received. A response reads the dirty partitions only, so an idle session of
+thousands of partitions costs nothing. A change of a partition (append, high watermark, log start, leadership)
+marks it dirty in all sessions that have it.
 
-:class:`ClientSession` is a follower's half: which partitions the next request has to name.
+:class:`ClientSession` is a follower's side: it knows which partitions the next request has to name.
 
-Invariants: a partition whose answer was cut by a byte bound, or that has an error, stays dirty; those
-not served come first next time. Sessions are at most `slots`.
+Invariants: a partition whose answer was cut off by a byte limit, or that has an error, stays dirty;
+partitions that were not served come first next time. There are at most `slots` sessions.
 
 Source: Kafka's ``FetchSession``.
 """
@@ -28,8 +28,8 @@ NO_SESSION = 0
 EPOCH_MAX = 0x7FFFFFFF
 DEFAULT_EVICTION_MS_MIN = FetchBounds().session_eviction_ms_min
 UNUSED_MS_MAX = 600_000
-"""One this long without use goes when another comes, also where there is room: each connection that is lost
-leaves one, and all that watch a partition cost something with every append."""
+"""A session unused for this long is evicted when another comes, even if there is room: every lost connection
+leaves a session, and each session that has a partition costs time with every append to it."""
 
 PartitionKey = tuple[Any, int]
 """(topic id, or topic name before Fetch v13; partition)."""
@@ -37,7 +37,7 @@ P = TypeVar("P")
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs count from 1 and wrap to 1; -1 stays the mark of no session."""
+    """The session epoch after `epoch`: epochs count from 1 and wrap to 1; -1 (no session) stays -1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == EPOCH_MAX else epoch + 1
@@ -66,7 +66,7 @@ class SessionPartition(Generic[P]):
         self.key = key
         self.topic = topic
         self.partition: P | None = None
-        """The role's own object; None where this broker has no such replica."""
+        """The broker's object of the partition; None if it has no such replica."""
         self.follower: FollowerProgress | None = None
         self.fetch_offset = 0
         self.max_bytes = 0
@@ -104,29 +104,29 @@ class FetchSession(Generic[P]):
     def __init__(self, follower_id: int, *, uses_ids: bool, now_ms: float) -> None:
         self.id = NO_SESSION
         self.access_version = -1
-        """Of the access control entries by which the last fetch was judged."""
+        """Version of the ACLs by which the last fetch was authorized."""
         self.epoch = INITIAL_EPOCH
         self.follower_id = follower_id
         """The broker that fetches; -1 for a consumer."""
         self.is_follower = follower_id >= 0
         self.sees_all = self.is_follower or follower_id == DEBUGGING_REPLICA
-        """Reads to the end of the log, not only what is committed."""
+        """Whether it reads to the log end offset, not only to the high watermark."""
         self.broker_epoch = -1
-        """Of the follower's incarnation, by its last fetch (KIP-903)."""
+        """The follower's broker epoch in its last fetch (KIP-903)."""
         self.uses_ids = uses_ids
         self.created_ms = now_ms
         self.last_fetch_ms = now_ms
         self.partitions: dict[PartitionKey, SessionPartition[P]] = {}
         self.dirty: dict[SessionPartition[P], None] = {}
         self.delayed_fetch: Any = None
-        """The request that waits for something to tell."""
+        """The request of this session that waits in the purgatory."""
 
     def mark(self, partition: SessionPartition[P]) -> None:
-        """There may be something to tell of `partition`."""
+        """Mark `partition` dirty: there may be something new for the peer."""
         self.dirty[partition] = None
 
     def later(self, partition: SessionPartition[P]) -> None:
-        """Told in part: the others first."""
+        """Move `partition` behind the other dirty ones, since a part of it was served."""
         self.dirty.pop(partition, None)
         self.dirty[partition] = None
 
@@ -145,7 +145,8 @@ class FetchSession(Generic[P]):
 
 
 class SessionCache(Generic[P]):
-    """All sessions of a broker, in order of last use. Followers' are not evicted for consumers'."""
+    """All sessions of a broker, in the order of their last use. A follower's session is not evicted for a
+    consumer's."""
 
     def __init__(self, slots: int, eviction_ms_min: int = DEFAULT_EVICTION_MS_MIN) -> None:
         self.slots = slots
@@ -160,7 +161,7 @@ class SessionCache(Generic[P]):
         return self._sessions.get(session_id)
 
     def touch(self, session: FetchSession[P], now_ms: float) -> None:
-        """Used now: last in line for eviction."""
+        """Record a use of `session`, which makes it the last one to be evicted."""
         session.last_fetch_ms = now_ms
         if self._sessions.pop(session.id, None) is not None:
             self._sessions[session.id] = session
@@ -168,30 +169,31 @@ class SessionCache(Generic[P]):
     def add(
         self, session: FetchSession[P], session_id: int, now_ms: float
     ) -> tuple[bool, FetchSession[P] | None]:
-        """Keep `session` under the random `session_id`: (whether it was kept, whom it displaced)."""
+        """Keep `session` under the random `session_id`. Returns (whether it was kept, the evicted
+        session)."""
         if session_id in self._sessions or session_id <= NO_SESSION:
             return False, None
         oldest = next(iter(self._sessions.values()), None)
-        displaced = None
+        evicted = None
         if len(self._sessions) >= self.slots:
-            displaced = self._victim(session, oldest, now_ms)
-            if displaced is None:
+            evicted = self._victim(session, oldest, now_ms)
+            if evicted is None:
                 return False, None
         elif oldest is not None and now_ms - oldest.last_fetch_ms > UNUSED_MS_MAX:
-            displaced = oldest
-        if displaced is not None:
-            del self._sessions[displaced.id]
+            evicted = oldest
+        if evicted is not None:
+            del self._sessions[evicted.id]
             self.evictions += 1
         session.id = session_id
         session.epoch = 1
         self._sessions[session_id] = session
-        return True, displaced
+        return True, evicted
 
     def _victim(
         self, arriving: FetchSession[P], oldest: FetchSession[P] | None, now_ms: float
     ) -> FetchSession[P] | None:
-        """The session unused for longest where that is long enough; else, for a follower or a larger
-        session, one that matters less."""
+        """The session to evict for `arriving`: the least recently used one if it is old enough; else, for a
+        follower or a larger session, the smallest consumer's session. None if there is none."""
         if oldest is None:
             return None
         if now_ms - oldest.last_fetch_ms > self._eviction_ms_min:
@@ -227,7 +229,7 @@ class SessionCache(Generic[P]):
 
 
 class WantedPartition(NamedTuple):
-    """What a follower asks of one partition."""
+    """The fields of a follower's fetch request for one partition."""
 
     fetch_offset: int
     last_fetched_epoch: int
@@ -236,7 +238,7 @@ class WantedPartition(NamedTuple):
 
 
 class SessionPlan(NamedTuple):
-    """What a request names and forgets, and what the next one has to name."""
+    """The partitions that a request names and forgets, and those left for the next request."""
 
     named: dict[PartitionKey, WantedPartition]
     forgotten: list[PartitionKey]
@@ -244,7 +246,7 @@ class SessionPlan(NamedTuple):
 
 
 class ClientSession:
-    """A follower's memory of what its leader's session already knows."""
+    """A follower's copy of what its leader's session has."""
 
     __slots__ = ("_has_no_room", "_known", "epoch", "id")
 
@@ -253,11 +255,11 @@ class ClientSession:
         self.epoch = INITIAL_EPOCH
         self._known: dict[PartitionKey, WantedPartition] = {}
         self._has_no_room = False
-        """The leader keeps no session for this peer: every request has to name everything."""
+        """The leader keeps no session for this peer, so every request names all partitions."""
 
     @property
     def is_full(self) -> bool:
-        """The next request names everything."""
+        """Whether the next request names all partitions."""
         return self.epoch == INITIAL_EPOCH
 
     def plan(
@@ -266,9 +268,10 @@ class ClientSession:
         changed: Iterable[PartitionKey],
         most: int = 1 << 30,
     ) -> SessionPlan:
-        """Given everything `wanted` and those of it, or gone from it, that may have changed since the
-        last plan. At most `most` that the session does not know are named, the others with the next
-        request; what it knows is named as soon as it moved, or the leader would tell it again."""
+        """Plan the next request. `wanted` are all partitions; `changed` those that may have changed or gone
+        since the last plan. Of partitions that the session does not have, at most `most` are named, the
+        others with the next request. One that it has is named as soon as its offset moved, since the leader
+        would send the same records again."""
         plan = SessionPlan({}, [], {})
         known = self._known
         if self.is_full:
@@ -289,13 +292,13 @@ class ClientSession:
         return plan
 
     def asked(self, key: PartitionKey) -> WantedPartition | None:
-        """What the leader was last asked of one partition."""
+        """The last requested fields of one partition; None if it is not in the session."""
         return self._known.get(key)
 
     def on_response(self, session_id: int) -> None:
         """The leader answered without a session error."""
         if session_id == NO_SESSION:
-            # It has no room for a session: its answers count all the same, each to a full request.
+            # The leader has no room for a session: each request is a full one.
             self.id, self.epoch = NO_SESSION, INITIAL_EPOCH
             self._has_no_room = True
         elif self.is_full:
@@ -305,11 +308,12 @@ class ClientSession:
             self.epoch = next_epoch(self.epoch)
 
     def reset(self) -> None:
-        """The next request is a full one, which begins a new session; the leader then drops session `id`."""
+        """Make the next request a full one, which starts a new session; the leader then drops session
+        `id`."""
         self.epoch = INITIAL_EPOCH
         self._known = {}
 
     def forget(self) -> None:
-        """The connection or the leader is gone, and the session with it."""
+        """The connection was lost, or the leader changed: the session is gone."""
         self.id = NO_SESSION
         self.reset()

@@ -1,4 +1,4 @@
-"""How fast a reassignment may copy: a rate in bytes per second, and which replicas it is for (KIP-73).
+"""The replication quota: a rate in bytes per second, and the replicas that it throttles (KIP-73).
 
 `Quota` is a leaky bucket that drains at the rate: copied bytes are added, and the quota is exceeded while
 the bucket holds more than one window's worth. Over any long period the rate holds, whatever the size of
@@ -20,7 +20,7 @@ ALL_REPLICAS = "*"
 
 
 class Quota:
-    """One rate, shared by all replicas it throttles."""
+    """One rate, shared by all throttled replicas."""
 
     __slots__ = ("_at_ms", "_level", "rate")
 
@@ -31,19 +31,19 @@ class Quota:
         self._at_ms = 0.0
 
     def record(self, size: int, now_ms: float) -> None:
-        """`size` bytes were copied."""
+        """Record that `size` bytes were copied."""
         self._run_out(now_ms)
         self._level += size
 
     def is_exceeded(self, now_ms: float, promised: int = 0) -> bool:
-        """Whether nothing more may be copied now, where `promised` bytes are about to be."""
+        """Whether nothing more may be copied now; `promised` bytes are about to be copied and count, too."""
         if self.rate >= UNLIMITED:
             return False
         self._run_out(now_ms)
         return self.rate <= 0 or self._level + promised >= self._burst
 
     def wait_ms(self, now_ms: float) -> float:
-        """How long until it is exceeded no more; a window where the rate is 0."""
+        """Milliseconds until the quota is not exceeded any more; one window if the rate is 0."""
         if not self.is_exceeded(now_ms):
             return 0.0
         if self.rate <= 0:
@@ -63,21 +63,29 @@ class Quota:
         return f"Quota({self.rate} bytes/s, {self._level:.0f} bytes in it)"
 
 
+NUMBER_DIGITS_MAX = 10
+
+
+def _is_number(text: str) -> bool:
+    """Whether `text` is a number of 32 bits; ``int`` raises for texts of more than 4,300 digits."""
+    return text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
+
+
 class Throttled:
     """The partitions of one topic whose replica on one broker is throttled."""
 
     __slots__ = ("every", "indexes")
 
     def __init__(self, text: str, broker: int) -> None:
-        """`text` is ``*`` or ``partition:broker`` entries. What is no entry is left out: the
-        configuration was checked when it was set."""
+        """`text` is ``*`` or ``partition:broker`` entries. Malformed entries are ignored: values are
+        validated when they are set."""
         entries = [part.strip() for part in text.split(",")]
         self.every = ALL_REPLICAS in entries
         found = (entry.partition(":") for entry in entries)
         self.indexes = frozenset(
             int(index)
             for index, _, at in found
-            if index.isdecimal() and at.isdecimal() and int(at) == broker
+            if _is_number(index) and _is_number(at) and int(at) == broker
         )
 
     def __contains__(self, index: int) -> bool:

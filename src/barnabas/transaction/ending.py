@@ -1,11 +1,12 @@
-"""What an EndTxn request does, by the state that the transaction is in.
+"""Decides an EndTxn request by the state of the transaction.
 
-Two generations (KIP-890). Before version 2 a producer keeps its epoch, and a repeated request is known by
-the state. From version 2 on every end gives a new epoch, a repeated request is known by the epoch before, and
-a producer may abort what it did not begin, since it does not know whether its first write arrived:
+There are two generations (KIP-890). Before transaction.version 2 a producer keeps its epoch, and a retry is
+recognized by the state. From version 2 on every end gives a new epoch, and a retry is recognized by the
+previous epoch. A producer may then abort a transaction that was not begun, since it does not know whether its
+first write arrived. The table shows the answers to a retry and to a first request:
 
 ======================  ==========================  ==========================
-state                   abort, retry / present      commit, retry / present
+state                   abort, retry / first        commit, retry / first
 ======================  ==========================  ==========================
 Empty                   PRODUCER_FENCED / new       PRODUCER_FENCED / INVALID
 CompleteAbort           NONE / new                  INVALID / INVALID
@@ -35,18 +36,19 @@ _PREPARED = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREP
 
 
 class Ending(NamedTuple):
-    """A client's wish to end a transaction."""
+    """A client's request to end a transaction."""
 
     producer_id: int
     producer_epoch: int
     commit: bool
     client_version: int
     fresh_id: int | None
-    """A producer id for the case that the present one has no epochs left."""
+    """An unused producer id, for a producer that has no epochs left; None until it is needed."""
 
 
 def decide_end(now: Transaction, wish: Ending, wall_ms: int) -> Transaction | None:
-    """The transaction with its end decided; None where that was done before. Raises ``KafkaError``."""
+    """The transaction with its end decided; None if it was ended before (a retry). Raises PRODUCER_FENCED,
+    INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, and `NeedsProducerId`."""
     if wish.client_version >= BUMPS_EPOCH_SINCE:
         return _decide_with_bump(now, wish, wall_ms)
     if now.producer_id != wish.producer_id:
@@ -75,7 +77,7 @@ def _decide_with_bump(now: Transaction, wish: Ending, wall_ms: int) -> Transacti
         return _prepare(now, wish, wall_ms)
     if now.is_ending:
         raise _refused(now, wish)
-    if retry:  # in a state at rest other than Empty, which knows no retries
+    if retry:  # in CompleteCommit or CompleteAbort: Empty has no retries
         if now.state is _COMPLETE[wish.commit]:
             return None
         raise _refused(now, wish)
@@ -98,7 +100,7 @@ def _prepare(now: Transaction, wish: Ending, wall_ms: int) -> Transaction:
 
 
 def next_id(now: Transaction, fresh_id: int | None) -> int:
-    """The producer id after an end that gives a new epoch, where there is none left. Raises
+    """The producer id that replaces one without epochs left; NO_PRODUCER_ID if epochs are left. Raises
     `NeedsProducerId`."""
     if not now.is_exhausted:
         return NO_PRODUCER_ID

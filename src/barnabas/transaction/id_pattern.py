@@ -1,8 +1,8 @@
-"""Patterns that transactional ids have to match as a whole (KIP-1152).
+"""Regular expressions that filter transactional ids (KIP-1152); an id has to match as a whole.
 
-Any client can send a pattern, and the broker has one thread: what a pattern costs must not depend on luck.
-The pattern becomes a small automaton of which all states are followed at once, so that an id of n characters
-takes at most n times the size of the pattern, and the size is bounded.
+Any client can send a pattern, and the broker has one thread, so a match must not backtrack. The pattern
+becomes a nondeterministic automaton whose states are followed in parallel: an id of n characters takes at
+most n times the size of the automaton, and that size is bounded.
 
 The syntax is that of RE2 as far as names use it: characters and escapes, ``.``, classes with ranges, ``\\d``
 ``\\w`` ``\\s`` and their opposites, groups, ``|``, ``*``, ``+``, ``?``, ``{m,n}``, ``^`` and ``$``. Anything
@@ -19,6 +19,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 SIZE_MAX = 2_000
 """States of one automaton."""
 REPEAT_MAX = 1_000
+DIGITS_MAX = 10
+"""Digits of a repetition's number."""
 DEPTH_MAX = 50
 _SPECIAL = set("\\.[]()*+?{}|^$")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
@@ -38,8 +40,8 @@ _CLASSES: dict[str, Test] = {
 
 
 class _State:
-    """One state. A character that passes `test` leads to `then`; `jumps` are reached without a character.
-    `at_start` and `at_end` bind the state to an end of the text."""
+    """One state. A character that passes `test` leads to `then`; the states in `jumps` are reached without a
+    character. `at_start` and `at_end` restrict the jumps to an end of the text."""
 
     __slots__ = ("at_end", "at_start", "jumps", "test", "then")
 
@@ -51,18 +53,18 @@ class _State:
 
 
 class _Part(NamedTuple):
-    """A piece of the automaton: comes in at `first`, goes out at `last`."""
+    """A part of the automaton with its first and its last state."""
 
     first: _State
     last: _State
 
 
 Make = Callable[[], _Part]
-"""Makes a piece; a repetition makes it several times."""
+"""Makes a part; a repetition makes several."""
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Whether a text matches `pattern` as a whole. Raises INVALID_REGULAR_EXPRESSION."""
+    """A function that says whether a text matches `pattern` as a whole. Raises INVALID_REGULAR_EXPRESSION."""
     whole = _Parser(pattern).whole()
     return lambda text: _matches(whole, text)
 
@@ -179,6 +181,8 @@ class _Parser:
         low_text, comma, high_text = self._pattern[self._at + 1 : max(end, self._at)].partition(",")
         if end < 0 or not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
             raise _bad("a brace that is no repetition")
+        if max(len(low_text), len(high_text)) > DIGITS_MAX:
+            raise _bad(f"a repetition beyond {REPEAT_MAX} times")
         self._at = end + 1
         low = int(low_text)
         high = int(high_text) if high_text else None if comma else low
@@ -242,7 +246,7 @@ class _Parser:
         return self._literal(char).__eq__
 
     def _literal(self, char: str) -> str:
-        """What an escaped character means."""
+        """The character that an escape means."""
         if char in _ESCAPES:
             return _ESCAPES[char]
         if char.isascii() and char.isalnum():
@@ -296,7 +300,7 @@ def _matches(whole: _Part, text: str) -> bool:
 
 
 def _reach(states: list[_State], at_start: bool, at_end: bool) -> list[_State]:
-    """`states` and those that follow without a character."""
+    """`states` and those that are reached from them without a character."""
     return list(_follow(states, at_start, at_end))
 
 

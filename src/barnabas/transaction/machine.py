@@ -1,13 +1,14 @@
 """The transaction coordinator of one partition of ``__transaction_state``, as a machine.
 
-Operations get what a request says and the instant, and return an outcome; a refusal is the outcome's reply,
-given once everything that it rests on is committed. Queries (:mod:`barnabas.transaction.queries`) see what is
-committed. The coordinator that drives the machine performs the effects and brings the results as operations.
+An operation gets a request's fields and the time, and returns an outcome. An error is the outcome's reply,
+given when all records that it is based on are committed. Queries (:mod:`barnabas.transaction.queries`) read
+committed state. The coordinator that drives the machine performs the effects and passes their results to
+operations.
 
-Invariants: a step follows the table of moves; markers are asked for only when the decision is committed, and
-until they are complete a transactional id takes no other step. Where Kafka answers CONCURRENT_TRANSACTIONS
-because a record of the id is not replicated yet, this machine decides on the newest state, and the answer
-waits for both.
+Invariants: a step follows the table of transitions. Markers are requested only when the decision is
+committed, and until they are written the transactional id takes no other step. If a record of the id is not
+replicated yet, Kafka answers CONCURRENT_TRANSACTIONS; this machine decides on the newest state, and the
+answer waits for both records.
 
 Source: ``TransactionCoordinator`` and ``TransactionStateManager`` of Apache Kafka 4.3.
 """
@@ -89,7 +90,7 @@ class TransactionMachine:
         level: Callable[[], int],
         counters: TransactionCounters | None = None,
     ) -> None:
-        """`level` gives the cluster's present ``transaction.version``; `counters` are those of the broker."""
+        """`level` returns the cluster's ``transaction.version``; `counters` are the broker's."""
         self.settings = settings
         self._counters = counters or TransactionCounters()
         self._level = level
@@ -97,7 +98,7 @@ class TransactionMachine:
         self.ids: TimelineMap[str, Transaction] = TimelineMap(self._journal)
         self._abort_ms = self._expire_ms = math.inf
         self._overdue: deque[str] = deque()
-        """Found by the last look for transactions whose time is over, and not aborted yet."""
+        """Transactional ids whose transactions timed out and are not aborted yet."""
         self._open = OpenTransactions()
 
     def __repr__(self) -> str:
@@ -108,7 +109,7 @@ class TransactionMachine:
         return {name: transaction.describe() for name, transaction in self.ids.items()}
 
     def validate(self) -> None:
-        """Invariant 10, as far as the coordinator sees it. Raises AssertionError."""
+        """Check invariant 10 of docs/invariants.md in this state. Raises AssertionError."""
         for name, known in self.ids.items():
             known.validate(name)
 
@@ -117,7 +118,8 @@ class TransactionMachine:
     def init_producer_id(
         self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant
     ) -> Outcome:
-        """A producer takes the transactional id over. Raises `NeedsProducerId`."""
+        """InitProducerId: give a producer the next epoch of its transactional id, and abort an open
+        transaction. Raises `NeedsProducerId`."""
         try:
             return self._init(request, fresh_id, at)
         except NeedsProducerId:
@@ -165,7 +167,8 @@ class TransactionMachine:
         client_version: int,
         at: Instant,
     ) -> Outcome:
-        """`partitions` join the producer's transaction, or begin one. No reply is the success."""
+        """Add `partitions` to the producer's transaction, which begins if none is open. On success the
+        outcome has no reply."""
         try:
             known = self._checked(transactional_id, producer_id, producer_epoch)
         except KafkaError as error:
@@ -179,8 +182,8 @@ class TransactionMachine:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
     ) -> Outcome:
-        """Which of `partitions` belong to the producer's open transaction: the reply has NONE for these,
-        TRANSACTION_ABORTABLE for the others."""
+        """Check which of `partitions` belong to the producer's open transaction: the reply has NONE for
+        these, TRANSACTION_ABORTABLE for the others."""
         try:
             known = self._checked(transactional_id, producer_id, producer_epoch)
         except KafkaError as error:
@@ -205,7 +208,7 @@ class TransactionMachine:
         )
 
     def end_transaction(self, transactional_id: str, wish: Ending, at: Instant) -> Outcome:
-        """A client commits or aborts. Raises `NeedsProducerId`."""
+        """EndTxn: a client commits or aborts. Raises `NeedsProducerId`."""
         try:
             known = self._known(transactional_id)
             following = decide_end(known, wish, at.wall_ms)
@@ -222,7 +225,7 @@ class TransactionMachine:
         )
 
     def abort_overdue(self, transactional_id: str, fresh_id: int | None, at: Instant) -> Outcome:
-        """The time of an open transaction is over, unless it was ended meanwhile."""
+        """Abort an open transaction that timed out, unless it was ended meanwhile."""
         known = self.ids.get(transactional_id)
         if known is None or not self._open.is_overdue(transactional_id, known, at):
             return Outcome()
@@ -232,8 +235,8 @@ class TransactionMachine:
             return Outcome(effects=[GetProducerId(transactional_id)])
 
     def complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
-        """All markers of `ending`, as `SendMarkers` gave it, are written. Said again, it is of no effect,
-        also where the next transaction of the same producer is being ended by now."""
+        """All markers of `ending` (as in `SendMarkers`) are written. A second call has no effect, even if the
+        next transaction of the same producer is ending by then."""
         if self.ids.get(transactional_id) is not ending:
             return Outcome()
         record = record_of(self._level(), transactional_id, completed(ending, at.wall_ms))
@@ -250,7 +253,8 @@ class TransactionMachine:
         return known
 
     def _checked(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction:
-        """What is known, where this producer may add to it."""
+        """The transaction of this producer. Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS."""
         known = self._known(transactional_id)
         if known.producer_id != producer_id:
             raise KafkaError(
@@ -301,15 +305,15 @@ class TransactionMachine:
         at: Instant,
     ) -> Outcome:
         if self.ids.get(transactional_id) is not ending:
-            return Outcome()  # the log refused it
-        if code:  # it may still be committed: not replicated in time, and not undone
+            return Outcome()  # the append failed and was undone
+        if code:  # not replicated in time, but not undone: it may still be committed
             again = partial(self._on_prepared, transactional_id, ending, timed_out)
             return Outcome(on_settled=again)
         self._counters.on_decided(ending, timed_out=timed_out)
         return self._continue_ending(transactional_id, ending, at)
 
     def _continue_ending(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
-        """The decision is committed: ask for the markers, or complete what needs none."""
+        """The decision is committed: request the markers, or complete a transaction without partitions."""
         if not ending.partitions:
             return self.complete(transactional_id, ending, at)
         return Outcome(effects=[SendMarkers(transactional_id, ending)])
@@ -320,11 +324,11 @@ class TransactionMachine:
     decode = staticmethod(decode_record)
 
     def expect(self, next_offset: int) -> None:
-        """The next record that is decided will stand at `next_offset`."""
+        """The next decided record will have `next_offset`."""
         self._journal.offset = next_offset
 
     def replay(self, offset: int, producer_id: int, record: TransactionRecord) -> None:
-        """Take over one record."""
+        """Apply one record."""
         self._journal.offset = offset
         if record.transaction is None:
             self.ids.remove(record.transactional_id)
@@ -332,7 +336,7 @@ class TransactionMachine:
             self.ids.put(record.transactional_id, record.transaction)
 
     def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
-        """Nothing in this topic is written in transactions."""
+        """Do nothing: this topic has no transactional records."""
 
     def commit_to(self, offset: int) -> None:
         self._journal.commit_to(offset)
@@ -353,14 +357,14 @@ class TransactionMachine:
         ]
 
     def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
-        """Nothing waits within this machine."""
+        """No request waits within this machine."""
         return ()
 
     def deadline_ms(self) -> float:
         return -math.inf if self._overdue else min(self._abort_ms, self._expire_ms)
 
     def take_due(self, at: Instant) -> Outcome | None:
-        """Do one thing whose time has come; None where there is nothing."""
+        """Handle one deadline that has passed; None if there is none."""
         if at.now_ms >= self._abort_ms:
             self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
             self._overdue.extend(self._open.find_overdue(self.ids.items(), at))
@@ -402,8 +406,8 @@ def _timeout_ms(request: InitProducerIdRequest, settings: TransactionSettings) -
 
 
 def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:
-    """Check that a producer which names its id and epoch may continue: they are its present ones, it missed
-    the answer with its new id, or the coordinator has forgotten the id. Raises PRODUCER_FENCED."""
+    """Check that a producer which names its id and epoch may continue: they are current, or it missed the
+    answer with its new id, or the coordinator has forgotten the transactional id. Raises PRODUCER_FENCED."""
     if known.producer_epoch == NO_EPOCH or known.producer_id == producer_id:
         return
     if known.previous_producer_id == producer_id and epoch >= CLIENT_EPOCH_MAX:

@@ -1,10 +1,10 @@
-"""What the transaction coordinators of a broker count: `barnabas cluster metrics --broker`.
+"""Metrics of a broker's transaction coordinators: `barnabas cluster metrics --broker`.
 
-Ends are counted by the coordinator that decided them, when their record is committed: one that a coordinator
-finds in its log and only completes is not counted a second time. States are counted on request.
+The coordinator that decided a commit or abort counts it when its record is committed. A coordinator that only
+completes a decision which it loaded does not count it again. States are counted on request.
 
-Kafka has metrics of the markers and of the time that loading takes; the names here are its own, `Aborted`
-includes those whose time was over.
+Kafka has metrics of markers and of load times only; these names are ours. `Aborted` includes transactions
+that timed out.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ COUNTED_STATES: Final[tuple[TransactionState, ...]] = tuple(
     for state in TransactionState
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 )
-"""The states that a record may say."""
+"""The states that a record may have."""
 
 
 class TransactionCounters:
-    """Since the process began, over all coordinators that the broker had."""
+    """Counts since the process began, over all coordinators of the broker."""
 
     __slots__ = ("aborted", "committed", "timed_out")
 

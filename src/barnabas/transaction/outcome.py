@@ -1,7 +1,7 @@
-"""What an operation of the transaction machine says: records, answer, effects, and what follows.
+"""The outcome of an operation of the transaction machine: records, reply, effects, and a continuation.
 
-Effects are what others have to do: send markers, get a producer id. The machine rests nothing on them before
-an operation brings their result.
+Effects are performed by the coordinator: send markers, get a producer id. Their results come back as
+operations.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Instant(Protocol):
 
     @property
     def wall_ms(self) -> int:
-        """The date; for what is written."""
+        """Milliseconds since 1970; for records."""
 
 
 class SendMarkers(NamedTuple):
-    """The end of a transaction is committed: write it into its partitions, then say `complete`."""
+    """The decision to end a transaction is committed: write its markers, then call `complete`."""
 
     transactional_id: str
     ending: Transaction
@@ -42,14 +42,14 @@ class SendMarkers(NamedTuple):
 
 
 class GetProducerId(NamedTuple):
-    """A transaction whose time is over belongs to a producer without further epochs: get a new id, then say
+    """A transaction that timed out is of a producer without epochs left: get a new producer id, then call
     `abort_overdue` again."""
 
     transactional_id: str
 
 
 class Completed(NamedTuple):
-    """An end is complete, as far as this coordinator has decided: who waits for it may begin the next."""
+    """The transaction's last record was decided: requests that wait for its end may continue."""
 
     transactional_id: str
 
@@ -59,24 +59,24 @@ Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"
 
 
 class NeedsProducerId(KafkaError):
-    """The operation cannot decide without a fresh producer id: get one and ask again with it."""
+    """The operation needs an unused producer id: get one and call it again with that."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a producer id is to be had first")
+        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a producer id is needed first")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The decision of one operation, in the order in which it takes effect."""
+    """The decision of one operation; its fields in the order in which they take effect."""
 
     records: list[TransactionRecord] = field(default_factory=list)
     reply: Message | KafkaError | None = None
-    """The operation's answer, once the records and all before them are committed."""
+    """The operation's answer, sent when the records and all before them are committed."""
     on_settled: Settled | None = None
-    """What follows once the records are committed (NONE) or lost (why)."""
+    """Called when the records are committed (NONE), or lost (with the error)."""
     effects: list[Effect] = field(default_factory=list)
     replies: list[tuple[Parked, Message]] = field(default_factory=list)
     replay: bool = True
     atomic: bool = True
     producer: None = None
-    """Its records belong to no transaction."""
+    """No producer: the records are not transactional."""

@@ -1,8 +1,8 @@
-"""Which open transactions take longer than they may.
+"""Finds open transactions that have timed out.
 
-By the date, as in Kafka: a transaction began at a date and may take a while. And by the clock of this
-coordinator, since the one that began it may have had another date: a transaction that is found open for as
-long as it may take is over, too.
+As in Kafka a transaction times out by the wall clock: its start time plus its time-out. The coordinator that
+began it may have had a wrong clock, so a transaction also times out if this coordinator finds it open for the
+whole time-out by its own monotonic clock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from barnabas.transaction.transaction import Transaction
 
 class _Found(NamedTuple):
     which: tuple[int, int, int]
-    """Producer id, epoch and beginning tell a transaction from others of its id."""
+    """Producer id, producer epoch and start time, which identify a transaction of a transactional id."""
     since_ms: float
 
 
 class OpenTransactions:
-    """Those that the last look found open, and since when looks find them."""
+    """The transactions that the last check found open, and when each was first found."""
 
     __slots__ = ("_found",)
 
@@ -30,7 +30,7 @@ class OpenTransactions:
         self._found: dict[str, _Found] = {}
 
     def find_overdue(self, known: Iterable[tuple[str, Transaction]], at: Instant) -> list[str]:
-        """The transactional ids whose time is over."""
+        """The transactional ids whose transactions have timed out."""
         before, self._found = self._found, {}
         overdue = []
         for name, transaction in known:
@@ -47,7 +47,7 @@ class OpenTransactions:
         return overdue
 
     def is_overdue(self, name: str, transaction: Transaction, at: Instant) -> bool:
-        """Whether its time is over, as far as the last look tells."""
+        """Whether a transaction has timed out, given the last check."""
         if not _may_be_over(transaction):
             return False
         found = self._found.get(name)

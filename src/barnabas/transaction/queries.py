@@ -1,4 +1,4 @@
-"""What tools ask about transactions: of what is committed.
+"""Answers ListTransactions and DescribeTransactions from committed state.
 
 Source: ``TransactionStateManager.listTransactionStates`` and
 ``TransactionCoordinator.handleDescribeTransactions`` of Apache Kafka 4.3; KIP-664, KIP-994.
@@ -18,7 +18,7 @@ from barnabas.wire.messages import list_transactions_response as listed
 
 
 class Filters(NamedTuple):
-    """What ListTransactions asks for; what is empty or None leaves out nothing."""
+    """The filters of ListTransactions; one that is empty or None filters nothing."""
 
     states: Collection[TransactionState] | None = None
     """None: all."""
@@ -27,7 +27,7 @@ class Filters(NamedTuple):
     matches: Callable[[str], bool] | None = None
 
     def selects(self, transactional_id: str, known: Transaction, wall_ms: int) -> bool:
-        """Whether the answer has it."""
+        """Whether the answer has this transaction."""
         return (
             (self.states is None or known.state in self.states)
             and (not self.producer_ids or known.producer_id in self.producer_ids)
@@ -37,7 +37,7 @@ class Filters(NamedTuple):
 
 
 def known_states(labels: Collection[str]) -> tuple[list[TransactionState] | None, list[str]]:
-    """(the states of these names, the names of none). No names at all are all states."""
+    """(the states with these names, the unknown names). Without names: (None, []), which means all states."""
     if not labels:
         return None, []
     unknown = [label for label in labels if label not in BY_LABEL]
@@ -47,7 +47,7 @@ def known_states(labels: Collection[str]) -> tuple[list[TransactionState] | None
 def list_transactions(
     machine: TransactionMachine, filters: Filters, wall_ms: int
 ) -> list[listed.TransactionState]:
-    """One partition's share of the answer."""
+    """The transactions of one partition that the filters select."""
     return [
         listed.TransactionState(
             transactional_id=transactional_id,
@@ -62,7 +62,7 @@ def list_transactions(
 def describe_transaction(
     machine: TransactionMachine, transactional_id: str
 ) -> described.TransactionState:
-    """One transactional id; TRANSACTIONAL_ID_NOT_FOUND where no producer has used it."""
+    """Describe one transactional id; TRANSACTIONAL_ID_NOT_FOUND if no producer has used it."""
     known = machine.ids.committed(transactional_id)
     if known is None:
         return described.TransactionState(

@@ -1,8 +1,8 @@
 """The records of ``__transaction_state``: a key (type int16, body) and a value (version int16, body).
 
-A value of None is a tombstone: the transactional id expired. Types that this program does not know decode to
-None and are skipped. Version 0 of the value, which ``transaction.version`` 0 writes, has no former and next
-producer id and no version of the client.
+A value of None is a tombstone: the transactional id expired. Records of unknown types decode to None and are
+skipped. Version 0 of the value, which ``transaction.version`` 0 writes, has no previous and next producer id
+and no client version.
 
 Source: ``TransactionLog`` of Apache Kafka 4.3.
 """
@@ -34,7 +34,7 @@ class TransactionRecord(NamedTuple):
 
 
 def encode_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log."""
+    """Key and value of the record in the log."""
     body = encode_bytes(TransactionLogKey(transactional_id=record.transactional_id), KEY_VERSION)
     key = _INT16.pack(TransactionLogKey.API_KEY) + body
     if record.transaction is None:
@@ -44,7 +44,7 @@ def encode_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """The record, or None for an unknown type. Raises ``ValueError`` where it is damaged."""
+    """Decode a record; None for an unknown type. Raises ``ValueError`` if it is malformed."""
     if key is None or len(key) < 2:
         raise MalformedError("a record of the transaction topic has no key")
     if _INT16.unpack_from(key)[0] != TransactionLogKey.API_KEY:

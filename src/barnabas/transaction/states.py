@@ -1,6 +1,7 @@
-"""The states of a transactional id, and from which state each may come.
+"""The states of a transactional id, and the transitions between them.
 
-Source: ``TransactionState`` of Apache Kafka 4.3; KIP-98, KIP-890 for the aborts of what was not begun.
+Source: ``TransactionState`` of Apache Kafka 4.3; KIP-98; KIP-890 for aborts of transactions that were not
+begun.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class TransactionState(IntEnum):
     """All markers are written."""
     COMPLETE_ABORT = 5
     DEAD = 6
-    """Expired. No record says so: a tombstone is written."""
+    """Expired. Never in a record: a tombstone is written."""
     PREPARE_EPOCH_FENCE = 7
-    """The producer is being fenced. No record says so: the abort that follows is written with it."""
+    """The producer is being fenced. Never in a record: the abort that follows is written at once."""
 
     @property
     def label(self) -> str:
@@ -46,7 +47,7 @@ LABELS: Final[dict[TransactionState, str]] = {
 BY_LABEL: Final = {label: state for state, label in LABELS.items()}
 
 AT_REST: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""No transaction is open or being ended."""
+"""States without a transaction that is open or ending."""
 ENDING: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 
 MAY_COME_FROM: Final[dict[TransactionState, frozenset[TransactionState]]] = {
@@ -59,10 +60,10 @@ MAY_COME_FROM: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.DEAD: AT_REST,
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
 }
-"""The table of moves."""
+"""The states from which each state may come."""
 
 
 def check_move(before: TransactionState, after: TransactionState) -> None:
-    """A move that is not in the table is a fault of this program."""
+    """Raises AssertionError for a transition that is not in the table."""
     if before not in MAY_COME_FROM[after]:
         raise AssertionError(f"no transaction moves from {before.label} to {after.label}")

@@ -1,7 +1,7 @@
-"""One transactional id: its producer, its state, its partitions; and the values that follow from it.
+"""One transactional id: its producer, state and partitions, and the steps between values.
 
-A :class:`Transaction` never changes. Each function gives the value after one step and checks the table of
-moves. Epochs of a producer end at 32767: a client gets at most 32766, so that the coordinator can always
+A :class:`Transaction` is immutable. Each function returns the value after one step, and checks the table of
+transitions. Producer epochs end at 32767; a client gets at most 32766, so that the coordinator can always
 fence it once more.
 
 Source: ``TransactionMetadata`` of Apache Kafka 4.3; KIP-360, KIP-890.
@@ -20,19 +20,19 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 32_767
-"""Of the coordinator's own use: no client gets it."""
+"""The last epoch, used by the coordinator only; no client gets it."""
 CLIENT_EPOCH_MAX = EPOCH_MAX - 1
 TWO_PHASE_TIMEOUT_MS = 2**31 - 1
-"""The time-out of a transaction that waits for a decision elsewhere: it has none (KIP-939)."""
+"""The time-out of a transaction in a two-phase commit, which means none (KIP-939)."""
 BUMPS_EPOCH_SINCE = 2
 """The level of ``transaction.version`` from which on every end gives the producer a new epoch (KIP-890)."""
 
 Partitions = Mapping[TopicPartition, None]
-"""An ordered set. Never changed in place."""
+"""An ordered set; never changed in place."""
 
 
 class Transaction(NamedTuple):
-    """What the coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     producer_id: int
     producer_epoch: int
@@ -40,20 +40,20 @@ class Transaction(NamedTuple):
     state: TransactionState = TransactionState.EMPTY
     partitions: Partitions = {}
     start_ms: int = NO_TIME
-    """When the open transaction began; the date."""
+    """When the open transaction began, in ms since 1970."""
     update_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the last step: a request that is repeated after a new id may name it."""
+    """The producer id before the last step; a retry may still name it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The producer id from the end of this transaction on, where the present one has no epochs left."""
+    """The producer id after this transaction, if the current one has no epochs left."""
     last_epoch: int = NO_EPOCH
-    """The producer's epoch before the last bump that it asked for; not in the log."""
+    """The producer's epoch before the last bump that it requested; not in the log."""
     client_version: int = 0
-    """The ``transaction.version`` by which the client speaks."""
+    """The ``transaction.version`` that the client uses."""
 
     @property
     def is_exhausted(self) -> bool:
-        """No further epoch can be given to a client."""
+        """Whether no further epoch can be given to a client."""
         return self.producer_epoch >= CLIENT_EPOCH_MAX
 
     @property
@@ -65,7 +65,7 @@ class Transaction(NamedTuple):
         return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
 
     def validate(self, name: str) -> None:
-        """Raises AssertionError where the transactional id `name` cannot be so."""
+        """Check the invariants of the transactional id `name`. Raises AssertionError."""
         assert NO_EPOCH <= self.producer_epoch <= EPOCH_MAX, f"{name}: {self}"
         if self.state is TransactionState.ONGOING:
             assert self.partitions, f"{name} is open without partitions: {self}"
@@ -83,7 +83,7 @@ class Transaction(NamedTuple):
 
 
 def created(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """A transactional id without a producer so far; its first epoch comes with `with_next_epoch`."""
+    """A new transactional id; `with_next_epoch` gives its first epoch."""
     return Transaction(producer_id, NO_EPOCH, timeout_ms, update_ms=now_ms)
 
 
@@ -96,14 +96,14 @@ def _moved(before: Transaction, state: TransactionState, **changes: object) -> T
 def with_next_epoch(
     before: Transaction, timeout_ms: int, expected_epoch: int | None, now_ms: int
 ) -> Transaction:
-    """A producer initializes itself. `expected_epoch`: the one that it says it has (KIP-360). Raises
-    PRODUCER_FENCED where that is another producer's by now."""
+    """The step of InitProducerId. `expected_epoch` is the epoch that the producer names (KIP-360). Raises
+    PRODUCER_FENCED if another producer has bumped it."""
     epoch = before.producer_epoch
     if expected_epoch is None:
         epoch, last = epoch + 1, NO_EPOCH
     elif epoch in (NO_EPOCH, expected_epoch):
         epoch, last = epoch + 1, epoch
-    elif expected_epoch == before.last_epoch:  # it asks again, since it got no answer
+    elif expected_epoch == before.last_epoch:  # a retry: the producer got no answer
         last = before.last_epoch
     else:
         raise KafkaError(
@@ -124,8 +124,8 @@ def with_next_epoch(
 def with_new_producer_id(
     before: Transaction, producer_id: int, timeout_ms: int, keep_last: bool, now_ms: int
 ) -> Transaction:
-    """A producer initializes itself whose id has no epochs left. `keep_last`: it said which it had, and may
-    ask again."""
+    """The step of InitProducerId for a producer id without epochs left. `keep_last`: the producer named its
+    epoch, and may retry."""
     return _moved(
         before,
         TransactionState.EMPTY,
@@ -142,7 +142,7 @@ def with_new_producer_id(
 def with_partitions(
     before: Transaction, added: Partitions, client_version: int, now_ms: int
 ) -> Transaction:
-    """Partitions join the transaction, which begins with the first of them."""
+    """Add partitions to the transaction, which begins with the first ones."""
     is_open = before.state is TransactionState.ONGOING
     return _moved(
         before,
@@ -157,7 +157,7 @@ def with_partitions(
 def prepared(
     before: Transaction, commit: bool, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """The end is decided. From version 2 on it gives the producer its next epoch."""
+    """Decide a commit or abort. From version 2 on the producer gets its next epoch with it."""
     epoch, last = before.producer_epoch, before.last_epoch
     if client_version >= BUMPS_EPOCH_SINCE:
         epoch, last = min(epoch + 1, EPOCH_MAX), epoch
@@ -177,8 +177,8 @@ def prepared(
 def fenced(
     before: Transaction, server_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """The coordinator aborts an open transaction: another producer came, or its time is over. Its producer's
-    epoch ends here."""
+    """Abort an open transaction and fence its producer's epoch: another producer initialized itself, or the
+    transaction timed out."""
     check_move(before.state, TransactionState.PREPARE_EPOCH_FENCE)
     if server_version >= BUMPS_EPOCH_SINCE:
         return prepared(before, False, server_version, next_producer_id, now_ms)
@@ -188,7 +188,7 @@ def fenced(
 
 
 def completed(before: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """The step when all markers are written."""
     commit = before.state is TransactionState.PREPARE_COMMIT
     producer_id, epoch = producer_after(before)
     return _moved(
@@ -203,7 +203,7 @@ def completed(before: Transaction, now_ms: int) -> Transaction:
 
 
 def producer_after(ending: Transaction) -> tuple[int, int]:
-    """Id and epoch that the producer continues with, once `ending` is complete."""
+    """(producer id, producer epoch) with which the producer continues after `ending`."""
     if ending.client_version >= BUMPS_EPOCH_SINCE and ending.next_producer_id != NO_PRODUCER_ID:
         return ending.next_producer_id, 0
     return ending.producer_id, ending.producer_epoch

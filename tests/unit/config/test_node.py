@@ -148,6 +148,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"remote.log.storage.system.enable": "true"}, "no remote tier"),
         ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "each entry must be address:number"),
+        ({"max.connections.per.ip.overrides": "10.0.0.1:" + "9" * 5000}, "each entry must be"),
         ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must name addresses"),
         ({"cordoned.log.dirs": "/nowhere"}, "log.dirs must have all of them"),
         ({"cordoned.log.dirs": "*,/nowhere"}, "it must be alone"),

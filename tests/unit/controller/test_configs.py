@@ -83,6 +83,21 @@ def test_no_list_grows_beyond_what_a_record_may_hold(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {key: half}
 
 
+def test_a_throttled_replica_with_an_endless_number_is_refused(world: World) -> None:
+    """It was committed, and every broker failed at it: ``int`` refuses texts of more than 4,300 digits."""
+    key = "leader.replication.throttled.replicas"
+    answer = alter(world, TOPIC, "t", (key, SET, f"{'9' * 5000}:1"))
+    assert (
+        answer.error_code == ErrorCode.INVALID_CONFIG and "partition:broker" in answer.error_message
+    )
+    assert not alter(world, TOPIC, "t", (key, SET, f"{2**31 - 1}:1")).error_code
+    limits = "max.connections.per.ip.overrides"
+    answer = alter(world, BROKER, "", (limits, SET, f"10.0.0.1:{'9' * 5000}"))
+    assert (
+        answer.error_code == ErrorCode.INVALID_REQUEST and "address:number" in answer.error_message
+    )
+
+
 def test_directories_are_cordoned_where_the_level_knows_of_it() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=29))
     world.join(1)

@@ -54,4 +54,5 @@ def test_entries_are_of_one_broker() -> None:
     assert 77 in Throttled("*", 5)
     assert 4 in Throttled("²:1,3:²,4:01", 1), "as Kafka reads numbers, and no others"
     assert 0 not in Throttled("", 1)
+    assert 5 in Throttled(f"{'9' * 5000}:1,5:1,6:{'1' * 5000}", 1), "int() raises for such numbers"
     assert Quota().rate == UNLIMITED

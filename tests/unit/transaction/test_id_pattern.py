@@ -52,7 +52,8 @@ def test_any_pattern_of_the_syntax_matches_as_pythons_does(pattern: str, text: s
 @pytest.mark.parametrize(
     "pattern",
     ["(a", "a)", "[a", "a**", "*a", "a{2,1}", "a{1001}", "a{x}", "\\", "\\q", "(?=a)", "[b-a]",
-     "((a{1000}){1000}){1000}", "(" * 200 + ")" * 200],
+     "((a{1000}){1000}){1000}", "(" * 200 + ")" * 200,
+     "a{" + "9" * 5000 + "}", "a{0," + "9" * 5000 + "}"],
 )  # fmt: skip
 def test_a_pattern_out_of_the_syntax_or_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(KafkaError) as refused:

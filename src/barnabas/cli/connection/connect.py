@@ -181,7 +181,10 @@ def say_what_is_tried(trying: Trying, left_s: float) -> None:
         why = trying.failure.message
     else:
         why = f"no answer yet to {trying.asked}"
-    hint = "the quorum may have no leader (barnabas quorum describe --status)"
+    hint = (
+        "the quorum may have no leader"
+        " (barnabas quorum describe --status --bootstrap-controller HOST:PORT)"
+    )
     typer.echo(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
 
 

@@ -332,10 +332,15 @@ def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
     return CheckpointJob(job, finish)
 
 
+INT32_DIGITS_MAX = 10
+"""Decimal digits of a partition's number at most."""
+
+
 def partition_of(name: str) -> TopicPartition | None:
     """The partition whose directory has this name; None for anything else."""
     topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isdigit() or topic == METADATA_TOPIC:
+    is_number = number.isascii() and number.isdigit() and len(number) <= INT32_DIGITS_MAX
+    if not dash or not topic or not is_number or topic == METADATA_TOPIC:
         return None
     return TopicPartition(topic, int(number))
 

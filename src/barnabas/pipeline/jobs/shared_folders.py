@@ -112,7 +112,7 @@ class SharedFolders:
         self._spark = spark
         self._folders = sorted(set(folders))
         self._proven: set[str] = set()
-        self._is_local = str(spark.sparkContext.master).startswith("local")
+        self._is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
 
     def prove(self) -> None:
         """Ask executors, if some came since this was called last. Raises `StagingError`."""

@@ -14,6 +14,7 @@ read of the old one is lost, and the new one is read from its beginning.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -83,8 +84,8 @@ from barnabas.pipeline.same_version import SameVersion
 from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"
-SAMPLE_BYTES = 64 << 10
-"""What is fetched of a partition to learn the size of its records."""
+RANGES_AHEAD = 4
+"""Of a task of many small ranges so many are asked for before the first of them is read."""
 
 HEADERS = "headers"
 HEADERS_TYPE = ArrayType(
@@ -186,8 +187,14 @@ def read_range(
 
     columns = to_arrow_schema(schema, timezone="UTC")
     cluster = options.cluster.connect()
-    for what in getattr(partition, "ranges", ()):
-        yield from RangeReader(cluster, what, options, patience_ms).batches(columns)
+    ranges = getattr(partition, "ranges", ())
+    readers = deque(RangeReader(cluster, each, options, patience_ms) for each in ranges)
+    begun: deque[RangeReader] = deque()
+    while readers or begun:
+        while readers and len(begun) < RANGES_AHEAD:
+            begun.append(readers.popleft())
+            begun[-1].begin()
+        yield from begun.popleft().batches(columns)
 
 
 class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
@@ -332,22 +339,13 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
 
     def _sizes(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
         """The mean size of an offset in the log, by partition, by a sample from where the query is."""
-        from barnabas.pipeline.read.range_reader import RangeReader
+        from barnabas.pipeline.read.range_reader import mean_sizes
 
         cluster = self.options.cluster.connect()
         waiting = [each for each in sorted(end) if begin[each] < end[each]]
         first = earliest(cluster, waiting, self.options) if waiting else {}
-        bytes_max = min(SAMPLE_BYTES, self.options.fetch.partition_bytes_max)
-        fetch = replace(self.options.fetch, partition_bytes_max=bytes_max)
-        options = replace(self.options, fetch=fetch)
-        sizes = {}
-        for each in waiting:
-            at = max(begin[each], first.get(each, 0))
-            if at < end[each]:
-                sizes[each] = RangeReader(
-                    cluster, Range(*each, at, end[each]), options
-                ).bytes_each()
-        return sizes
+        ranges = [Range(*each, max(begin[each], first.get(each, 0)), end[each]) for each in waiting]
+        return mean_sizes(cluster, ranges, self.options)
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
         """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""

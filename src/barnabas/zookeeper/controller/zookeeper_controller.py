@@ -261,7 +261,7 @@ class ZookeeperController:
     def _on_broker_ids(self, children: ChildNames | ZooKeeperError) -> None:
         if isinstance(children, ZooKeeperError):
             return
-        present = {int(name) for name in children.names if name.isdigit()}
+        present = {int(name) for name in children.names if name.isascii() and name.isdigit()}
         for broker in sorted(self._registered):
             if broker not in present:
                 self._on_unregistered(broker)
