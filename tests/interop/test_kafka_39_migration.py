@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.peers("kafka39"),
     pytest.mark.slow,
     pytest.mark.long,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
 

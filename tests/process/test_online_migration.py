@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.long,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
 ]
 
 
