@@ -67,6 +67,7 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     )
     explained = json.loads(barnabas(tmp_path, environment, "explain", str(job), "--json"))
     assert explained["rows"] == 50
+    assert 50 < explained["bytes"] == sum(each["bytes"] for each in explained["ranges"])
     words = ("run", str(job), "--master", "local[2]", "--available-now")
     first = barnabas(tmp_path, environment, *words)
     assert "batch 0: 50 rows" in first

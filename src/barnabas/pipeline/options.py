@@ -160,9 +160,9 @@ class SinkOptions:
     version: int | None = None
     codec: int = 0
     batch_bytes_max: int = 512 << 10
-    inline_bytes_max: int = 4 << 20
-    """What a task hands to the driver itself: Spark takes 1 GiB of all tasks together, and has 200 of
-    them behind a shuffle, where nothing else is configured."""
+    inline_bytes_max: int = 512 << 10
+    """What a task hands to the driver itself, more goes through `staging`: Spark takes 1 GiB of all tasks
+    together, and there may be two thousand of them."""
     produce_timeout_ms: int = 30_000
     delivery: str = "manifest"
     """One of `DELIVERIES`."""

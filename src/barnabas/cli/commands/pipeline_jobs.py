@@ -91,7 +91,8 @@ def explain(
     master: Master = "local[1]",
     as_json: AsJson = False,
 ) -> None:
-    """What a run that begins now would read, per partition, and where it would write. Runs nothing."""
+    """What a run that begins now would read, per partition, in rows and (by a sample) bytes of the log, and
+    where it would write. Runs nothing."""
     job = _loaded(file)
     _check_installed("numpy", "pyarrow")
     from barnabas.pipeline.jobs import job_offsets
@@ -99,11 +100,13 @@ def explain(
     if job.audit is not None:
         raise Failure("an audit reads all that is there; run says what it found", USAGE)
     ranges = _asked(lambda: job_offsets.next_ranges(job)) if job.source.is_topics else []
+    sizes = _asked(lambda: job_offsets.bytes_of(job, ranges))
     found: dict[str, Any] = {
         "job": job.name,
         "source": job.source.files or "topics",
         "sinks": [str(each) for each in job.sinks],
         "rows": sum(each.size for each in ranges),
+        "bytes": sum(sizes),
         "ranges": [
             {
                 "topic": each.topic,
@@ -111,8 +114,9 @@ def explain(
                 "start": each.start,
                 "end": each.end,
                 "rows": each.size,
+                "bytes": size,
             }
-            for each in ranges
+            for each, size in zip(ranges, sizes, strict=True)
         ],
     }
     if plan:
@@ -121,12 +125,14 @@ def explain(
 
         found["plan"] = _asked(lambda: plan_of(job, master))
     table = table_of(
-        f"{job.name}: {found['rows']:,} rows to {', '.join(found['sinks'])}",
+        f"{job.name}: {found['rows']:,} rows, about {found['bytes']:,} bytes in the log,"
+        f" to {', '.join(found['sinks'])}",
         "topic",
         "partition",
         "start",
         "end",
         "rows",
+        "bytes",
     )
     for each in found["ranges"]:
         table.add_row(*(str(value) for value in each.values()))

@@ -99,6 +99,15 @@ def next_ranges(job: Job) -> list[Range]:
     return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
 
 
+def bytes_of(job: Job, ranges: list[Range]) -> list[int]:
+    """About how many bytes of the log each range has, by a sample. Raises `PipelineError`."""
+    from barnabas.pipeline.read.range_reader import mean_sizes
+
+    options = source_options(job.source.options, streaming=True)
+    each_offset = mean_sizes(options.cluster.connect(), ranges, options)
+    return [each.size * each_offset.get(each.of, 0) for each in ranges]
+
+
 def digest_of(checkpoint: str, batch: int) -> str:
     """Of the entry that planned the batch. A batch that is repeated has the same; one of the same number in
     a checkpoint that was rolled back or begun again has another."""

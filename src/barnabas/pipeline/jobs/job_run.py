@@ -416,6 +416,8 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.showConsoleProgress": "false",
+        # A Python process may be slow to come up on a busy machine; 15 s is Spark's own.
+        "spark.python.authenticate.socketTimeout": "60s",
     }
     if master.startswith("local"):
         ours |= {

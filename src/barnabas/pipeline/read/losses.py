@@ -12,8 +12,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pyspark import TaskContext
-
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.write.one_place import QUERY_ID, check_checkpoint
@@ -67,6 +65,8 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
     for each in losses:
         log.warning("pipeline.records_lost: %s", each)
     if options.checkpoint is not None:
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         if context is not None:  # a task's file is counted by the driver
             check_checkpoint(options.checkpoint, context.getLocalProperty(QUERY_ID))

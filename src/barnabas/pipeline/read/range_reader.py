@@ -13,7 +13,8 @@ until it fails or has nothing, and then to the leader for the rest of the range.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.network.connection import ChannelError
@@ -28,7 +29,7 @@ from barnabas.pipeline.cluster_client import (
     Patience,
 )
 from barnabas.pipeline.errors import ClusterUnreachableError
-from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
 from barnabas.pipeline.read.losses import Loss, report
 from barnabas.record.batch import last_whole
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FETCH_BYTES_MIN = 16 << 10
+SAMPLE_BYTES = 64 << 10
+"""What is fetched of a partition to learn the size of its records."""
 GUESSED_BYTES_EACH = 1 << 10
 """What an offset is taken to be before any was read."""
 GONE = frozenset(
@@ -328,6 +331,19 @@ class RangeReader:
         report([Loss.of(self.what.of, self.position, behind, why)], self._options)
         self.position = behind
         self._patience.renew()
+
+
+def mean_sizes(
+    cluster: ClusterClient, ranges: Sequence[Range], options: SourceOptions
+) -> PartitionOffsets:
+    """The mean size of an offset in the log, bytes by partition, by a sample where each range begins."""
+    bytes_max = min(SAMPLE_BYTES, options.fetch.partition_bytes_max)
+    options = replace(options, fetch=replace(options.fetch, partition_bytes_max=bytes_max))
+    return {
+        each.of: RangeReader(cluster, each, options).bytes_each()
+        for each in ranges
+        if each.size > 0
+    }
 
 
 def end_of_run(records: Buffer, start: int) -> int:

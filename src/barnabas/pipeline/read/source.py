@@ -86,8 +86,6 @@ from barnabas.types import TopicPartition
 AGAIN = "the topic was deleted and created again"
 RANGES_AHEAD = 4
 """Of a task of many small ranges so many are asked for before the first of them is read."""
-SAMPLE_BYTES = 64 << 10
-"""What is fetched of a partition to learn the size of its records."""
 
 HEADERS = "headers"
 HEADERS_TYPE = ArrayType(
@@ -341,22 +339,13 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
 
     def _sizes(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
         """The mean size of an offset in the log, by partition, by a sample from where the query is."""
-        from barnabas.pipeline.read.range_reader import RangeReader
+        from barnabas.pipeline.read.range_reader import mean_sizes
 
         cluster = self.options.cluster.connect()
         waiting = [each for each in sorted(end) if begin[each] < end[each]]
         first = earliest(cluster, waiting, self.options) if waiting else {}
-        bytes_max = min(SAMPLE_BYTES, self.options.fetch.partition_bytes_max)
-        fetch = replace(self.options.fetch, partition_bytes_max=bytes_max)
-        options = replace(self.options, fetch=fetch)
-        sizes = {}
-        for each in waiting:
-            at = max(begin[each], first.get(each, 0))
-            if at < end[each]:
-                sizes[each] = RangeReader(
-                    cluster, Range(*each, at, end[each]), options
-                ).bytes_each()
-        return sizes
+        ranges = [Range(*each, max(begin[each], first.get(each, 0)), end[each]) for each in waiting]
+        return mean_sizes(cluster, ranges, self.options)
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
         """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""
