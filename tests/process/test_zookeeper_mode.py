@@ -264,5 +264,10 @@ def test_a_secure_cluster_has_its_users_in_znodes(tmp_path: Path) -> None:
         assert "hidden" not in listed.stdout
         refused = barnabas("topics", "create", "another", *user, *at)
         assert refused.returncode != 0 and "Traceback" not in refused.stderr
+        file = tmp_path / "token.properties"
+        made = barnabas("tokens", "create", "--write", str(file), *user, *at)
+        assert made.returncode == 0, made.stderr
+        seen = barnabas("topics", "list", "--json", "--command-config", str(file), *at)
+        assert "shown" in seen.stdout and "hidden" not in seen.stdout, seen.stderr
     finally:
         started.end()

@@ -1,4 +1,4 @@
-"""Making log directories a node's: ``meta.properties`` and ``bootstrap.checkpoint``.
+"""Formats log directories: writes ``meta.properties`` and ``bootstrap.checkpoint``.
 
 `bootstrap.checkpoint` holds the feature levels with which a new cluster begins, in the form of a snapshot;
 the first leader of the quorum commits them. Formatting writes it before `meta.properties`, so that a
@@ -47,11 +47,11 @@ def format_node(
     records: Sequence[Message] = (),
     prepare: Callable[[str, Uuid], Uuid] = lambda directory, directory_id: directory_id,
 ) -> list[str]:
-    """Format what is not; the directories that were. `records` are what a new cluster begins with besides
-    its feature levels: SCRAM credentials (KIP-900), ACLs. `prepare` puts what else belongs there into a new
-    directory, before that counts as formatted, and says what its id is. Raises :class:`DirectoryError`
-    where a directory is another node's or cluster's, ``ValueError`` for unknown features and levels,
-    ``OSError``."""
+    """Format the directories that are not formatted, and return them. `records` are a new cluster's first
+    records besides its feature levels: SCRAM credentials (KIP-900), ACLs. `prepare` writes further files into
+    a new directory before it counts as formatted, and returns its directory id. Raises
+    :class:`DirectoryError` if a directory is of another node or cluster, ``ValueError`` for unknown features
+    and levels, ``OSError``."""
     missing: list[str] = []
     for directory in directories_of(config):
         meta = read_meta_properties(disk, directory)

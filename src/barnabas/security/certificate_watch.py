@@ -1,7 +1,8 @@
-"""When the certificates of a node's listeners end: a metric each, and daily log events in the last month.
+"""Reports when the certificates of a node's listeners expire: by a metric, and by daily log events in the
+last month.
 
-The metric `CERTIFICATES` has whole seconds, negative once the end has passed. A certificate that was replaced
-counts from the next look on.
+The metric `CERTIFICATES` has whole seconds, negative after the expiry. A replaced certificate counts from the
+next check on.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ WARNING_DAYS = 30
 
 
 class CertificateWatch:
-    """Of one node. `stages` are its listeners by name."""
+    """Watches the certificates of one node. `stages` are its listeners by name."""
 
     def __init__(self, ports: Ports, stages: Mapping[str, ListenerStages]) -> None:
         self._ports = ports
         self._stages = stages
 
     def begin(self) -> None:
-        """Look now, and once a day from then on."""
+        """Check now and then once a day."""
         if self.seconds_left():
             self._check_expiry()
 
     def seconds_left(self) -> dict[str, int]:
-        """By listener that speaks TLS."""
+        """Seconds until the certificate of each TLS listener expires."""
         ports, found = self._ports, {}
         if not isinstance(ports, HasSecrets):
             return {}
@@ -40,7 +41,7 @@ class CertificateWatch:
             try:
                 end_ms = ports.secrets.certificate_ends_ms(stage.security.tls)
             except OSError:
-                continue  # it was replaced by one that is refused; connections say so
+                continue  # it was replaced by an invalid one, which new connections report
             if end_ms is not None:
                 found[name] = (end_ms - ports.clock.wall_ms()) // 1000
         return found

@@ -1,8 +1,8 @@
-"""What an outgoing connection needs: a protocol, TLS settings and a credential, of Kafka's client keys.
+"""Security of outgoing connections: protocol, TLS settings and credential, from Kafka's client keys.
 
-`ClientSecurity` is the value (it may be sent to other processes), `SecureDialer` what a node or client makes
-of it: it puts TLS between the network and a receiver. Combinations that cannot work are refused with one
-sentence. Source: Kafka's ``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs``.
+`ClientSecurity` is the value, which may be sent to other processes. A `SecureDialer` uses it to open
+connections with TLS and SASL. Combinations that cannot work are refused with a sentence. Source: Kafka's
+``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ OPEN = ClientSecurity()
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Of a client's properties: ``security.protocol``, ``sasl.*``, ``ssl.*``. Raises :class:`ConfigError`."""
+    """The security in a client's properties ``security.protocol``, ``sasl.*`` and ``ssl.*``. Raises
+    :class:`ConfigError`."""
     key = "security.protocol"
     protocol = properties.get(key, "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
@@ -73,14 +74,14 @@ def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCre
 
 
 def credential_of_login(key: str, user: str, password: str, mechanism: str) -> SaslCredential:
-    """Raises :class:`ConfigError` where one of them is missing."""
+    """A credential of user and password. Raises :class:`ConfigError` if one of them is missing."""
     if not user or not password:
         raise ConfigError(key, "(hidden)", f"{mechanism} needs its username and password")
     return SaslCredential(mechanism, user, password)
 
 
 class SecureDialer:
-    """Of one node's or client's outgoing connections of one kind."""
+    """Opens one kind of outgoing connections of a node or client."""
 
     def __init__(self, ports: Ports, security: ClientSecurity, purpose: str) -> None:
         """`purpose` names these connections in log events."""
@@ -110,7 +111,7 @@ class SecureDialer:
         ports.network.connect(endpoint, stream)
 
     def exchange(self, done: Callable[[ClientExchange | SaslError], None]) -> None:
-        """Give `done` a new authentication, of connections that need one, or why there is none."""
+        """Call `done` with a new SASL exchange, or with the error why there is none."""
         credential, ports = self.security.sasl, self._ports
         assert credential is not None
         if self._tokens is not None:

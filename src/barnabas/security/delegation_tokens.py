@@ -1,9 +1,8 @@
-"""Delegation tokens: the HMAC that follows from a token's id, and the SCRAM credentials of that HMAC.
+"""Delegation tokens: the HMAC of a token's id, and the SCRAM credentials that follow from it.
 
-A token is a record of the metadata log that says whose it is, who may renew it and until when it is valid.
-Its secret, the HMAC of its id, is in no record: each node computes it with
-``delegation.token.secret.key``, which is therefore the same on all nodes. A client that authenticates by
-SCRAM gives the token's id as its user and the HMAC in base64 as its password.
+A token is a record of the metadata log with its owner, its renewers and its expiry. Its secret, the HMAC of
+its id, is in no record: each node computes it with ``delegation.token.secret.key``, so all nodes have the
+same key. A client authenticates by SCRAM with the token's id as user and the HMAC in base64 as password.
 
 Invariant: nothing here shows a key or an HMAC in its ``repr``.
 
@@ -33,18 +32,18 @@ from barnabas.wire.messages.create_delegation_token_response import CreateDelega
 SECRET_KEY = "delegation.token.secret.key"
 USER_TYPE = "User"
 REQUESTER_SINCE = 3
-"""The version of the APIs that says who has requested a token."""
+"""The version of the APIs from which on they name the requester of a token."""
 CREDENTIALS_MAX = 10_000
-"""Credentials that are kept; all are dropped when there are more."""
+"""Cached credentials; all are dropped when there are more."""
 
 
 def tokens_of(image: MetadataImage) -> Mapping[str, DelegationTokenRecord]:
-    """By id."""
+    """The tokens of an image, by id."""
     return cast("dict[str, DelegationTokenRecord]", image.delegation_tokens)
 
 
 def concerned_by(token: DelegationTokenRecord) -> list[str]:
-    """Principals whose token it is: its owner, who has requested it, and who may renew it."""
+    """The principals of a token: its owner, its requester and its renewers."""
     return [token.owner, token.requester, *token.renewers]
 
 
@@ -53,13 +52,12 @@ def is_expired(token: DelegationTokenRecord, wall_ms: int) -> bool:
 
 
 def password_of(secret: bytes) -> str:
-    """What a client gives as its password: the HMAC in base64."""
+    """A client's password: the HMAC in base64."""
     return base64.b64encode(secret).decode()
 
 
 def owner_of(request: CreateDelegationTokenRequest, principal: str) -> str:
-    """Whose token is asked for: the requester's own where the request names no owner. Raises `KafkaError`
-    INVALID_REQUEST."""
+    """The owner of a requested token; the requester if the request names none. Raises INVALID_REQUEST."""
     if not request.owner_principal_name:
         return principal
     if request.owner_principal_type is None:
@@ -74,7 +72,7 @@ def creation_response(
     version: int,
     at_ms: int = -1,
 ) -> CreateDelegationTokenResponse:
-    """The answer in `version` about a token of the request's owner; its dates all say `at_ms`."""
+    """The answer in `version` about a token of the request's owner; all its times are `at_ms`."""
     kind, _, name = owner_of(request, principal).partition(":")
     said = principal if version >= REQUESTER_SINCE else ""
     requester_kind, _, requester = said.partition(":")
@@ -97,7 +95,7 @@ class TokenSecrets:
         """Without a `key` there are no delegation tokens."""
         self._key = None if key is None else key.encode()
         self._ids: dict[bytes, str] = {}
-        """Token ids by HMAC, as of the last search."""
+        """Token ids by HMAC, brought up to date by a search."""
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> TokenSecrets:
@@ -110,14 +108,14 @@ class TokenSecrets:
         return self._key is not None
 
     def hmac_of(self, token_id: str) -> bytes:
-        """64 bytes."""
+        """The HMAC of a token, 64 bytes."""
         assert self._key is not None
         return hmac.new(self._key, token_id.encode(), "sha512").digest()
 
     def find(
         self, tokens: Mapping[str, DelegationTokenRecord], secret: bytes
     ) -> DelegationTokenRecord | None:
-        """The token whose HMAC is `secret`."""
+        """The token whose HMAC is `secret`; None if there is none."""
         token = tokens.get(self._ids.get(secret, ""))
         if token is None and len(secret) == 64:
             self._follow(tokens)
@@ -133,7 +131,7 @@ class TokenSecrets:
 
 
 class TokenCredentials:
-    """SCRAM credentials of the tokens that an image has, made when a client comes with one."""
+    """SCRAM credentials of an image's tokens, made when a client authenticates with one."""
 
     def __init__(
         self,
@@ -149,7 +147,7 @@ class TokenCredentials:
         self._kept: dict[tuple[str, str], ScramCredential] = {}
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential | None:
-        """None where there is no such token, or it has expired."""
+        """The credential of a token; None if the token does not exist or has expired."""
         token = tokens_of(self._image()).get(token_id) if self._secrets.enabled else None
         if token is None or is_expired(token, self._wall_ms()):
             return None

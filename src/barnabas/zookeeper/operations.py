@@ -1,9 +1,8 @@
-"""What a session is asked: one frozen class per request, each with the type of its result.
+"""The requests of a ZooKeeper session: one frozen class each, with the type of its result.
 
 `Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their
-union, and what `layout` gives for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches
-each.
-Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
+union. `layout` returns operations for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches
+all. Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ ANY_VERSION = -1
 
 
 class Perms(IntFlag):
-    """What an ACL entry allows."""
+    """The permissions of an ACL entry."""
 
     READ = 1
     WRITE = 2
@@ -30,7 +29,7 @@ class Perms(IntFlag):
 
 
 class ZnodeAcl(NamedTuple):
-    """Who may do what with one znode."""
+    """One entry of a znode's ACL: permissions of an identity."""
 
     perms: int
     scheme: str
@@ -45,27 +44,27 @@ class Stat(NamedTuple):
     """A znode's metadata. Of two changes the one with the greater zxid is the later."""
 
     czxid: int
-    """Of the transaction that created it: Kafka's broker epoch, of a broker's znode."""
+    """Zxid of the transaction that created it; for a broker's znode this is Kafka's broker epoch."""
     mzxid: int
-    """Of the last change of its data."""
+    """Zxid of the last change of its data."""
     ctime: int
     mtime: int
     version: int
-    """Changes of the data."""
+    """Number of changes of the data."""
     cversion: int
-    """Changes of the set of children."""
+    """Number of changes of the set of children."""
     aversion: int
-    """Changes of the ACL."""
+    """Number of changes of the ACL."""
     ephemeral_owner: int
-    """The session with which it goes; 0 where it is persistent."""
+    """Id of the session that owns an ephemeral znode; 0 if it is persistent."""
     data_length: int
     num_children: int
     pzxid: int
-    """Of the last change of the set of children."""
+    """Zxid of the last change of the set of children."""
 
 
 class Created(NamedTuple):
-    """Of a `Create`: the path, with its number where it is sequential."""
+    """Result of a `Create`: the path, with the number of a sequential znode."""
 
     path: str
     stat: Stat
@@ -89,7 +88,7 @@ class AclAndStat(NamedTuple):
 
 
 class Request(Generic[T_co]):
-    """Base of all; the parameter is the type of the result."""
+    """Base class of requests; the parameter is the type of the result."""
 
     __slots__ = ()
 
@@ -111,7 +110,7 @@ class Create(Request[Created]):
 
 @dataclass(frozen=True, slots=True)
 class SetData(Request[Stat]):
-    """Replace the data where the version holds. Errors: `NoNode`, `BadVersion`."""
+    """Replace the data if the version matches. Errors: `NoNode`, `BadVersion`."""
 
     path: str
     data: bytes
@@ -120,7 +119,7 @@ class SetData(Request[Stat]):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Request[None]):
-    """Remove a znode without children where the version holds. Errors: `NoNode`, `BadVersion`, `NotEmpty`."""
+    """Remove a znode without children if the version matches. Errors: `NoNode`, `BadVersion`, `NotEmpty`."""
 
     path: str
     version: int = ANY_VERSION
@@ -179,7 +178,7 @@ class GetAcl(Request[AclAndStat]):
 
 @dataclass(frozen=True, slots=True)
 class SetAcl(Request[Stat]):
-    """Replace the ACL where `aversion` holds."""
+    """Replace the ACL if `aversion` matches."""
 
     path: str
     acl: tuple[ZnodeAcl, ...]
@@ -188,7 +187,7 @@ class SetAcl(Request[Stat]):
 
 @dataclass(frozen=True, slots=True)
 class SyncPath(Request[None]):
-    """Answered when this session's server has everything that was committed before the ensemble's leader
-    took the request up: reads after it see that."""
+    """Answered when this session's server has applied all transactions committed before the ensemble's leader
+    received the request, so that later reads see them."""
 
     path: str = "/"

@@ -1,8 +1,7 @@
-"""One session to the ensemble for a whole node, opened again whenever it has expired.
+"""The ZooKeeper session of a node, opened again whenever it expires.
 
-`SessionKeeper` owns the session and hands its events to those who follow it. Watches are one-shot and
-end with their session: a follower reads again, and watches again, when `on_connected` says that the
-session is new.
+`SessionKeeper` owns the session and passes its events to its followers. Watches fire once and end with their
+session: a follower reads and watches again when `on_connected` reports a new session.
 
 Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient`` (sessions that expire are replaced).
 """
@@ -39,20 +38,20 @@ PREFIX = "zookeeper."
 
 
 class SessionFollower(Protocol):
-    """One who depends on the session."""
+    """Receives the events of the session."""
 
     def on_connected(self, is_new: bool) -> None:
-        """Requests are served again; `is_new`: no watch and no ephemeral znode of before is left."""
+        """The session is connected (again). `is_new`: it has no watches and no ephemeral znodes of before."""
 
     def on_expired(self) -> None:
-        """The session is over, with its ephemeral znodes and watches."""
+        """The session expired, with its ephemeral znodes and watches."""
 
     def on_watch(self, event: WatchEvent) -> None:
-        """A watch has fired; it may be another follower's."""
+        """A watch fired; it may be of another follower."""
 
 
 class SessionKeeper:
-    """The node's present session."""
+    """Keeps the node's current session."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class SessionKeeper:
         self._on_closed: Callable[[], None] | None = None
 
     def follow(self, follower: SessionFollower) -> None:
-        """Hand events to `follower` too, after those who came before."""
+        """Pass events to `follower` as well, after the earlier followers."""
         self._followers.append(follower)
 
     def open(self) -> None:
@@ -91,14 +90,14 @@ class SessionKeeper:
         return self._session is not None and self._session.state is SessionState.CONNECTED
 
     def submit(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
-        """Ask in the present session; once, whatever comes of it."""
+        """Send a request once in the current session; `done` gets its result or error."""
         if self._session is None or self._closed:
             self._ports.wakeups.call_soon(lambda: done(SessionExpired()))
             return
         self._session.submit(secured(request) if self._secures else request, done)
 
     def ask(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
-        """Read: asked again, in the next session too, until the ensemble has answered."""
+        """Send a read, again and also in later sessions, until the ensemble answers."""
 
         def on_answer(result: T | ZooKeeperError) -> None:
             if not isinstance(result, (ConnectionLoss, OperationTimeout, SessionExpired)):
@@ -150,7 +149,7 @@ _FORMS = {".pem": "PEM", ".p12": "PKCS12", ".jks": "JKS"}
 
 
 def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> SessionSettings:
-    """As the node's file says; `texts` are its properties. Raises ``ConfigError``."""
+    """The settings in a node's properties `texts`. Raises ``ConfigError``."""
     tls = None
     if settings.tls:
         keys = {

@@ -365,7 +365,6 @@ def _zookeeper_mode_properties(
         clients = SECURE_LISTENER
         values.update(security.node_properties(node.node_id))
         values["authorizer.class.name"] = ACL_AUTHORIZER
-        values.pop("delegation.token.secret.key", None)  # there are none with ZooKeeper
     at = f"{clients}://{node.client_endpoint}"
     return {
         **values,

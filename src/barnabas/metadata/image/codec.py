@@ -56,7 +56,7 @@ def record_version(record: Message, metadata_version: int) -> int:
 
 
 def encode_record(record: Message, version: int) -> bytes:
-    """The value of one record. Raises UnsupportedFieldError for what `version` cannot say."""
+    """The value of one record. Raises UnsupportedFieldError for a field that `version` lacks."""
     return b"".join(
         (bytes((FRAME_VERSION, record.API_KEY, version)), *codec.encode(record, version))
     )

@@ -1,8 +1,8 @@
-"""Which configurations an image keeps: those that this software knows of.
+"""The configuration keys that an image keeps: those that this version knows.
 
-The log may hold keys that were taken away since, such as a topic's ``message.format.version`` of Kafka
-before 4.0. Nothing may come of them: no later change of the topic could be valid with one. Brokers' keys
-are kept whatever their name: listeners and plug-ins have names of their own.
+The log may have keys that were removed since, such as a topic's ``message.format.version`` of Kafka before
+4.0. They are ignored, since no later change of the topic would be valid with one. Brokers' keys are kept
+under any name: listeners and plug-ins have keys of their own.
 
 Source: Apache Kafka's SupportedConfigChecker (4.3).
 """
@@ -19,9 +19,9 @@ _KNOWN = {
     16: frozenset(SUBSCRIPTION.keys),
     32: frozenset(GROUP.keys),
 }
-"""By the number of the resource's type."""
+"""Known keys by resource type."""
 
 
 def is_kept(resource_type: int, name: str) -> bool:
-    """Whether a key of such a resource is one that may be set."""
+    """Whether the image keeps a key of this resource type."""
     return resource_type == _BROKER or name in _KNOWN.get(resource_type, ())

@@ -1,7 +1,7 @@
-"""How the partitions are doing, in numbers, for metrics and summaries.
+"""Counts partitions by state, for metrics and summaries.
 
-One pass over the columns: about 50 ns per partition, so a million take a twentieth of a second.
-`count_in_slices` gives way in between.
+One pass over the columns takes about 50 ns per partition, so a million take a twentieth of a second.
+`count_in_slices` yields in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from barnabas.metadata.image.partition_states import NEW, state_of
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 
 PARTITIONS_PER_SLICE = 50_000
-"""Partitions that are counted in one turn: some 5 ms."""
+"""Partitions that are counted in one turn, which takes some 5 ms."""
 
 
 class Counts(NamedTuple):
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
 
 
 def count(topics: Iterable[Topic], min_isr: Callable[[Topic], int]) -> Counts:
-    """The numbers of `topics`; `min_isr` gives what is configured for one."""
+    """The counts over `topics`; `min_isr` returns the min.insync.replicas of a topic."""
     total = Counts()
     for part in count_in_slices(topics, min_isr):
         total = total.plus(part)

@@ -35,7 +35,7 @@ class NoSuchPathError(KeyError):
 
 
 def root(image: MetadataImage) -> Branch:
-    """The tree of an image, made where it is looked at."""
+    """The tree of an image; branches are built when they are read."""
     return lambda: {
         "provenance": {
             "offset": image.offset,
@@ -167,7 +167,7 @@ def controller_value(controller: ControllerRegistration) -> dict[str, Any]:
 
 
 SECRET = "(secret)"
-"""What is shown instead of a secret."""
+"""Shown in place of a secret."""
 _SECRET = ("password", "secret", "jaas", "keystore.key")
 
 

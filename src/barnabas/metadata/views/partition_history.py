@@ -1,4 +1,4 @@
-"""What a change of a partition was, in words: for people who ask why it is as it is.
+"""Describes a change of a partition in words.
 
 Source: the terms of Kafka's controller log (KIP-455, KIP-966).
 """
@@ -12,7 +12,7 @@ from barnabas.metadata.image.topic import NO_LEADER, PartitionState
 
 
 def words_of(before: PartitionState | None, after: PartitionState) -> str:
-    """What happened between two states of one partition; `before` is None where it was created."""
+    """The change between two states of one partition; `before` is None if it was created."""
     if before is None:
         leader = "without a leader" if after.leader == NO_LEADER else f"led by {after.leader}"
         return f"created, {leader}"

@@ -1,7 +1,7 @@
-"""The entries of a cluster by the resources that they name, and the rule that decides by them.
+"""The ACLs of a cluster, indexed by resource, and the decision by them.
 
-Invariant: a DENY that matches wins over every ALLOW; an operation that no entry allows is denied, except
-on a resource that no entry names at all, where the default of the configuration holds.
+Invariant: a matching DENY wins over every ALLOW. An operation that no ACL allows is denied; if no ACL names
+the resource at all, the configuration decides (``allow.everyone.if.no.acl.found``).
 
 Source: Kafka's StandardAuthorizerData (findAclRule, findResult) and Authorizer.authorizeByResourceType.
 """
@@ -28,24 +28,25 @@ _IMPLIED_BY = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)),
 }
-"""Operations that an ALLOW of another one allows as well."""
+"""By operation: the operations whose ALLOW allows it, too."""
 
 
 class AclIndex:
-    """Entries by resource type and name. `follow` makes it equal to a table of records by id."""
+    """ACLs by resource type and name. `follow` brings it up to date with the image's records."""
 
     def __init__(self) -> None:
         self._known: dict[Uuid, Acl] = {}
         self._literal: dict[tuple[int, str], dict[Acl, int]] = {}
         self._prefixed: dict[tuple[int, str], dict[Acl, int]] = {}
         self._lengths: dict[int, dict[int, int]] = {}
-        """Resource type → length of a prefix → how many entries have one of it."""
+        """Resource type → length of a prefix → number of ACLs with such a prefix."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def follow(self, records: dict[Uuid, AccessControlEntryRecord]) -> None:
-        """Take in what was added to `records` and removed from them since the last call."""
+        """Add and remove the ACLs that were added to `records`, and removed from them, since the last
+        call."""
         known = self._known
         for acl_id in [acl_id for acl_id in known if acl_id not in records]:
             self._remove(known.pop(acl_id))
@@ -104,7 +105,7 @@ class AclIndex:
         *,
         unnamed: bool = False,
     ) -> bool:
-        """Whether the operation is allowed; `unnamed` is the answer where no entry names the resource."""
+        """Whether the operation is allowed; `unnamed` is the answer if no ACL names the resource."""
         named = allowed = False
         for acl in self.entries_for(resource_type, name):
             named = True
@@ -115,10 +116,8 @@ class AclIndex:
         return allowed or (unnamed and not named)
 
     def decide_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether the operation is allowed on some resource of the type, whatever its name.
-
-        Entries for the operation itself or for ALL count, implied ones do not.
-        """
+        """Whether the operation is allowed on any resource of the type. ACLs for the operation itself and for
+        ALL count, implied operations do not."""
         deny_names: set[str] = set()
         deny_prefixes: set[str] = set()
         allows: list[Acl] = []
@@ -164,7 +163,7 @@ def _applies(acl: Acl, principal: str, host: str, operation: int) -> bool:
 
 
 def _is_dominated(acl: Acl, deny_names: set[str], deny_prefixes: set[str]) -> bool:
-    """Whether denials leave nothing of what an ALLOW entry names."""
+    """Whether a DENY covers all resources that an ALLOW names."""
     name = acl.resource_name
     if acl.pattern_type == PatternType.LITERAL:
         if name == WILDCARD:

@@ -1,4 +1,4 @@
-"""Access control entries: the codes of Kafka's protocol, one entry as a value, filters over entries.
+"""ACLs: the codes of Kafka's protocol, one ACL as a value, and filters.
 
 Source: Kafka's ResourceType, PatternType, AclOperation, AclPermissionType, AclBindingFilter,
 ResourcePatternFilter, AclEntry.supportedOperations.
@@ -81,11 +81,11 @@ SUPPORTED_OPERATIONS: dict[AclResourceType, tuple[Operation, ...]] = {
     AclResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     AclResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""What can be done with a resource of each type."""
+"""The operations on a resource, by its type."""
 
 
 class Acl(NamedTuple):
-    """One entry. Two entries with equal fields are the same entry."""
+    """One ACL. Two with equal fields are the same ACL."""
 
     resource_type: int
     resource_name: str
@@ -122,7 +122,7 @@ def acl_of(record: AccessControlEntryRecord) -> Acl:
 
 
 class AclFilter(Protocol):
-    """The fields by which DescribeAcls and DeleteAcls name entries; None matches every name."""
+    """The fields by which DescribeAcls and DeleteAcls select ACLs; None matches every name."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -134,7 +134,7 @@ class AclFilter(Protocol):
 
 
 def matches(wanted: AclFilter, acl: Acl) -> bool:
-    """Whether a filter names an entry."""
+    """Whether a filter selects an ACL."""
     return (
         matches_resource(wanted, acl)
         and wanted.principal_filter in (None, acl.principal)
@@ -145,7 +145,7 @@ def matches(wanted: AclFilter, acl: Acl) -> bool:
 
 
 def matches_resource(wanted: AclFilter, acl: Acl) -> bool:
-    """Whether a filter names the entry's resource pattern."""
+    """Whether a filter selects the ACL's resource pattern."""
     return wanted.resource_type_filter in (
         AclResourceType.ANY,
         acl.resource_type,

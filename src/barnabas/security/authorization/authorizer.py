@@ -1,11 +1,11 @@
-"""The authorizer: what `authorizer.class.name` names, with its answers remembered.
+"""The authorizer that `authorizer.class.name` names, with a cache of its decisions.
 
-Owns the index of the image's entries, the answers given since the last change of an entry, and the
-audit of denials. One node has one for its broker's image and one for its controller's.
+Owns the index of the image's ACLs, the decisions since the last change of an ACL, and the audit log of
+denials. A node has one authorizer for its broker's image and one for its controller's.
 
-Invariants: an answer is never older than the image's entries (`acl_version` is compared at each
-question, so a change acts on connections that are open); super users are allowed everything; while the
-image holds no metadata yet, others are allowed nothing.
+Invariants: a decision is never older than the image's ACLs (each call compares `acl_version`, so a change
+also affects open connections). Super users may do everything. While the image has no metadata, others may do
+nothing.
 
 Source: Kafka's StandardAuthorizer.
 """
@@ -33,7 +33,7 @@ from barnabas.wire.request import RequestContext
 SUPER_USERS = "super.users"
 ALLOW_IF_NO_ACL = "allow.everyone.if.no.acl.found"
 REMEMBERED_MAX = 20_000
-"""Answers that are kept; all are dropped when there are more."""
+"""Cached decisions; all are dropped when there are more."""
 DENIALS_LOGGED_PER_SECOND = 20
 SECOND_MS = 1000.0
 
@@ -43,7 +43,7 @@ class AuditLog(Protocol):
 
 
 class DenialAudit:
-    """Log events of denials, bounded in rate: what is above the bound is counted and told later."""
+    """Logs denials at a bounded rate; those above it are counted, and the number is logged later."""
 
     def __init__(self, log: AuditLog, now_ms: Callable[[], float]) -> None:
         self._log = log
@@ -76,7 +76,7 @@ class DenialAudit:
 
 
 class Authorizer:
-    """Answers whether the sender of a request may do something."""
+    """Decides whether the sender of a request may do an operation."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Authorizer:
 
     @property
     def version(self) -> int:
-        """Grows with each change of an entry."""
+        """Grows with each change of an ACL."""
         return self.image.acl_version
 
     def may(
@@ -108,8 +108,8 @@ class Authorizer:
         *,
         audited: bool = True,
     ) -> bool:
-        """Whether `ctx`'s principal may do `operation` from its host. A denial that is not `audited` is a
-        question of visibility, not an attempt."""
+        """Whether `ctx`'s principal may do `operation` from its host. With `audited` a denial is logged;
+        checks of what is visible pass False."""
         if self._version != self.image.acl_version:
             self._follow()
         key = (ctx.principal, ctx.peer.host, operation, resource_type, name)
@@ -139,7 +139,7 @@ class Authorizer:
         )
 
     def entries(self) -> list[tuple[Uuid, Acl]]:
-        """All entries by id, sorted by entry."""
+        """(id, ACL) of all ACLs, sorted by ACL."""
         return sorted(
             ((acl_id, acl_of(record)) for acl_id, record in self._records().items()),
             key=lambda entry: entry[1],
@@ -172,8 +172,8 @@ class Authorizer:
         return allowed
 
     def _decide_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """As Kafka's default: a name that no entry has is asked for first, which the default of resources
-        without entries may allow."""
+        """As Kafka: first decide for a name that no ACL has, which ``allow.everyone.if.no.acl.found`` may
+        allow."""
         return self._index.decide(
             principal, host, operation, resource_type, "hardcode", unnamed=self._allow_if_no_acl
         ) or self._index.decide_any(principal, host, operation, resource_type)
@@ -185,7 +185,7 @@ class Authorizer:
 def authorizer_of(
     properties: Mapping[str, str], image: MetadataImage, log: AuditLog, now_ms: Callable[[], float]
 ) -> Authorizer | None:
-    """What the configuration asks for; None without ``authorizer.class.name``."""
+    """The configured authorizer; None without ``authorizer.class.name``."""
     if not properties.get("authorizer.class.name", "").strip():
         return None
     return Authorizer(

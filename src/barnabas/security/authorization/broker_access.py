@@ -1,7 +1,7 @@
-"""What the APIs of a broker's listeners ask of the authorizer.
+"""The authorization rules of the APIs on brokers' listeners.
 
-APIs that are forwarded to the active controller are judged there, for the principal of the Envelope;
-they have no rule here. Source: Kafka's KafkaApis and AuthHelper.
+APIs that are forwarded have no rule here: the active controller authorizes the principal in the Envelope.
+Source: Kafka's KafkaApis and AuthHelper.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the configuration APIs ask of the authorizer: by the type of each resource.
+"""The authorization rules of the configuration APIs, by the type of each resource.
 
 Source: Kafka's ConfigHelper, KafkaApis and ControllerApis.
 """
@@ -75,4 +75,4 @@ ALTER_LOGGERS = AccessRule(
         Operation.ALTER_CONFIGS, "responses", lambda r: bool(r.resource_type == BROKER_LOGGER)
     ).check,
 )
-"""On a broker's listener: its own loggers; what is forwarded is judged by the controller."""
+"""On a broker's listener only the broker's loggers are authorized; the controller authorizes the rest."""

@@ -1,4 +1,4 @@
-"""What the APIs of a controller's listeners ask of the authorizer, and with them those in an Envelope.
+"""The authorization rules of the APIs on controllers' listeners, and of forwarded requests.
 
 Source: Kafka's ControllerApis.
 """
@@ -34,8 +34,8 @@ MESSAGE = "Topic authorization failed."
 
 
 def _check_create_topics(question: Question) -> Answer:
-    """A principal that may create topics in the cluster may create any; one that may not describe a topic's
-    configuration does not see it."""
+    """Create on the cluster allows any topic, otherwise Create on the topic is needed. Without
+    DescribeConfigs on the topic the answer has no configuration."""
     request = question.request
     whole_cluster = question.may_cluster(Operation.CREATE, audited=False)
     allowed: list[Any] = []
@@ -66,7 +66,8 @@ def _check_create_topics(question: Question) -> Answer:
 
 
 def _check_delete_topics(question: Question) -> Answer:
-    """A topic named by its id keeps its name to itself, unless it may be described."""
+    """Delete on the cluster or the topic is needed. The refusal of a topic named by its id has its name only
+    if the principal may describe it."""
     if question.may_cluster(Operation.DELETE, audited=False):
         return None
     request = question.request
@@ -75,7 +76,7 @@ def _check_delete_topics(question: Question) -> Answer:
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     for state in asked:
         if state.name is not None and state.topic_id != ZERO_UUID:
-            allowed.append(state)  # is refused for what it is
+            allowed.append(state)  # the handler refuses a topic with both name and id
             continue
         name = question.topic_name(state, state.name)
         if name is None or question.may(Operation.DELETE, TOPIC, name):

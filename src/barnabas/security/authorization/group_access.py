@@ -1,4 +1,4 @@
-"""Checks of the APIs of groups: which groups, and which topics they tell of.
+"""Authorization of the group APIs: groups, and the topics in their answers.
 
 Source: Kafka's KafkaApis and AuthHelper.
 """
@@ -133,7 +133,7 @@ def _hidden_offsets(group_id: str, topics: list[Any]) -> Callable[[Message], Mes
 
 
 def check_offset_delete(question: Question) -> Answer:
-    """The response's one code is for the group; topics that may not be read are refused by partition."""
+    """Delete on the group is needed. Topics that may not be read are refused by partition."""
     request = question.request
     question.require(Operation.DELETE, GROUP, request.group_id)
     allowed: list[Any] = []
@@ -192,7 +192,7 @@ def check_group_operations(question: Question) -> Answer:
 
 
 def check_group_heartbeat(question: Question) -> None:
-    """Topics named in the subscription have to be describable, all of them."""
+    """Read on the group, and Describe on every topic that the subscription names, are needed."""
     request = question.request
     question.require(Operation.READ, GROUP, request.group_id)
     for name in request.subscribed_topic_names or ():
@@ -200,7 +200,7 @@ def check_group_heartbeat(question: Question) -> None:
 
 
 def check_group_describe(question: Question) -> Answer:
-    """A group whose members are assigned a topic that may not be described is answered with an error."""
+    """A group with an assigned topic that the principal may not describe is answered with an error."""
     answer = split(question, Operation.DESCRIBE, GROUP, "group_ids", str, "groups")
     if isinstance(answer, Message):
         return answer

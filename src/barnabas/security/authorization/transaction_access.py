@@ -1,4 +1,4 @@
-"""Checks of the APIs of transactions.
+"""Authorization of the transaction APIs.
 
 Source: Kafka's KafkaApis and AuthHelper.
 """
@@ -24,7 +24,7 @@ NOT_ASKED = -2147483648
 
 
 def check_add_partitions(question: Question) -> Answer:
-    """From version 4 on brokers ask on behalf of many; before, a client names one transaction."""
+    """From version 4 on brokers send it for many transactions; before, a client sends it for one."""
     request = question.request
     if question.ctx.api_version >= 4:
         question.require(Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)

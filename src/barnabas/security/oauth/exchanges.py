@@ -1,7 +1,7 @@
 """Both ends of one OAUTHBEARER authentication (RFC 7628).
 
-A token that is not taken is answered by an error in JSON, after which the client sends one byte and the
-exchange fails with the same JSON. Source: Kafka's ``OAuthBearerSaslServer`` and ``OAuthBearerSaslClient``.
+A refused token is answered with an error in JSON. The client then sends one byte, and the exchange fails with
+the same JSON. Source: Kafka's ``OAuthBearerSaslServer`` and ``OAuthBearerSaslClient``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.security.scram import SaslError
 
 
 class OAuthServer:
-    """The server's end. `user` is set once it has succeeded."""
+    """The server's side. `user` is set when it has succeeded."""
 
     is_token = False
 
@@ -22,14 +22,14 @@ class OAuthServer:
         """`check` raises ``TokenRefused``."""
         self.user: str | None = None
         self.ends_at_ms: int | None = None
-        """When the token ends, in ms since the epoch."""
+        """When the token expires, in ms since 1970."""
         self._check = check
         self._refusal = ""
 
     def evaluate(self, token: bytes) -> bytes:
-        """Empty where the token is taken, else the error. Raises :class:`SaslError`."""
+        """The answer: empty if the token is accepted, else the error. Raises :class:`SaslError`."""
         if self._refusal:
-            # A client that is refused says one byte; one that says anything else is refused as well.
+            # A refused client sends one byte; one that sends anything else is refused as well.
             raise SaslError(INVALID_TOKEN, self._refusal)
         first = parse_first(token)
         try:
@@ -47,7 +47,7 @@ class OAuthServer:
 
 
 class OAuthClient:
-    """The client's end, with a token that was obtained before."""
+    """The client's side, with a token that was obtained before."""
 
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         self.is_done = False
@@ -58,7 +58,7 @@ class OAuthClient:
         return self._first
 
     def evaluate(self, challenge: bytes) -> bytes | None:
-        """None: it is done. Raises :class:`SaslError`."""
+        """The answer to the server; None if the exchange is done. Raises :class:`SaslError`."""
         if self._refused:
             raise SaslError("the server refuses the token and continues")
         if not challenge:

@@ -15,9 +15,9 @@ from barnabas.security.scram import SaslError
 
 SEPARATOR = "\x01"
 ABORT = b"\x01"
-"""What a client sends after a server's error, so that the exchange ends."""
+"""Sent by a client after a server's error, to end the exchange."""
 INVALID_TOKEN = '{"status":"invalid_token"}'
-"""What a server says of every token that it does not take. The reason is in its own log."""
+"""The server's answer to every token that it refuses. The reason is in its log."""
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _FIRST = re.compile(
     rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01", re.DOTALL
@@ -27,7 +27,7 @@ _FIRST = re.compile(
 class FirstMessage(NamedTuple):
     token: str
     authorization: str
-    """The identity that the client wants to act as; empty where it is the token's own."""
+    """The identity that the client wants to act as; empty for the token's own."""
     extensions: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ class FirstMessage(NamedTuple):
 
 
 def format_first(token: str, extensions: Mapping[str, str] | None = None) -> bytes:
-    """What a client begins with."""
+    """Encode a client's first message."""
     pairs = {"auth": f"Bearer {token}", **(extensions or {})}
     text = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs.items())
     return f"n,,{SEPARATOR}{text}{SEPARATOR}".encode()

@@ -1,8 +1,8 @@
-"""What a listener's requests use: charged when they are answered, told in the answer.
+"""Charges requests to client quotas when they are answered, and sets the throttle time of the answer.
 
-Bytes of a Produce request, records of a Fetch response to a consumer, and the time that a handler took.
-Nodes' own requests are free. An answer that a handler or the controller has given a throttle time keeps it
-where it is the longest. Source: KIP-13, KIP-124, KIP-219; Kafka's ``RequestHandlerHelper``.
+Charged are the bytes of a Produce request, the record bytes of a Fetch response to a consumer, and the time
+that a handler took. Nodes' own requests are free. A longer throttle time that a handler or the controller has
+set stays. Source: KIP-13, KIP-124, KIP-219; Kafka's ``RequestHandlerHelper``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.wire.schema import Message
 
 WAIT_MS_MAX = 0x7FFFFFFF
 REQUEST_WAIT_MS_MAX = 1000.0
-"""A wait for request time is at most this; what is left of the debt is the next request's."""
+"""Longest throttle time for request time; the rest of the debt is charged to the next request."""
 EXEMPT = frozenset(
     (
         ApiKey.SASL_HANDSHAKE,
@@ -33,7 +33,7 @@ PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 
 class ClientMeter:
-    """Charges what clients of one listener use."""
+    """Charges the clients of one listener."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
@@ -46,7 +46,8 @@ class ClientMeter:
         request_bytes: int,
         spent_ms: float,
     ) -> float:
-        """Charge one request; returns how long its connection is not read, which the response says."""
+        """Charge one request. Returns the throttle time, in which its connection is not read; the response
+        has it, too."""
         key = ctx.api_key
         if key in EXEMPT or (key == FETCH and is_follower(request)):
             return 0.0
@@ -79,7 +80,7 @@ class ToldMeter:
 
 
 def set_throttle_time(response: Message | None, wait_ms: float) -> float:
-    """Put the wait into the response, or read a longer one from it."""
+    """Set the response's throttle time unless it has a longer one. Returns the longer one."""
     if response is None or "throttle_time_ms" not in response.__slots__:
         return min(wait_ms, WAIT_MS_MAX)
     reported: int = max(response.throttle_time_ms, min(ceil(wait_ms), WAIT_MS_MAX))  # type: ignore[attr-defined]
@@ -88,7 +89,7 @@ def set_throttle_time(response: Message | None, wait_ms: float) -> float:
 
 
 def is_follower(request: FetchRequest) -> bool:
-    """Whether a replica sends it."""
+    """Whether a replica sent the request."""
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
 

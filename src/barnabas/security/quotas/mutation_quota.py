@@ -1,8 +1,8 @@
-"""Partitions that one request creates or deletes, against its client's quota (KIP-599).
+"""The controller mutation quota of one request: partitions that it creates or deletes (KIP-599).
 
-A client whose bucket is in debt is refused with THROTTLING_QUOTA_EXCEEDED, topic by topic, where its version
-of the request knows that error; older ones are served. Both learn how long to wait. A topic is counted
-once, however often its decision is made.
+While a client's bucket is in debt, its topics are refused with THROTTLING_QUOTA_EXCEEDED, if its version of
+the request knows that error; older versions are served. Both get a throttle time. A topic is counted once,
+even if its decision is made several times.
 
 Source: Kafka's ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
 """
@@ -25,7 +25,7 @@ class MutationQuota:
     """The quota of one request's client."""
 
     def __init__(self, quotas: ClientQuotas | None, ctx: RequestContext, strict_since: int) -> None:
-        """`quotas` None: nothing is counted."""
+        """With `quotas` None nothing is counted."""
         if quotas is not None:
             quotas.follow()
         self._quotas = quotas if quotas is not None and quotas.table.has(MUTATIONS) else None
@@ -35,7 +35,7 @@ class MutationQuota:
         self.wait_ms = 0.0
 
     def count(self, what: object, partitions: int) -> None:
-        """Before a change of `partitions` by `what`. Raises THROTTLING_QUOTA_EXCEEDED."""
+        """Count `partitions` that `what` (a topic) is going to change. Raises THROTTLING_QUOTA_EXCEEDED."""
         if self._quotas is None:
             return
         if what not in self._counted:

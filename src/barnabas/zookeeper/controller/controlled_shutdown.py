@@ -1,8 +1,7 @@
 """ControlledShutdown (Kafka 3.9; only where ZooKeeper coordinates the cluster).
 
-Behaviour: the broker hands over its leaderships before it ends. The answer names the partitions that it
-leads still; the broker asks again until there is none. The election strategy is that of brokers that
-leave.
+Behaviour: the controller moves the broker's leaderships to other brokers before it stops. The answer names
+the partitions that it still leads; the broker asks again until there are none.
 
 Version notes: version 2 has the broker epoch.
 
@@ -58,7 +57,7 @@ def handle(
 def hand_over(
     cluster: ControllerContext, request: ControlledShutdownRequest, sessions: BrokerSessions
 ) -> Decision[ControlledShutdownResponse]:
-    """Raises BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
+    """Decide a controlled shutdown. Raises BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
     broker = request.broker_id
     known = cluster.image.brokers.get(broker)
     if known is None:

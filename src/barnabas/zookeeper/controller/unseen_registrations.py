@@ -1,11 +1,11 @@
-"""Members of ISRs that registered again while there was no controller: what a new controller decides of them.
+"""Handles ISR members that registered again while there was no controller.
 
-A controller removes a broker that registers again from its ISRs. Where the controller died with that broker,
-the state znodes still name it as leader or member. Such a leader would continue in its former epoch, and its
-log may lack records that it had sent to followers and not synced: one offset would have two records in one
-epoch. The case shows in the znodes: the state was written before a member of its ISR registered.
+A controller removes a broker that registers again from its ISRs. If the controller died together with that
+broker, the state znodes still name it as leader or member. Such a leader would continue in its old leader
+epoch, and its log may lack records that it had sent to followers but not synced: one offset would have two
+records in one epoch. The znodes show the case: the state was written before a member of its ISR registered.
 
-Apache Kafka 3.9 does not look for it: its controller keeps a leader that is registered.
+Apache Kafka 3.9 does not check this: its controller keeps a leader that is registered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REASON = "brokers {} registered again while there was no controller"
 
 
 def reregistered_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
-    """Members of the ISR whose registration is younger than the partition's state, where there are any."""
+    """By partition: ISR members whose registration is younger than the partition's state znode."""
     registered = {broker: czxid for broker, (_, czxid) in found.layout.brokers.items()}
     members = {}
     for name, topic in found.layout.topics.items():
@@ -36,8 +36,8 @@ def reregistered_members(found: FoundCluster) -> dict[Partition, frozenset[int]]
 
 
 def decide(cluster: ControllerContext, members: Mapping[Partition, frozenset[int]]) -> list[Record]:
-    """They leave the ISR where one stays who is alive; else all stay, and the leader continues in a later
-    epoch."""
+    """Remove these members from the ISR if a live member remains. Otherwise all stay, and the leader gets a
+    new leader epoch."""
     records: list[Record] = []
     leave: dict[frozenset[int], list[int]] = {}
     for (name, index), younger in sorted(members.items()):

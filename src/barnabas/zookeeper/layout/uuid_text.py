@@ -13,7 +13,7 @@ def uuid_to_text(value: Uuid) -> str:
 
 
 def uuid_from_text(path: str, text: str) -> Uuid:
-    """Raises `MalformedZnode`."""
+    """Parse a UUID in the znode `path`. Raises `MalformedZnode`."""
     try:
         value = urlsafe_b64decode(text + "==")
     except ValueError:
