@@ -84,13 +84,16 @@ class AbortedFilter:
         return cls(sorted(aborted, key=lambda each: -each.first_offset))
 
     def is_void(self, batch: BatchView) -> bool:
-            """Take the next batch of the run. True where its records are to be skipped.""" header =
-            batch.header while self.aborted and self.aborted[-1].first_offset <= header.last_offset:
-            self.open.add(self.aborted.pop().producer_id) if header.is_control: # Compaction may keep a
-            control batch without its record, to keep the producer's state or an offset. if
-            header.record_count and control_type(batch) == ControlType.ABORT:
-            self.open.discard(header.producer_id) return True return header.is_transactional and
-            header.producer_id in self.open
+        """Take the next batch of the run. True where its records are to be skipped."""
+        header = batch.header
+        while self.aborted and self.aborted[-1].first_offset <= header.last_offset:
+            self.open.add(self.aborted.pop().producer_id)
+        if header.is_control:
+            # Compaction may empty a control batch but keep it, for the producer's state or an offset.
+            if header.record_count and control_type(batch) == ControlType.ABORT:
+                self.open.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self.open
 
 
 def control_type(batch: BatchView) -> int:
@@ -315,8 +318,8 @@ def _small_groups(
     records: Buffer, position: int, start: int, end: int, wanted: frozenset[str]
 ) -> Generator[Columns, None, int]:
     """Yields columns of the small plain batches from `position` on; returns the position of the next
-    batch.""" from barnabas.record.small_batches import decode_small_batches  # machine code is loaded only
-    where it is used
+    batch."""
+    from barnabas.record.small_batches import decode_small_batches  # loaded only where it is used
 
     data = kernels.frozen(np.frombuffer(records, np.uint8))
     while True:

@@ -153,7 +153,8 @@ def decode_records(
     `append_time_ms` is not negative, it replaces all timestamps. `wanted` has the bits `KEYS` and `VALUES`
     for the columns whose bytes are copied; in other columns every row is empty. ``header_starts[row]`` gets
     the position of the record's headers in `data`. Returns (next row, OK or MALFORMED). `data` that is
-    shorter or longer than the records is malformed. """
+    shorter or longer than the records is malformed.
+    """
     position = 0
     size_all = len(data)
     for _ in range(count):
@@ -399,7 +400,8 @@ def assign_partitions(
 
     A row with a key gets the partition of the key's murmur2, as with Kafka's default partitioner. Rows
     without a key get partitions round-robin, from `turn` on. ``counts[row]`` is the number of partitions of
-    the row's topic (at least 1). """
+    the row's topic (at least 1).
+    """
     for row in range(len(partitions)):
         if partitions[row] >= 0:
             continue

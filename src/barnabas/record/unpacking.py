@@ -3,7 +3,8 @@
 Owns that buffer. It is not filled with zeros, and has the size that one group of batches needs: a buffer of
 the largest possible size per batch took most of a Spark worker's memory at high compression. A section that
 `take` returns is valid until :meth:`Unpacker.clear`. Compressed bytes are untrusted, so their uncompressed
-size is bounded. """
+size is bounded.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Unpacker:
 
     def clear(self) -> None:
         """Free the buffer: sections that `take` returned are no longer valid."""
-        if len(self._room) > ROOM_BYTES > self._used:  # the last group did not need the large buffer
+        if len(self._room) > ROOM_BYTES > self._used:  # the last group needed no large one
             self._room = np.empty(ROOM_BYTES, np.uint8)
         self._used = 0
 
