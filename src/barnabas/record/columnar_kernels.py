@@ -147,13 +147,11 @@ def decode_records(
 ) -> tuple[int, int]:
     """Append the records of one batch with ``first_offset <= offset < end_offset`` to columns.
 
-    `data` is the uncompressed records section of `count` records. Columns are filled from `row` on.
-    ``*_ends`` has one element more than there are rows; ``*_ends[row]`` is the position in ``*_bytes`` for
-    the next bytes, from which ``*_bytes`` must have room for as many bytes as `data` has. Where
-    `append_time_ms` is not negative, it replaces all timestamps. `wanted` has the bits `KEYS` and `VALUES`
-    for the columns whose bytes are copied; in other columns every row is empty. ``header_starts[row]`` gets
-    the position of the record's headers in `data`. Returns (next row, OK or MALFORMED). `data` that is
-    shorter or longer than the records is malformed.
+    `data` is the uncompressed records section. Columns are filled from `row` on. ``*_ends`` has one element
+    more than there are rows; ``*_ends[row]`` is the position in ``*_bytes`` for the next bytes, after which
+    ``*_bytes`` must have room for all of `data`. `append_time_ms` replaces all timestamps unless negative.
+    `wanted` has the bits `KEYS` and `VALUES` for the columns to fill; rows of others are empty. Returns
+    (next row, OK or MALFORMED); `data` with fewer or more bytes than `count` records is malformed.
     """
     position = 0
     size_all = len(data)
