@@ -1,4 +1,5 @@
-"""What a KRaft controller has in addition while its cluster leaves ZooKeeper: a session and orders.
+"""A KRaft controller's additional parts while its cluster migrates from ZooKeeper (KIP-866): a session with
+the ensemble, the migration, and orders to brokers.
 
 Source: Kafka 3.9's ``ControllerServer`` (where ``zookeeper.metadata.migration.enable`` is set).
 """
@@ -18,7 +19,7 @@ from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 
 
 class MigratingController:
-    """The migration of this controller, and the session that it needs."""
+    """The migration that this controller runs, and its ZooKeeper session."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class MigratingController:
         metadata: MetadataLoader,
         to_brokers: Channels,
     ) -> None:
-        """Raises ``OSError`` where this world reaches no ensemble."""
+        """Raises ``OSError`` where the ports have no access to ZooKeeper."""
         settings = config.migration
         assert settings is not None
         if not isinstance(ports, HasZooKeeper):
@@ -58,11 +59,11 @@ class MigratingController:
         self.sessions.open()
 
     def close(self) -> None:
-        """End the session; the claim on `/controller` stays, for it is no ephemeral znode."""
+        """End the session. This controller keeps `/controller`, which is not an ephemeral znode then."""
         self.sessions.close(lambda: None)
 
     def describe(self) -> dict[str, object]:
-        """State for people, metrics and logs."""
+        """State for metrics, logs and the CLI."""
         return self.migration.describe()
 
     def __repr__(self) -> str:

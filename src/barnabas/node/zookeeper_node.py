@@ -1,8 +1,9 @@
-"""A broker that ZooKeeper coordinates, assembled: every one of them may be the controller.
+"""Assembles a broker of a cluster that ZooKeeper coordinates; any of these brokers may be the controller.
 
-Order of start: listeners bound, a session to the ensemble; then, when it serves, the persistent znodes,
-the cluster's id and this broker's; then the broker, its election, its registration. What comes after
-the session is asynchronous: where it cannot be, the process halts with one sentence.
+Order of start: bind the listeners, open a session with the ensemble; when it is connected, create the
+persistent znodes and find the cluster id and broker id; then create the broker and the controller, start the
+election and the registration. The steps after the session's start are asynchronous: if one fails, the process
+halts with one sentence.
 
 Source: Kafka 3.9's ``KafkaServer``.
 """
@@ -73,7 +74,7 @@ from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 from barnabas.zookeeper.token_store import TokenStore
 
 SESSION_ENDS_MS_MAX = 1_000.0
-"""For closing the session, at the end; without it the ensemble notices by the session's time-out."""
+"""Time to close the session when the node stops; after that, the session expires by its time-out."""
 
 
 class ZookeeperNode:
@@ -106,24 +107,24 @@ class ZookeeperNode:
         self._config_watch: ConfigWatch
         self.orders: ControlRequests
         self._enrolment: QuorumEnrolment | None = None
-        """Where the cluster migrates to KRaft."""
+        """None where the cluster does not migrate to KRaft."""
         self._acls: AclStore | None = None
-        """Without an authorizer none are read."""
+        """None without an authorizer."""
         self._tokens = TokenStore(ports, self.sessions) if secrets.enabled else None
         self.token_requests: TokenRequests | None = None
         self._entities: dict[str, Mapping[str, str]] = {}
-        """Configurations of users, clients and IP addresses, as they were read last."""
+        """Configurations of users, clients and IP addresses as last read, by entity."""
         self._stopping = False
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._owners: dict[str, tuple[str, int]] = {}
         self._unreadable: dict[str, None] = {}
-        """Log directories that could not be read when this process began."""
+        """Log directories that could not be read when the node started; they are offline."""
 
     # -- start -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin. Raises ``DirectoryError``, ``ConfigError``, ``OSError`` with one sentence."""
+        """Start the node. Raises ``DirectoryError``, ``ConfigError`` or ``OSError``, with one sentence."""
         self._policies = load_policies(self.config.properties)
         self.security.check(self.ports, self.listeners.stages.values())
         self._read_directories()
@@ -168,7 +169,8 @@ class ZookeeperNode:
             raise failures[0]
 
     def _known(self, cluster_id: str, broker_id: int) -> None:
-        """The ensemble has said of which cluster this is, and which broker."""
+        """Called when the cluster id and broker id are known: load ACLs and delegation tokens, then
+        assemble."""
         self.config = dataclasses.replace(self.config, node_id=NodeId(broker_id))
         assemble = partial(self._assemble, cluster_id)
         if self.config.properties.get("authorizer.class.name", "").strip():
@@ -228,13 +230,14 @@ class ZookeeperNode:
 
     @property
     def _control_listener(self) -> str:
-        """On which orders are taken and controllers are reached."""
+        """Name of the listener for the controller's orders and for requests to the controller."""
         assert self.config.zookeeper is not None
         name = self.config.zookeeper.control_plane_listener
         return (name or self.config.inter_broker_listener_name).upper()
 
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
-        """Version 0 has no directory ids: those of this process are its own affair."""
+        """The identities of the readable log directories. ``meta.properties`` of version 0 has no directory
+        ids, so random ones are made, for this process only."""
         broker_id, rng = int(self.config.node_id), self.ports.rng("ids")
         found: dict[str, MetaProperties] = {}
         failures: list[OSError] = []
@@ -335,7 +338,7 @@ class ZookeeperNode:
             self.listeners.add_sasl(table)
             own.serve(table)
             guard_with(table, broker.authorizer)
-        # Its controller's orders come here too, before it is ready; what clients ask waits at the gate.
+        # The controller's orders arrive here before the broker is ready; clients' requests wait at the gate.
         self.listeners.serve(self.config.broker_listeners)
 
     def _open_registration(self, identity: BrokerIdentity) -> Lifecycle:
@@ -377,7 +380,7 @@ class ZookeeperNode:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker's registration is known to it as alive."""
+        """Whether the controller's metadata, as this broker has them, name this registration as alive."""
         broker = self.broker
         if broker is None or not broker.is_started:
             return False
@@ -402,7 +405,7 @@ class ZookeeperNode:
         self._config_watch.on_connected(True)
 
     def _on_config(self, entity: str, values: Mapping[str, str]) -> None:
-        """What a znode says now: for this broker's image, and for its controller's."""
+        """Apply the configuration read from a znode to this broker's image, and to its controller's."""
         broker = self.broker
         assert broker is not None
         resource = resource_of(entity)
@@ -413,7 +416,8 @@ class ZookeeperNode:
         self._tell_controller(entity)
 
     def _read_again(self, entities: Sequence[str], done: Callable[[], None]) -> None:
-        """What was written before now, also where this session's server lags behind."""
+        """Read the configurations of `entities` again, then call `done`. Syncs first, so that all earlier
+        writes are seen even if this session's ZooKeeper server lags."""
         left = set(entities)
 
         def on_one(entity: str, values: Mapping[str, str]) -> None:
@@ -429,7 +433,7 @@ class ZookeeperNode:
         self.sessions.ask(SyncPath(CONFIG), on_synced)
 
     def _on_client_entity(self, entity: str, values: Mapping[str, str]) -> None:
-        """Quotas and SCRAM credentials of a user, a client or an IP address."""
+        """Apply changed quotas and SCRAM credentials of a user, a client or an IP address."""
         try:
             records = config_changes(entity, self._entities.get(entity, {}), values)
         except MalformedZnode as error:
@@ -439,7 +443,8 @@ class ZookeeperNode:
         self.orders.replay(records)
 
     def _tell_controller(self, entity: str) -> None:
-        """A configuration that others wrote; read again where this controller has written meanwhile."""
+        """Have the controller on this broker, if it is active, apply a configuration that others wrote.
+        Waits and reads it again if the controller itself writes meanwhile."""
         journal, controller = self.journal, self.controller
         assert controller is not None
         decider = controller.decider
@@ -473,7 +478,7 @@ class ZookeeperNode:
         self._config_watch.read(entity, on_read)
 
     def _measure(self, quotas: ClientQuotas) -> None:
-        """Charge clients while there are quotas; with none, listeners ask nothing."""
+        """Meter clients' requests while quotas exist; without quotas, listeners have no meter."""
         meter = ClientMeter(quotas) if quotas.active else None
         self.listeners.measure(self.config.broker_listeners, meter)
 
@@ -483,13 +488,14 @@ class ZookeeperNode:
         return scram_credential(self.broker.image.scram_credentials, mechanism, user)
 
     def _known_image(self) -> MetadataImage:
-        """Before the broker is there: of nothing."""
+        """The broker's image; an empty one before there is a broker."""
         return MetadataImage() if self.broker is None else self.broker.image
 
     # -- the end -----------------------------------------------------------------------------------
 
     def begin_shutdown(self, on_done: Callable[[], None]) -> None:
-        """Controlled: hand the leaderships over, close the logs, end the session; `on_done` follows."""
+        """Begin a controlled shutdown: move the leaderships away, close the logs, end the session, then call
+        `on_done`."""
         if self._stopping:
             return
         self._stopping = True
@@ -524,11 +530,11 @@ class ZookeeperNode:
 
     @property
     def logs_closed(self) -> int:
-        """How far the end has come."""
+        """Number of logs that the shutdown has closed: shows whether it makes progress."""
         return 0 if self.broker is None else self.broker.logs_closed
 
     def describe(self) -> dict[str, object]:
-        """State for people, metrics and logs."""
+        """State for metrics, logs and the CLI."""
         return {
             "node": int(self.config.node_id),
             "zookeeper": repr(self.sessions),
@@ -543,11 +549,12 @@ class ZookeeperNode:
 
 
 def _no_features() -> Features:
-    """ZooKeeper clusters of Kafka 3.9 have no finalized features of their own."""
+    """No features: ZooKeeper clusters of Kafka 3.9 have none to finalize."""
     return Features({}, {}, -1)
 
 
 def _follow_controller(broker: Broker, election: ControllerElection) -> None:
-    """The controller has changed. A KRaft controller is no broker: Metadata names any broker for it."""
+    """The controller has changed. Metadata responses name the controller only if it is a broker; for a KRaft
+    controller they name any broker."""
     broker.names_controller = not election.is_kraft
     broker.on_controller_change()

@@ -1,8 +1,8 @@
-"""A record batch of format v2: its 61-byte header, read and patched in place.
+"""Record batches of format v2: their 61-byte header is read and changed in place.
 
-Batches stay bytes. The header is read by one ``struct``; what follows is passed on as a view. The CRC covers
-everything from the attributes on, so that a leader may set base offset and leader epoch without
-computing it again.
+Batches are kept as bytes. The header is decoded by one ``struct``; the records are passed on as a view. The
+CRC covers all bytes from the attributes on, so that a leader can set the base offset and the leader epoch
+without a new CRC.
 
 Source: Kafka protocol guide, record batch v2 (KIP-98). Kafka's ``DefaultRecordBatch``.
 """
@@ -20,11 +20,11 @@ from barnabas.types import Buffer, new_tuple
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12
-"""Bytes before what the batch's length counts: base offset and length."""
+"""Bytes that the batch's length does not count: base offset and length."""
 LENGTH_MIN = HEADER_SIZE - LENGTH_PREFIX
 OFFSET_AND_LENGTH = Struct(">qi")
 PATCH = Struct(">qii")
-"""Base offset, length, leader epoch: what a leader sets."""
+"""Base offset, length, leader epoch: a leader sets the first and the last."""
 PATCH_SIZE = 16
 MAGIC_AT = 16
 CRC_AT = 17
@@ -32,7 +32,7 @@ CRC_FROM = 21
 MAX_TIMESTAMP_AT = 35
 PRODUCER = Struct(">qhi")
 PRODUCER_AT = 43
-"""Where producer id, producer epoch and base sequence stand."""
+"""Position of producer id, producer epoch and base sequence."""
 MAGIC = 2
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -43,7 +43,7 @@ NO_TIMESTAMP = -1
 
 
 class CorruptBatchError(ValueError):
-    """The bytes are no run of batches of format v2. `position` is where it was noticed."""
+    """The bytes are not valid batches of format v2. `position` is that of the invalid batch."""
 
     def __init__(self, position: int, why: str) -> None:
         super().__init__(f"record batch at position {position}: {why}")
@@ -56,11 +56,11 @@ class UnsupportedMagicError(CorruptBatchError):
 
 
 class BatchHeader(NamedTuple):
-    """The header's fields, in the order of the bytes."""
+    """The header's fields, in the order of the bytes. Timestamps are in ms since 1970-01-01 UTC."""
 
     base_offset: int
     length: int
-    """Bytes behind the length field."""
+    """Bytes after the length field."""
     leader_epoch: int
     magic: int
     crc: int
@@ -88,7 +88,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Wraps to 0 behind 2^31 - 1."""
+        """Sequence number of the last record, which follows 2^31 - 1 by 0; -1 without a producer id."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -119,8 +119,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_shape(header: BatchHeader, position: int = 0) -> None:
-    """What every batch must have: format 2, a possible length and count. Raises
-    :class:`CorruptBatchError`."""
+    """Check the format, the length and the counts. Raises :class:`CorruptBatchError`."""
     if header.magic != MAGIC:
         if header.magic in (0, 1):
             raise UnsupportedMagicError(position, f"format {header.magic} is not supported")
@@ -139,11 +138,11 @@ def check_crc(header: BatchHeader, data: memoryview, position: int = 0) -> None:
 
 
 class BatchView(NamedTuple):
-    """One whole batch of a run."""
+    """One complete batch in a run of batches."""
 
     header: BatchHeader
     position: int
-    """In the run."""
+    """Of the batch in the run."""
     data: memoryview
     """The whole batch, header included."""
 
@@ -156,15 +155,15 @@ class BatchView(NamedTuple):
 def iterate(
     records: Buffer, *, crc: bool = False, partial_tail: bool = True, position: int = 0
 ) -> Iterator[BatchView]:
-    """The whole batches of a run from `position` on, in order. A cut-off batch at the end is left out, or is
-    an error where not `partial_tail`. Raises :class:`CorruptBatchError`."""
+    """The complete batches of a run from `position` on, in order. An incomplete batch at the end is ignored;
+    without `partial_tail` it is an error. Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
     size = len(view)
     while size - position >= HEADER_SIZE:
         header = new_tuple(BatchHeader, _unpack(view, position))
         end = position + LENGTH_PREFIX + header[1]
         if header[3] != MAGIC or header[1] < LENGTH_MIN or header[6] < 0 or header[12] < 0:
-            check_shape(header, position)  # says what is wrong
+            check_shape(header, position)  # raises the exact error
         if end > size:
             break
         if crc and crc32c(view[position + CRC_FROM : end]) != header[4]:
@@ -176,8 +175,8 @@ def iterate(
 
 
 def last_whole(records: Buffer) -> tuple[BatchHeader | None, int, CorruptBatchError | None]:
-    """The header of a run's last whole batch, where that batch ends, and what is wrong with the bytes
-    behind it (nothing, where they are none or a cut-off batch)."""
+    """(header of a run's last complete batch, its end, the error in the bytes after it). The error is None
+    where there are no such bytes or they are an incomplete batch."""
     size, position = len(records), 0
     last = None
     while size - position >= HEADER_SIZE:
@@ -195,7 +194,7 @@ def last_whole(records: Buffer) -> tuple[BatchHeader | None, int, CorruptBatchEr
 
 
 def whole_size(records: Buffer) -> int:
-    """Bytes of the whole batches at the front of `records`; looks at lengths only."""
+    """Bytes of the complete batches at the start of `records`; reads only their lengths."""
     size, position = len(records), 0
     while size - position >= LENGTH_PREFIX:
         _, length = OFFSET_AND_LENGTH.unpack_from(records, position)
@@ -207,13 +206,13 @@ def whole_size(records: Buffer) -> int:
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Write the CRC of a whole batch into it."""
+    """Compute the CRC of a complete batch and write it into the batch."""
     crc = crc32c(memoryview(batch)[CRC_FROM:])
     batch[CRC_AT:CRC_FROM] = crc.to_bytes(4, "big")
 
 
 def write_header(target: bytearray | memoryview, header: BatchHeader) -> None:
-    """Put `header` before the records in `target`, with the length and CRC that they give."""
+    """Write `header` into `target`, before the records that it has already, with their length and CRC."""
     length = len(target) - LENGTH_PREFIX
     HEADER.pack_into(
         target, 0, header.base_offset, length, header.leader_epoch, MAGIC, 0, *header[5:]
@@ -229,7 +228,7 @@ def stamp_producer(
     *,
     is_transactional: bool = False,
 ) -> None:
-    """Set the producer's fields of a whole batch and compute its CRC again."""
+    """Set the producer's fields of a complete batch, and its CRC."""
     if is_transactional:
         batch[CRC_FROM + 1] |= TRANSACTIONAL
     PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)

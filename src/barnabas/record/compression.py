@@ -1,8 +1,8 @@
 """The codecs of record batches: none, gzip, snappy, lz4, zstd; by ``cramjam``.
 
-Compressed bytes are untrusted, so the unpacked size is bounded: beyond `limit` bytes they are refused,
-whatever size they claim. Snappy data are written in the chunked form of Java's ``SnappyOutputStream``;
-the unframed form that librdkafka sends is read as well.
+Compressed bytes are untrusted, so their uncompressed size is bounded by `limit` bytes, whatever size they
+claim. Snappy data are written in the chunked form of Java's ``SnappyOutputStream``; the form without chunks,
+which librdkafka sends, is read as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DECOMPRESSED_BYTES_MAX = 1 << 30
 
 
 class Codec(IntEnum):
-    """Number in the batch's attributes."""
+    """The codec's number in a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -29,24 +29,24 @@ class Codec(IntEnum):
 
 
 class CompressionError(ValueError):
-    """The bytes are not of this codec, or unpack to more than allowed."""
+    """The bytes are invalid for this codec, or their uncompressed size is too large."""
 
 
 class UnpacksTooFarError(CompressionError):
-    """The bytes are perhaps sound, but unpack to more than allowed."""
+    """The uncompressed size is larger than the limit; the bytes may be valid."""
 
 
 class NoRoomError(CompressionError):
-    """The bytes are perhaps sound, but do not fit into the target."""
+    """The uncompressed bytes do not fit into the target; the compressed bytes may be valid."""
 
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
 TARGET_TOO_SMALL = "failed to write whole buffer"
-"""How the library says that the target has no room for all of it."""
+"""Text of the library's error where the target is too small."""
 LZ4_HEADER = bytes.fromhex("04224d18604082")
-"""Magic, independent blocks without checksums, blocks of 64 KiB, checksum of these flags."""
+"""Magic number, flags (independent blocks, no checksums), block size (64 KiB), checksum of the flags."""
 LZ4_BLOCK = 64 * 1024
 LZ4_UNCOMPRESSED = 1 << 31
 _INT32 = Struct(">i")
@@ -54,8 +54,8 @@ _UINT32_LE = Struct("<I")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` in the form that a batch holds; `level` None is the default of Kafka's producers.
-    lz4 and snappy have one speed here, whatever the level."""
+    """`data`, compressed as in a batch. `level` None is the default of Kafka's producers; lz4 and snappy
+    ignore the level. Raises :class:`CompressionError` for an unknown codec."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
@@ -70,7 +70,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """What `data` unpacks to, at most `limit` bytes. Raises :class:`CompressionError`."""
+    """The uncompressed bytes of `data`, at most `limit`. Raises :class:`CompressionError`."""
     if codec == Codec.NONE:
         return data
     try:
@@ -88,8 +88,8 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
 
 
 def decompress_into(codec: int, data: Buffer, target: memoryview) -> int:
-    """Unpack into `target`, which has to be larger than what comes; how many bytes those are. Raises
-    :class:`NoRoomError`, :class:`CompressionError`."""
+    """Decompress into `target`, which must be larger than the uncompressed bytes. Returns their number.
+    Raises :class:`NoRoomError`, :class:`CompressionError`."""
     try:
         if codec == Codec.SNAPPY:
             used = _snappy_into(memoryview(data), target)
@@ -114,7 +114,8 @@ _INTO: dict[int, Callable[[Buffer, memoryview], int]] = {
 
 
 def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> memoryview:
-    """Unpack into a buffer that grows until it is enough, or `limit` is reached."""
+    """Decompress into a buffer that grows until it is large enough. Raises :class:`UnpacksTooFarError` where
+    that exceeds `limit`."""
     size = max(len(data) * 4, 16 * 1024)
     while True:
         size = min(size, limit)
@@ -122,7 +123,7 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
         try:
             used = into(data, target)
         except cramjam.DecompressionError as error:
-            # Only a buffer that was too small is worth a larger one: broken bytes stay broken.
+            # Only for a buffer that was too small is another attempt useful, not for invalid bytes.
             if TARGET_TOO_SMALL not in str(error):
                 raise
             if size >= limit:
@@ -135,8 +136,8 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
 
 
 def _lz4_compress(data: memoryview) -> bytes:
-    """A frame of independent blocks: Java's reader refuses blocks that lean on earlier ones, which
-    is what the library's own frames have."""
+    """A frame of independent blocks. The library's own frames have blocks that depend on earlier ones, which
+    Kafka's Java reader refuses."""
     out = bytearray(LZ4_HEADER)
     for start in range(0, len(data), LZ4_BLOCK):
         plain = data[start : start + LZ4_BLOCK]
@@ -200,7 +201,7 @@ def _snappy_block_into(data: memoryview, target: memoryview) -> int:
 
 def _snappy_block(data: memoryview, limit: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(data)
-    # Three bytes stand for 64 at most: a larger claim would only cost memory.
+    # Snappy encodes at most 64 bytes in three. A larger claim would allocate memory for nothing.
     if size > 64 * max(len(data), 1):
         raise CompressionError(f"snappy: {len(data)} bytes claim {size}")
     if size > limit:

@@ -1,7 +1,8 @@
-"""The records of a batch, one by one: for coordinators, tools and compaction, never for produce or fetch.
+"""Decodes the records of a batch to objects, for coordinators, tools and compaction; not for produce or
+fetch.
 
-A batch's count is held against its bytes: one that lies ends in :class:`CorruptBatchError`, never
-in a wrong record or a loop without end.
+The record count in the header is checked against the bytes: a wrong count raises
+:class:`CorruptBatchError`.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ class Record(NamedTuple):
 
 
 NULL = 1
-"""The encoded size of an absent key or value: -1."""
+"""The encoded size of a null key or value: the varint of -1."""
 _ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(0x80))
-"""The numbers that take one byte, as most do, by that byte."""
+"""The value of each one-byte varint, by its byte. Most numbers in records take one byte."""
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 10 bytes and the position behind it."""
+    """(value, next position) of the zigzag varint of at most 10 bytes at `position`. Raises ``ValueError`` or
+    ``IndexError`` where it is malformed."""
     byte = data[position]
     if byte < 0x80:
         return _ZIGZAG[byte], position + 1
@@ -60,7 +62,8 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
 def records_of(
     batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX, *, start: int | None = None
 ) -> Iterator[Record]:
-    """The records of one batch, those from offset `start` on. Raises :class:`CorruptBatchError`."""
+    """The records of one batch from offset `start` on. `limit` bounds their uncompressed bytes. Raises
+    :class:`CorruptBatchError`."""
     header = batch.header
     try:
         codec = header.attributes & CODEC_MASK
@@ -86,7 +89,8 @@ def records_of(
 
 
 def records_in(run: Buffer) -> Iterator[Record]:
-    """The records of all whole batches of a run, control batches left out."""
+    """The records of all complete batches of a run, without control batches. Raises
+    :class:`CorruptBatchError`."""
     for batch in iterate(run):
         if not batch.header.attributes & CONTROL:
             yield from records_of(batch)
@@ -95,8 +99,9 @@ def records_in(run: Buffer) -> Iterator[Record]:
 def _read_record(
     data: bytes, position: int
 ) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
-    """Delta of its offset and of its timestamp, key, value, headers, and the position behind it."""
-    # Numbers of one byte are read in place: this is called once per record.
+    """(offset delta, timestamp delta in ms, key, value, headers, next position) of the record at
+    `position`."""
+    # One-byte varints are decoded inline, as this is called once per record.
     byte = data[position]
     if byte < 0x80:
         size, position = _ZIGZAG[byte], position + 1
@@ -105,7 +110,7 @@ def _read_record(
     end = position + size
     if size < 0 or end > len(data):
         raise ValueError(f"it claims {size} bytes")
-    byte = data[position + 1]  # behind the attributes
+    byte = data[position + 1]  # after the attributes
     if byte < 0x80:
         stamp, position = _ZIGZAG[byte], position + 2
     else:
@@ -156,6 +161,6 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
         if key is None:
             raise ValueError("a header's key is null")
         value, position = _read_bytes(data, position, end)
-        # Clients may write any bytes; what is not UTF-8 reads as in Java.
+        # Clients may write any bytes; those that are not UTF-8 are replaced, as in Java.
         headers.append((key.decode(errors="replace"), value))
     return tuple(headers), position

@@ -1,12 +1,12 @@
-"""The keys of records against a table of last offsets, over arrays: compaction's compiled inner loops.
+"""Compaction's compiled inner loops: the table of each key's last offset, and records checked against it.
 
-The table is open-addressed: a slot is four words, 16 bytes of SipHash-2-4 of the key under a secret of the
-round, the last offset plus one (0: the slot is free), and one unused, so that a slot is never in two lines of
-the processor's cache. Two keys of one hash are as likely as guessing the secret.
+The table is an open-addressed hash table. A slot has four words: two for the 16 bytes of the key's
+SipHash-2-4 with a secret of the round, one for the last offset plus one (0: the slot is free), and one
+unused, so that a slot lies in one cache line. Two keys collide as rarely as a client guesses the secret.
 
-Records are walked with every check that :mod:`barnabas.record.spans` makes. Whatever is not plainly sound is
-`SUSPECT`: the caller looks at that batch there.
-Compiled code is kept on disk, see :mod:`barnabas.record.columnar_kernels`.
+Records get the same checks as in :mod:`barnabas.record.spans`. The result of a malformed batch is
+`SUSPECT`; the caller then reads the batch by that module, which raises the exact error. Machine code is
+cached on disk, see :mod:`barnabas.record.columnar_kernels`.
 
 Source: Kafka protocol guide, record format v2; SipHash by Aumasson and Bernstein (128-bit output).
 """
@@ -22,10 +22,10 @@ OK = 0
 SUSPECT = 1
 SLOT_WORDS = 4
 RECORDS_AHEAD = 64
-"""Records that are read before their keys are looked up: a slot takes longer to come from memory than
-reading a record."""
+"""Records that are decoded before their keys are looked up, so that the slots are loaded into the processor's
+cache meanwhile: to load a slot takes longer than to decode a record."""
 ROW_NUMBERS = 4
-"""Numbers of a record that was read ahead: offset, end, timestamp delta, `HAS_KEY` and `HAS_VALUE`."""
+"""Numbers of a record that was read ahead: offset, end, timestamp delta, flags (`HAS_KEY`, `HAS_VALUE`)."""
 HAS_KEY, HAS_VALUE = 1, 2
 _EIGHT_BYTES = 8
 _C0 = np.uint64(0x736F6D6570736575)
@@ -94,7 +94,7 @@ def sip_hash(
 
 @compiled
 def slot_of(low: np.uint64, high: np.uint64, slots: Words) -> int:
-    """Where the slot of this hash begins, or would: free then."""
+    """Position of the slot of this hash; of the free slot for it where it is not in the table."""
     mask = len(slots) - 1
     at = np.int64(low) * SLOT_WORDS & mask
     while slots[at + 2] != _FREE and (slots[at] != low or slots[at + 1] != high):
@@ -104,7 +104,7 @@ def slot_of(low: np.uint64, high: np.uint64, slots: Words) -> int:
 
 @compiled
 def put(low: np.uint64, high: np.uint64, offset: int, slots: Words) -> int:
-    """`offset` is the last one of the key with this hash from now on; 1 where the key is new, else 0."""
+    """Set the last offset of the key with this hash. Returns 1 where the key is new, else 0."""
     at = slot_of(low, high, slots)
     new = 1 if slots[at + 2] == _FREE else 0
     slots[at] = low
@@ -148,7 +148,7 @@ def rehash(slots: Words, new_slots: Words) -> None:
 
 @compiled
 def read_number(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """As `read_varint`; most take one byte."""
+    """As `read_varint`, but faster for numbers of one byte."""
     if position < end and data[position] < 0x80:
         byte = int(data[position])
         return byte >> 1 ^ -(byte & 1), position + 1
@@ -157,7 +157,7 @@ def read_number(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @compiled
 def skip_plain_headers(data: Bytes, position: int, end: int) -> int:
-    """The position behind a record's headers; -1 where they are not plainly sound."""
+    """The position after a record's headers; -1 where they are malformed."""
     count, position = read_number(data, position, end)
     if position < 0 or count < 0 or count > end - position:
         return -1
@@ -174,8 +174,8 @@ def skip_plain_headers(data: Bytes, position: int, end: int) -> int:
 
 @compiled
 def read_record(data: Bytes, position: int, size_all: int) -> tuple[int, int, int, int, int, int]:
-    """(end, timestamp delta, offset delta, where the key begins, its size or -1, 1 where there is a
-    value) of the record at `position`; end -1 where it is not plainly sound."""
+    """(end, timestamp delta, offset delta, position of the key, its size or -1, 1 where it has a value else
+    0) of the record at `position`; end -1 where it is malformed."""
     bad = (-1, 0, 0, 0, 0, 0)
     length, position = read_number(data, position, size_all)
     if position < 0 or length < 1 or length > size_all - position:
@@ -203,9 +203,9 @@ def read_ahead(
     data: Bytes, position: int, to: int, count: int, base_offset: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, filled: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Read up to `count` records of ``data[position:to]`` into `rows` and the hashes of their keys into
-    `hashes`, from the `filled`-th on, and have their slots brought near. (How many, the position behind
-    them; -1 where the next one is not plainly sound)."""
+    """Decode up to `count` records of ``data[position:to]`` into `rows`, and the hashes of their keys into
+    `hashes`, from index `filled` on, and prefetch their slots. Returns (number of records, position after
+    them; -1 where the next record is malformed)."""
     mask = len(slots) - 1
     for i in range(count):
         end, stamp, delta, key_at, key_size, value = read_record(data, position, to)
@@ -231,7 +231,8 @@ def read_ahead(
 def note_rows(
     first: int, count: int, from_offset: int, slots: Words, hashes: Words, rows: Longs
 ) -> int:
-    """Put the keys of records that were read ahead into the table; how many are new."""
+    """Put the keys of the records that were read ahead, with offsets from `from_offset` on, into the table.
+    Returns how many keys are new."""
     used = 0
     for i in range(first, first + count):
         offset = rows[i * ROW_NUMBERS]
@@ -242,7 +243,8 @@ def note_rows(
 
 @compiled
 def is_last(i: int, known_end: int, slots: Words, hashes: Words, rows: Longs) -> bool:
-    """Whether a record that was read ahead is at or behind `known_end` or the last of its key."""
+    """Whether a record that was read ahead is the last one of its key, or has an offset from `known_end`
+    on, of which the table does not know."""
     offset = rows[i * ROW_NUMBERS]
     if offset >= known_end:
         return True
@@ -256,8 +258,8 @@ def note_records(
     data: Bytes, position: int, to: int, count: int, base_offset: int, from_offset: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs,
 ) -> tuple[int, int]:  # fmt: skip
-    """Put the keys of the `count` records in ``data[position:to]`` that are at or behind `from_offset` into
-    the table, which has room for all. (OK or SUSPECT, how many keys are new)."""
+    """Put the keys of the `count` records in ``data[position:to]`` with offsets from `from_offset` on into
+    the table, which must have room for all. Returns (OK or SUSPECT, number of new keys)."""
     used = 0
     while count > 0:
         read, position = read_ahead(
@@ -285,10 +287,10 @@ def keep_records(
     data: Bytes, count: int, base_offset: int, known_end: int, keep_deletes: bool,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, out: Bytes, ends: Longs,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Write the records that stay to `out`: those at or behind `known_end`, and the last of their key, a
-    tombstone only where `keep_deletes`. `ends` gets, for each record, where it ends in `data`, negated where
-    it goes. (OK or SUSPECT, how many stay, their bytes, 1 where all of them have values, their largest
-    timestamp delta)."""
+    """Copy the records that stay to `out`: those with offsets from `known_end` on, and the last one of each
+    key, tombstones only with `keep_deletes`. `ends` gets the end of each record in `data`, negative where
+    the record is removed. Returns (OK or SUSPECT, number of records that stay, their bytes, 1 where all of
+    them have values else 0, their largest timestamp delta)."""
     position = kept = size = begin = start = done = 0
     all_values, latest = 1, -0x7FFFFFFFFFFFFFFF
     while done < count:
@@ -308,7 +310,7 @@ def keep_records(
                 kept += 1
                 all_values &= 1 if value else 0
                 latest = max(latest, rows[i * ROW_NUMBERS + 2])
-            else:  # what stays side by side is copied at once
+            else:  # copy the adjacent records before it that stay
                 copy_bytes(data, begin, out, size, start - begin)
                 size += start - begin
                 begin = end
@@ -323,8 +325,8 @@ def keep_records(
 def stay_whole(
     first: int, count: int, known_end: int, slots: Words, hashes: Words, rows: Longs
 ) -> int:
-    """1 where all of these records, which were read ahead, stay and have values, 0 where none stays, -1 for
-    anything else."""
+    """1 where all records that were read ahead stay and have values, 0 where none stays, else -1: the batch
+    must be processed record by record."""
     kept = values = 0
     for i in range(first, first + count):
         if is_last(i, known_end, slots, hashes, rows):
