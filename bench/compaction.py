@@ -1,9 +1,10 @@
-"""Compaction of uncompressed records by the helper process, in machine code and in plain Python, and what the
-node's own thread feels of it. Called by :mod:`bench.log`.
+"""Compaction of uncompressed records: in the helper process by machine code, there by plain Python, and in
+the node's own process. Called by :mod:`bench.log`.
 
-100-byte records, four of each key, in batches of 1000, 100, 10 and 1. The rate is records per second of one
-core: CPU time of the helper, which nothing else uses; wall time beside it. Loading the machine code is
-measured apart: it happens once per helper, compiling once per installation.
+The records have 100 bytes, four per key, in batches of 1000, 100, 10 and 1. The rate is records per second of
+CPU time of the process that compacts; the rate by the clock is beside it. A further figure is the longest
+time for which the node's own thread stalls. Loading the machine code is measured separately: it happens once
+per helper process. Compiling happens once per installation.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from barnabas.types import TopicPartition
 NOW = 1_750_000_000_000
 CONFIG = LogConfig(segment_bytes=64 << 20, cleanup_policy=("compact",))
 KEYS_MAX = (128 << 20) // 160
-"""By the default of ``log.cleaner.dedupe.buffer.size``."""
+"""Keys of one pass, at 160 bytes each, with the default of ``log.cleaner.dedupe.buffer.size`` (128 MiB)."""
 MACHINE_CODE, PLAIN, THIS_PROCESS = "machine code", "plain Python", "this process"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def written(directory: str, records: int, per_batch: int) -> PartitionLog:
+    """A log with `records` records, all of which may be compacted."""
     disk, partition = HostDisk(), TopicPartition("compacted", 0)
     path = f"{directory}/{partition}"
     log = open_log(disk, FileCache(disk), path, partition, CONFIG, clean=False).log
@@ -53,6 +55,7 @@ def written(directory: str, records: int, per_batch: int) -> PartitionLog:
 
 
 def one_round(log: PartitionLog, compactor: Compactor) -> None:
+    """Compact the whole log in one pass."""
     plan = cleaning_pass.make_plan(log, 0, NOW)
     end = compactor.begin(plan, KEYS_MAX)
     for group in cleaning_pass.groups_of(plan, end):
@@ -61,7 +64,7 @@ def one_round(log: PartitionLog, compactor: Compactor) -> None:
 
 
 def cpu_of(pid: int | None) -> float:
-    """Seconds of CPU that a process has used; this one's own where None."""
+    """Seconds of CPU that the process `pid` has used; with None, this process."""
     if pid is None:
         return time.process_time()
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -69,7 +72,7 @@ def cpu_of(pid: int | None) -> float:
 
 
 def longest_stall_ms(work: Callable[[], None]) -> float:
-    """Run `work` on a thread, as the node does, and see how long this thread is held up at worst."""
+    """Run `work` on another thread, as the node does. Returns the longest stall of this thread."""
     thread = threading.Thread(target=work)
     worst, last = 0.0, time.perf_counter()
     thread.start()
@@ -81,6 +84,7 @@ def longest_stall_ms(work: Callable[[], None]) -> float:
 
 
 def measure(directory: str, records: int, per_batch: int, kind: str) -> str:
+    """One line of the report."""
     log = written(directory, records, per_batch)
     helper = HelperProcess() if kind == MACHINE_CODE else PlainHelper()
     compactor: Compactor = HelpedCompactor(helper) if kind != THIS_PROCESS else LocalCompactor()
@@ -110,7 +114,7 @@ def measure_all(directory: str, tell: Callable[[str], None], scale: float = 1.0)
 
 
 class PlainHelper(HelperProcess):
-    """As where the extra ``[fast]`` is not installed."""
+    """A helper process that compacts in plain Python, as where the extra ``[fast]`` is not installed."""
 
     def call(self, service: str, request: bytes) -> bytes:
         return super().call(__name__, request)

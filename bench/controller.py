@@ -1,12 +1,14 @@
 """The controller at scale: create, snapshot, load, and every kind of mass change, on one core.
 
-Brokers are requests only; decisions, records, their encoding into batches and their replay are real, and
-so is the runtime with its slices; the quorum is a list in memory that commits at once. A snapshot is
-written to a file and loaded as a node does it, by the quorum's applier: into a controller, and into
-a controller and a broker at once. Prints one line per figure: seconds, what it touched, microseconds of
-the core per partition touched, and the longest turn of the loop with what ran in it, in milliseconds of the
-core. The collector works as in a node: between the turns, each of its looks is a turn of its own. Before and
-after it prints how long a fixed loop takes: the machine's speed of the minute.
+The controller is real: its decisions, its records, their encoding into batches, their replay, its runtime
+with slices. Two things are not: brokers are only the requests that they send, and the quorum is a list in
+memory that commits at once. A snapshot is written to a file and loaded by the quorum's applier, as in a node:
+into a controller, and into a controller and a broker at once. The garbage collector works as in a node:
+between the turns of the loop, and each of its collections counts as a turn.
+
+Prints one line per figure: seconds, partitions touched, microseconds of CPU per partition touched, and the
+longest turn of the loop with what ran in it, in milliseconds of CPU. The first and the last line say how long
+a fixed loop takes: the speed of the machine at that time.
 
     python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100] [--turns 5]
 """
@@ -54,12 +56,13 @@ LARGEST = 10_000
 
 
 def resident_mb() -> float:
+    """Resident memory of this process, in MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
 def fixed_loop_ms() -> float:
-    """CPU time of a loop that is always the same, the median of some."""
+    """CPU time of a loop that is always the same: the median of 15 runs."""
     times = []
     for _ in range(15):
         begun = time.thread_time()
@@ -71,7 +74,7 @@ def fixed_loop_ms() -> float:
 
 
 class CpuClock:
-    """What slices are measured by: CPU time, so that others on the machine do not count."""
+    """The clock that limits the controller's slices. It counts CPU time, so other load has no effect."""
 
     def now_ms(self) -> float:
         return 1000.0 + time.thread_time() * 1000
@@ -81,9 +84,10 @@ class CpuClock:
 
 
 class Turns:
-    """Runs the loop's turns, with the collector's between them, and remembers the longest."""
+    """Runs the loop's turns with the garbage collector's between them, and keeps the longest."""
 
     KEPT = 10
+    """Number of turns that are kept."""
 
     def __init__(self, world: World, collector: GarbageCollector) -> None:
         self.world = world
@@ -96,7 +100,7 @@ class Turns:
         self.longest_look_ms = 0.0
 
     def longest(self) -> list[tuple[float, str]]:
-        """Milliseconds and what ran, the longest first."""
+        """(milliseconds of CPU, what ran) of the longest turns, the longest first."""
         return [(took_ms, name) for took_ms, _, name in sorted(self._longest, reverse=True)]
 
     def turn(self, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -119,11 +123,12 @@ class Turns:
             heapq.heappop(self._longest)
 
     def settle(self) -> None:
+        """Run turns until nothing is due and everything is committed."""
         world = self.world
         wakeups = world.ports.wakeups
         while wakeups.soon or world.quorum.committed < len(world.quorum.batches):
             if world.quorum.committed < len(world.quorum.batches):
-                # What one turn proposed travels in one batch, made at its end by the quorum's replica.
+                # In a node the quorum's replica puts all values of a turn into one batch when the turn ends.
                 batches = world.quorum.batches[world.quorum.committed :]
                 values = [value for batch in batches for value in batch.values]
                 if values:
@@ -134,7 +139,7 @@ class Turns:
                 self.turn(wakeups.soon.pop(0))
 
     def forget(self) -> None:
-        """The log is not kept: memory is the controller's alone."""
+        """Drop the log, so that the memory which is measured is the controller's alone."""
         quorum = self.world.quorum
         quorum.records += sum(len(batch.values) for batch in quorum.batches)
         quorum.batches = [quorum.batches[-1]._replace(values=[])]
@@ -191,8 +196,8 @@ class Bench:
         return seconds
 
     def clean_up(self) -> None:
-        """Forget what a node would not have had beside the rest. In a node this look comes when memory has
-        doubled, in an idle moment."""
+        """Collect all garbage of the measurement before, which a node would not have made. A node makes such
+        a collection in an idle moment after its memory has doubled."""
         begun = time.thread_time()
         self.turns.collector.end()
         gc.collect()
@@ -245,7 +250,7 @@ class Bench:
         return values is not None
 
     def load(self, *, broker: bool) -> int:
-        """What the applier does with it: into a controller's image, or also into a broker's."""
+        """Load the snapshot by the applier: into a controller's image and, with `broker`, into a broker's."""
         soon: list[Callable[[], None]] = []
         log = MetadataLoader(cast("Ports", SimpleNamespace(halt=sys.exit)))
         log.controller = self.world.new_controller()
@@ -253,7 +258,7 @@ class Bench:
         if broker:
             log.on_metadata = lambda image, changes: None
         applier = Applier(cast("RaftLog", None), LogMetadata(), log, 9, soon.append)
-        self.snapshot.check()  # by the start of the node, before its loop runs
+        self.snapshot.check()  # a node checks it at its start, before the loop runs: it is no turn
         applier.load(self.snapshot)
         applier._is_first = False
         self.turns.turn(applier.run)
@@ -295,7 +300,7 @@ class Bench:
         return touched
 
     def revive(self, *brokers: int) -> int:
-        """They come back cleanly and catch up with the metadata."""
+        """`brokers` register again and catch up with the metadata. Returns 0: no partition changes."""
         for broker in brokers:
             self.world.ports.network.refusing.discard(Endpoint("h", 9000 + broker))
             previous = self.world.epochs[broker]
@@ -314,7 +319,8 @@ class Bench:
         )
 
     def rejoin(self, *brokers: int) -> int:
-        """Every ISR is whole again: written straight to the image, as followers would cause it."""
+        """Every ISR becomes whole again. The records are committed directly; in a cluster leaders ask for
+        them by AlterPartition when followers have caught up."""
         from barnabas.controller.decision import Decision
         from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 
@@ -345,7 +351,7 @@ class Bench:
         return touched
 
     def stop(self, broker: int) -> int:
-        """Its last heartbeat: everybody has replayed that it leads nothing."""
+        """The broker's last heartbeat, after all brokers have replayed that it leads nothing."""
         for session in self.world.controller.sessions:
             session.metadata_offset = self.world.controller.committed_offset
         answer = self.turns.ask(self.heartbeat(broker, want_shut_down=True), 500 + broker)
@@ -353,7 +359,7 @@ class Bench:
         return len(self.image.partition_keys_of(broker))
 
     def take_over(self) -> int:
-        """Another controller becomes the active one and looks for what was left half done."""
+        """The controller loses and regains the lead, and looks for work that was left half done."""
         self.turns.turn(self.world.controller.on_leader_change, -1, 2)
         self.turns.turn(self.world.controller.on_leader_change, 100, 3)
         self.turns.settle()

@@ -1,13 +1,15 @@
 """Group coordinators: how long until a consumer reads, until a large group has rebalanced, and what large
 assignments cost.
 
-Usage: ``python -m bench.groups [--systems kafka,barnabas] [--members 1000] [--rounds 3]``. Beside Apache
-Kafka where its files are (`make peers`). Writes ``bench/results/groups.txt``.
+Usage: ``python -m bench.groups [--systems kafka,barnabas] [--members 1000] [--rounds 5]``. Apache Kafka needs
+its files (`make peers`). Writes ``bench/results/groups.txt``.
 
-first-record: subscribe to the first record, on a cluster at rest whose topic has records; median.
-rebalance: a group of half of the members is at rest, the other half joins at once; until every member has
-its one partition. All members are of one client process, with the heartbeats that the coordinator asks for.
-assignment: the slowest turns of the machine, and bytes of records, for 100,000 partitions (Barnabas only).
+first-record: milliseconds from subscribe to the first record, on an idle cluster whose topic has records.
+rebalance: seconds until every member has its one partition, when half of the members join an empty group, and
+when the other half joins the group at rest. All members are in one client process and send the heartbeats
+that the coordinator asks for.
+assignment: the slowest calls of the coordinator, and the bytes of records that it writes, for 100,000
+partitions (Barnabas only).
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ LINES: list[str] = []
 
 
 def say(text: str) -> None:
+    """Print a line, and keep it for the file of results."""
     print(text, flush=True)
     LINES.append(text)
 
 
 def first_record(system: System, protocol: str, rounds: int) -> list[float]:
-    """Milliseconds from subscribe to the first record."""
+    """Milliseconds from subscribe to the first record, of each round."""
     with connect(system.bootstrap) as connected:
         connected.create_topic(f"first-{protocol}", partitions=3, replication_factor=3)
     producer = Producer({"bootstrap.servers": system.bootstrap})
@@ -68,11 +71,12 @@ def first_record(system: System, protocol: str, rounds: int) -> list[float]:
                 break
         found.append((time.perf_counter() - began) * 1000)
         consumer.close()
-    return found[1:]  # the first one may have made the groups' topic
+    return found[1:]  # the first round may have created the offsets topic
 
 
 def rebalance(system: System, members: int) -> tuple[float, float]:
-    """Seconds until `members` have one partition each: from nothing with half of them, then with all."""
+    """Seconds until each member has its share: half of `members` in an empty group (two partitions each),
+    then all of them (one each)."""
     topic = "large-group"
     with connect(system.bootstrap) as connected:
         connected.create_topic(topic, partitions=members, replication_factor=1)
@@ -113,7 +117,7 @@ def rebalance(system: System, members: int) -> tuple[float, float]:
 
 
 def assignment(partitions: int, members: int) -> None:
-    """The machine alone: turns of its loop, and bytes that it writes."""
+    """The coordinator alone, on a log in memory: how long its calls take, and how much it writes."""
     from tests.unit.group.world import World  # a broker's coordinators on a log in memory
 
     world = World(1, group_consumer_assignment_interval_ms="0")

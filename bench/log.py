@@ -1,10 +1,10 @@
 """One partition's log against the limit of the same machine: a plain ``writev`` or ``pread`` loop.
 
-Append and read 1 KB records in batches of several sizes, CPU time per append, compaction, opening by
-number of partitions, memory of an idle partition. Ratios are medians of rounds in which the plain loop and
-the log take turns, by the clock and in CPU time, which says more on a busy machine. The data stay in the
-page cache: what is measured is the log, not the device. Prints its lines and writes them to
-``bench/results/log.txt``.
+Measures: appends and reads of 1 KB records in batches of several sizes; CPU time per append; compaction;
+opening by number of partitions; memory of an idle partition. Each ratio is the median of rounds in which the
+plain loop and the log take turns. Ratios are by the clock and in CPU time, which says more on a busy machine.
+The data stay in the page cache: this measures the log, not the device. Prints its lines and, without
+``--only``, writes them to ``bench/results/log.txt``.
 
     python -m bench.log [--directory DIR] [--rounds 9] [--partitions 10000] [--only sizes]
 """
@@ -39,7 +39,7 @@ NOW = 1_750_000_000_000
 ROUND_BYTES = 96 << 20
 FETCH_BYTES = 1 << 20
 READS = 3
-"""Of each round."""
+"""Passes over the whole log in each round."""
 RESULTS = Path(__file__).parent / "results" / "log.txt"
 Tell = Callable[[str], None]
 
@@ -55,12 +55,13 @@ def open_at(
 
 
 class Taken(NamedTuple):
-    """Seconds by the clock, and of CPU."""
+    """Seconds by the clock and of CPU, or ratios of both."""
 
     wall: float
     cpu: float
 
     def over(self, other: Taken) -> Taken:
+        """The ratios of this to `other`."""
         return Taken(self.wall / other.wall, self.cpu / other.cpu)
 
 
@@ -96,6 +97,7 @@ def read_all(log: PartitionLog, batch_bytes: int, records: int) -> None:
 
 
 def measure_size(directory: str, records: int, rounds: int) -> str:
+    """One line of the report: appends and reads in batches of `records` records of 1 KB."""
     rng = random.Random(1)
     batch = build_batch([(None, rng.randbytes(1000)) for _ in range(records)], timestamp_ms=NOW)
     total = ROUND_BYTES if records > 1 else ROUND_BYTES // 8
@@ -128,6 +130,7 @@ def measure_size(directory: str, records: int, rounds: int) -> str:
 
 
 def ratio(taken: list[Taken]) -> str:
+    """Ratios of all rounds in words: median, smallest, largest."""
     walls = [item.wall for item in taken]
     return (
         f"{median(walls):.2f} of the limit ({min(walls):.2f} to {max(walls):.2f},"
@@ -136,6 +139,7 @@ def ratio(taken: list[Taken]) -> str:
 
 
 def measure_opening(directory: str, partitions: int, tell: Tell) -> None:
+    """Lines on opening cleanly closed partitions, and on the memory of one that is idle."""
     batch = build_batch([(None, b"x" * 1000)] * 10, timestamp_ms=NOW)
     for number in range(partitions):
         log = open_at(directory, number)

@@ -1,9 +1,9 @@
 """Three real nodes with thousands of partitions of three replicas: created, ready, and a node killed.
 
-"Ready": every partition has a leader that takes a record with acks=all, as our producer sees it, and every
-ISR is whole. "Leaders back": from kill -9 to the moment at which the metadata name a living leader for every
-partition, asked of the living every 20 ms. Also how long Metadata about everything takes meanwhile, and
-the longest turn of each node's loop.
+"Ready": every partition has a leader that acknowledges a record of our producer with acks=all, and every ISR
+is whole. "Leaders back": from kill -9 until the metadata name a living leader for every partition; the other
+nodes are asked every 20 ms. Further figures are the slowest answer to a Metadata request for all topics
+meanwhile, and the slowest turns of each node's loop.
 
     python -m bench.many_partitions [--partitions 3000] [--topic-size 100] [--kills 3]
 """
@@ -35,7 +35,7 @@ TURNS_SHOWN = 5
 
 
 def until(condition: Callable[[], bool]) -> float:
-    """Seconds until it holds."""
+    """Seconds until `condition` holds. Ends the program after PATIENCE_S."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > PATIENCE_S:
@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool]) -> float:
 
 
 class Asker:
-    """Asks for the metadata of everything and remembers the slowest answer."""
+    """Asks for the metadata of all topics, and keeps the time of the slowest answer."""
 
     def __init__(self, client: Connected) -> None:
         self._client = client
@@ -58,6 +58,7 @@ class Asker:
         return found
 
     def all_of(self, holds: Callable[[object], bool], partitions: int) -> bool:
+        """Whether the metadata have at least `partitions` partitions, and `holds` is true of all of them."""
         found = [p for topic in self.topics() for p in topic.partitions.values()]
         return len(found) >= partitions and all(holds(p) for p in found)
 
@@ -90,25 +91,29 @@ def run(partitions: int, topic_size: int, kills: int) -> None:
             cluster.terminate(node)
         for node in cluster.node_ids:
             until(lambda node=node: not cluster.is_alive(node))  # type: ignore[misc]
-            told = [line for line in cluster.log_text(node).splitlines() if "node.stopped" in line]
-            print(f"node {node} {told[-1].partition('node.stopped')[2].strip() if told else '?'}")
+            stops = [line for line in cluster.log_text(node).splitlines() if "node.stopped" in line]
+            print(f"node {node} {stops[-1].partition('node.stopped')[2].strip() if stops else '?'}")
             for turn in longest_turns(cluster.log_text(node)):
                 print(f"    {turn}")
 
 
 def longest_turns(log: str) -> list[str]:
-    """Those that were logged as too long by the clock, by their CPU time; those of former lives too."""
-    told = [line.partition("loop.slow_turn")[2].strip() for line in log.splitlines()]
-    return sorted(filter(None, told), key=cpu_ms, reverse=True)[:TURNS_SHOWN]
+    """The slow turns in a node's log with the most CPU time first, at most TURNS_SHOWN.
+
+    The node logs turns that are too long by the clock; the log has those of its former processes as well.
+    """
+    turns = [line.partition("loop.slow_turn")[2].strip() for line in log.splitlines()]
+    return sorted(filter(None, turns), key=cpu_ms, reverse=True)[:TURNS_SHOWN]
 
 
 def cpu_ms(turn: str) -> float:
+    """CPU time of a logged turn, in milliseconds."""
     found = re.search(r"cpu_ms=([0-9.]+)", turn)
     return float(found.group(1)) if found else 0.0
 
 
 def fetch_everything(client: Connected) -> None:
-    """From the begin, with a session, each broker's partitions in one request."""
+    """Fetch all partitions of each broker from offset 0 in one request, without a fetch session."""
     led: dict[int, dict[Uuid, list[int]]] = {}
     for topic in client.topics():
         for index, partition in topic.partitions.items():
@@ -137,6 +142,7 @@ def fetch_everything(client: Connected) -> None:
 
 
 def wait_for_records(client: Connected, names: list[str], size: int) -> None:
+    """Produce one record to each partition, and wait for all acknowledgements."""
     with client.producer(ProducerSettings()) as producer:
         for name in names:
             for index in range(size):
@@ -145,6 +151,7 @@ def wait_for_records(client: Connected, names: list[str], size: int) -> None:
 
 
 def kill(cluster: Cluster, partitions: int) -> None:
+    """kill -9 of the active controller's node, and its restart; prints the figures of both."""
     with connect(cluster.bootstrap) as client:
         victim = client.call(client.admin.describe_quorum()).leader_id
     alive = [

@@ -36,11 +36,14 @@ from tests.spark.topics import read
 
 ROOT = Path(__file__).parents[1]
 CATCH_UP_S = 300.0
+"""How long the driver may take, after the last kill, until it has copied all records."""
 LATE_S = 60.0
+"""How long a kill waits for batches of both queries."""
 
 
 def driver(master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
-    """The program that is killed and started again. Runs until there is a file ``end``, and drains."""
+    """The Spark driver that is killed and started again. Runs until the file ``end`` exists in `directory`,
+    and then processes what is left in the topic `source`."""
     from pyspark.sql import SparkSession
 
     from barnabas.pipeline.jobs.landing import land
@@ -70,7 +73,7 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
     table = land(spark, options, table=f"{directory}/table", checkpoint=f"{directory}/land")
     while not Path(directory, "end").exists():
         for query in (copy, table):
-            query.awaitTermination(0.5)  # raises what ended it
+            query.awaitTermination(0.5)  # raises the error of a query that failed
     for query in (copy, table):
         query.processAllAvailable()
         query.stop()
@@ -78,7 +81,7 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
 
 
 class Run:
-    """What is under way, and what is killed in it."""
+    """The driver, the clusters that it works on, and the ways to kill parts of them."""
 
     def __init__(self, cluster: Cluster, spark: StandaloneCluster, directory: Path) -> None:
         self.cluster, self.spark, self.directory = cluster, spark, directory
@@ -88,7 +91,7 @@ class Run:
             self.admin.create_topics([NewTopic(name, 3, 3)])[name].result(60)
         self.drivers = 0
         self.memory_mib: dict[str, int] = {}
-        """The largest process of each kind."""
+        """Kind of process → the largest resident memory of one of them."""
         self.process = self.start_driver()
 
     def start_driver(self) -> subprocess.Popen[bytes]:
@@ -107,7 +110,8 @@ class Run:
             )
 
     def keep_driver(self) -> None:
-        """A driver that ended by itself, as one whose tasks failed too often, is started again, and said."""
+        """Start the driver again if it ended by itself, for example because a task failed too often. Prints
+        that."""
         if self.process.poll() is not None:
             print(f"driver {self.drivers} ended with {self.process.returncode}", flush=True)
             self.process = self.start_driver()
@@ -141,7 +145,7 @@ class Run:
         self.cluster.restart(node)
 
     def batches(self) -> tuple[int, int]:
-        """That were committed by the copy and are in the table, in all."""
+        """Number of batches since the beginning: committed by the copy, and in the table."""
         copied = [int(each.name) for each in self.directory.glob("copy/commits/[0-9]*")]
         landed = [
             int(each.name.rpartition("-")[2]) for each in self.directory.glob("table/batch=*")
@@ -149,7 +153,7 @@ class Run:
         return max(copied, default=-1) + 1, max(landed, default=-1) + 1
 
     def note_memory(self) -> None:
-        """Peaks of what this run has started and is there now."""
+        """Update `memory_mib` with the processes of this run that exist now."""
         kinds = {self.process.pid: "driver"}
         kinds |= dict.fromkeys(self.spark.worker_pids, "executor")
         for node in self.cluster.node_ids:
@@ -168,7 +172,7 @@ class Run:
 
 
 def running() -> Iterator[tuple[int, tuple[int, bytes, int]]]:
-    """All processes: id of the parent, command, largest resident memory so far in MiB."""
+    """All processes of the machine: id → (parent's id, command, largest resident memory so far in MiB)."""
     for each in Path("/proc").iterdir():
         if not each.name.isdigit():
             continue
@@ -183,6 +187,7 @@ def running() -> Iterator[tuple[int, tuple[int, bytes, int]]]:
 
 
 def java_hash(text: str) -> int:
+    """Java's `String.hashCode` without its sign: Kafka finds a coordinator's partition by it."""
     value = 0
     for each in text:
         value = (value * 31 + ord(each)) & 0xFFFFFFFF
@@ -190,6 +195,7 @@ def java_hash(text: str) -> int:
 
 
 def verdict(name: str, values: list[int], wanted: int) -> bool:
+    """Print how many of the numbers below `wanted` are lost and doubled. Returns whether none is."""
     counts = Counter(values)
     lost = wanted - len(counts)
     doubled = sum(each - 1 for each in counts.values())
@@ -198,13 +204,13 @@ def verdict(name: str, values: list[int], wanted: int) -> bool:
 
 
 def under_way(now: tuple[int, int], before: tuple[int, int], late_s: float) -> bool:
-    """Whether both queries have made a batch since the last kill, so that the next one hits them at work.
-    Past its time for long, a kill comes all the same."""
+    """Whether the next kill may come: both queries have made a batch since the last kill, so it hits them at
+    work. A kill that is late by more than LATE_S comes in any case."""
     return late_s > LATE_S or all(each > last for each, last in zip(now, before, strict=True))
 
 
 def play(run: Run, options: argparse.Namespace) -> int:
-    """Until the time is over; how many records were made."""
+    """Produce records and kill in turn until the time is over. Returns the number of records."""
     producer = Producer(
         {"bootstrap.servers": run.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}
     )
@@ -250,11 +256,11 @@ def main() -> int:
                 kill_group(run.process)
             copied = [int(each.value or b"-1") for each in read(cluster.bootstrap, run.topics[1])]
             landed = pq.read_table(directory / "table").column("value").to_pylist()
-            well = verdict("topic", copied, made)
-            well &= verdict("table", [int(each) for each in landed], made)
+            is_complete = verdict("topic", copied, made)
+            is_complete &= verdict("table", [int(each) for each in landed], made)
             peaks = ", ".join(f"{kind} {size}" for kind, size in sorted(run.memory_mib.items()))
             print(f"{made:,} records, {run.drivers} drivers; peaks in MiB: {peaks}")
-    return 0 if well else 1
+    return 0 if is_complete else 1
 
 
 if __name__ == "__main__":

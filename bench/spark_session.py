@@ -1,7 +1,7 @@
-"""One Spark session that runs jobs as it is asked, for :mod:`bench.spark`: a line of JSON in, one out.
+"""One Spark session for :mod:`bench.spark`: reads a job per line of JSON, runs it, and answers with one line.
 
-Started by the interpreter whose pyspark is to be measured. Format ``barnabas``
-is found by Spark itself, and the connector's environment does not have it.
+:mod:`bench.spark` starts it with the interpreter whose pyspark it measures. Spark finds the format
+``barnabas`` by itself where it is installed; the environment of Spark's own connector lacks it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BATCHES_S = 300.0
 
 
 class Jobs:
-    """What is measured; each method gives what is compared between the two, or nothing."""
+    """The jobs that are measured. Each method returns what both formats have to agree on, or None."""
 
     def __init__(self, spark: Any, name: str, bootstrap: str) -> None:
         self.spark = spark
@@ -37,7 +37,7 @@ class Jobs:
         return self._read(topic, **more).count()
 
     def scan(self, topic: str) -> Any:
-        """Rows, lengths, offsets and a sum of hashes: what two readers have to agree on."""
+        """Number of rows, and sums of lengths, offsets and hashes: two readers have to agree on them."""
         row = self._read(topic).selectExpr(
             "count(1)",
             "sum(length(value))",
@@ -73,7 +73,7 @@ class Jobs:
         return None
 
     def land(self, topic: str, out: str) -> Any:
-        """The reading tasks write the files."""
+        """As `stream_table`, by the landing job: the tasks that read also write the files."""
         from barnabas.pipeline.jobs.landing import land
 
         source = {
@@ -113,7 +113,7 @@ class Jobs:
         return {"batches": done}
 
     def start_copy(self, topic: str, target: str, out: str, delivery: str) -> Any:
-        """Begin to copy what comes from now on, until `stop_copy`."""
+        """Start to copy records that arrive from now on, until `stop_copy`. Returns after the first batch."""
         frame = self.spark.readStream.format(self.format).options(**self.options)
         frame = frame.option("subscribe", topic).load()
         writer = frame.select("value").writeStream.format(self.format)
@@ -130,6 +130,7 @@ class Jobs:
         return None
 
     def stop_copy(self) -> Any:
+        """Stop the copy. Returns the median duration of its recent batches, in milliseconds."""
         took = sorted(each.batchDuration for each in self.copy.recentProgress if each.numInputRows)
         self.copy.stop()
         return {"batch_ms": took[len(took) // 2] if took else None}

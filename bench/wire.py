@@ -1,4 +1,4 @@
-"""One blocking request at a time over a plain socket: what the benchmarks ask the clusters."""
+"""Blocking requests of the benchmarks to a cluster, one at a time over a plain socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R", bound=Message)
 
 
 def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
-    """The request as it is sent."""
+    """The bytes to send: length, header, request."""
     header = RequestHeader(
         request_api_key=request.API_KEY,
         request_api_version=version,
@@ -35,6 +35,7 @@ def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
 
 
 def receive(stream: socket.socket) -> memoryview:
+    """One response, header first, without its length."""
     size = struct.unpack(">i", _exactly(stream, 4))[0]
     return memoryview(_exactly(stream, size))
 
@@ -50,7 +51,11 @@ def _exactly(stream: socket.socket, size: int) -> bytes:
 
 
 def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
-    """The first server of `bootstrap` that answers."""
+    """The answer of the first server of `bootstrap` (``host:port,...``) that answers within 5 s.
+
+    Raises:
+        OSError: No server answered; the last server's error.
+    """
     last: OSError | None = None
     for server in bootstrap.split(","):
         host, _, port = server.rpartition(":")
@@ -58,6 +63,7 @@ def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
             with socket.create_connection((host, int(port)), timeout=5) as stream:
                 stream.sendall(frame(request, version))
                 answer = receive(stream)
+                # The header: correlation id and, if flexible, tags. ApiVersions (18) never has tags there.
                 start = 5 if is_flexible(response, version) and response.API_KEY != 18 else 4
                 return decode_prefix(response, version, answer, start)[0]
         except OSError as error:
@@ -66,6 +72,7 @@ def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
 
 
 def active_controller(bootstrap: str) -> int:
+    """Node id of the quorum's leader; -1 where there is none."""
     request = DescribeQuorumRequest(
         topics=[
             TopicData(
@@ -78,7 +85,7 @@ def active_controller(bootstrap: str) -> int:
 
 
 def leaders(bootstrap: str, topic: str) -> tuple[dict[int, int], dict[int, tuple[str, int]]]:
-    """Leader of each partition, and address of each broker, as soon as the broker asked knows."""
+    """Leader of each partition, and address of each broker. Asks until every partition has a leader."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     found: dict[int, int] = {}
     while not found or min(found.values()) < 0:

@@ -120,7 +120,7 @@ def start(system: System, measure: bool = True) -> Figures:
 
 
 def produce_all(client: Producer, topic: str, records: int, partitions: int = 6) -> None:
-    """`records` of 1 KB in turn to each partition, all acknowledged."""
+    """Produce `records` records of 1 KB to the partitions in turn, and wait for all acknowledgements."""
     for index in range(records):
         while True:
             try:
@@ -134,7 +134,7 @@ def produce_all(client: Producer, topic: str, records: int, partitions: int = 6)
 
 
 def bulk_consumer(bootstrap: str) -> dict[str, str | int | bool]:
-    """Settings of a consumer that has room for 1 GB: one whose queue is full rests for a second."""
+    """Settings of a consumer whose queue holds 1 GB: with a full queue it pauses for a second."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": "bench",
@@ -148,10 +148,10 @@ def bulk_consumer(bootstrap: str) -> dict[str, str | int | bool]:
 
 
 def throughput(system: System, records: int = 300_000) -> Figures:
-    """Produce then consume `records` of 1 KB over six partitions; what CPU time of all nodes that takes.
+    """Produce, then consume `records` records of 1 KB over six partitions: rates, and CPU time of all nodes.
 
-    The consumer has room for all of them: one whose queue is full rests for a second, and the figure would
-    be of its rests.
+    The consumer's queue holds all records: with a full queue it pauses for a second, and the rate would be
+    that of its pauses.
     """
     size_gb = records * len(RECORD) / 1e9
     topic = f"load-{time.monotonic_ns()}"
@@ -175,8 +175,9 @@ def throughput(system: System, records: int = 300_000) -> Figures:
 
 
 def transactions(system: System, seconds: float = 5.0) -> Figures:
-    """Transactions of ten records over three partitions, one after the other, from one producer and from 16
-    at once: commits per second, and what one takes from its begin to the answer."""
+    """Transactions of ten records over three partitions, by one producer and by 16 producers at once: commits
+    per second, and the 99th percentile from begin to the answer to commit. Each producer has one transaction
+    at a time."""
     figures: Figures = {}
     for count in (1, 16):
         topic = f"transactions-{time.monotonic_ns()}"
@@ -219,6 +220,7 @@ def _transact(client: Producer, topic: str, until: float, durations: list[float]
 
 
 def _patiently(action: Callable[[], None]) -> None:
+    """Repeat `action` while it raises retriable errors."""
     while True:
         try:
             action()
@@ -239,7 +241,7 @@ def one_record_per_request(system: System) -> Figures:
 
 
 def end_to_end(system: System, rate: int = 2000, seconds: float = 5) -> Figures:
-    """From produce() to the consumer's poll() at a steady rate, linger 0."""
+    """Milliseconds from produce() until the consumer has the record, at `rate` records/s with linger 0."""
     topic = f"e2e-{time.monotonic_ns()}"
     create_topic(system, topic)
     first_ack(system, topic)
@@ -274,9 +276,10 @@ def end_to_end(system: System, rate: int = 2000, seconds: float = 5) -> Figures:
 
 
 def longest_pause(system: System, topic: str, node: int) -> float:
-    """Acknowledgements every few ms on the topic's partition; seconds of the longest pause when `node` dies.
+    """Kill `node` while a producer writes to partition 0 every few ms. Returns the longest time between two
+    acknowledgements, in seconds.
 
-    Every setting of the client that bears on a failover is at its default.
+    Each setting of the client that affects a failover has its default.
     """
     client = producer(system, **{"linger.ms": 0})
     acknowledged: list[float] = []
@@ -333,10 +336,13 @@ def controller_failover(system: System, index: int) -> Figures:
 
 
 def connected_before(system: System, index: int) -> Figures:
-    """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
-    before do next: a producer's record is acknowledged in every partition, a group's member reads it and
-    commits, an admin client creates a topic, and another consumer asks for the group's offsets. A client that
-    gives up is named, and its figure is how long it tried: the run goes to its end on any system."""
+    """kill -9 of a leader, a coordinator or the active controller, by `index` in turn → how long clients that
+    are connected already take for their next action.
+
+    A producer's record is acknowledged in every partition; a group's member reads it and commits; an admin
+    client creates a topic; another consumer asks for the group's offsets. A client that gives up is printed,
+    and its figure is how long it tried: so the run completes on any system.
+    """
     wait_whole(system, "first")
     topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
     (group,) = groups_of_one_coordinator(1)
@@ -371,7 +377,7 @@ def connected_before(system: System, index: int) -> Figures:
 
 
 def wait_whole(system: System, topic: str, timeout: float = 90) -> None:
-    """Until every replica of `topic` is in sync again."""
+    """Wait until every replica of `topic` is in the ISR. Raises TimeoutError after `timeout` seconds."""
     client = admin(system)
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""docs/authorization.md: how access is decided, and what each API asks, made of the rules themselves."""
+"""docs/authorization.md: how access is decided, and the access that each API needs, from the rules."""
 
 from __future__ import annotations
 

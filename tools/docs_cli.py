@@ -37,6 +37,7 @@ def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _runs(command: Any) -> bool:
+    """Whether `command` does something itself: it is no group of commands."""
     return not hasattr(command, "commands")
 
 

@@ -1,7 +1,7 @@
-"""The page docs/kafka-map.md: Kafka's classes and KIPs, and the modules that do here what they do there.
+"""docs/kafka-map.md: Kafka's classes and KIPs, and the modules that have their tasks here.
 
-Derived from the module docstrings: the classes are those that a ``Source:`` names,
-the KIPs all that are named.
+The page derives from the module docstrings. Its classes are those that a docstring names after ``Source:``;
+its KIPs are all that a docstring names anywhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_CLASSES = frozenset(
         *("Source", "The", "It", "Behaviour", "Version"),
     }
 )
-"""Words of docstrings that look like a class: names of projects and APIs."""
+"""Words of docstrings that look like classes of Kafka and are not: names of projects, APIs, plain words."""
 
 _INTRODUCTION = """\
 # From Kafka's classes and KIPs to our modules
@@ -47,7 +47,7 @@ APIs: `broker/handlers/`, `controller/handlers/` and `raft/handlers/`; docs/prot
 
 
 def documented() -> dict[str, str]:
-    """Path below ``src/barnabas`` to the module's docstring."""
+    """Path below ``src/barnabas`` → the module's docstring."""
     found = {}
     for path in sorted((SOURCES / "barnabas").rglob("*.py")):
         if path.parent.name not in GENERATED:
@@ -58,7 +58,10 @@ def documented() -> dict[str, str]:
 
 
 def classes_in(text: str) -> list[str]:
-    """The classes of Kafka that a docstring names as its source."""
+    """The classes of Kafka that a docstring names as its source.
+
+    A class has two capital letters or more, or is in double backquotes.
+    """
     _, _, source = text.partition("Source:")
     return [
         name
@@ -69,6 +72,7 @@ def classes_in(text: str) -> list[str]:
 
 
 def kafka_map() -> str:
+    """The whole page."""
     classes: dict[str, list[str]] = defaultdict(list)
     kips: dict[int, list[str]] = defaultdict(list)
     for name, text in documented().items():

@@ -1,5 +1,4 @@
-"""The table of docs/mutants.md: names and bugs as the planted bugs say them, finds as the last hunts
-recorded."""
+"""The table of docs/mutants.md: each planted bug, and how the last recorded hunt found it."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ HEAD = "| mutant | the bug | seed | seeds played | found by | what it said |\n|-
 
 
 def mutants() -> str:
-    """The page, with its table written again; what surrounds that is written by hand."""
+    """The page with its table generated; the text around the table is written by hand and stays."""
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     finds = recorded()

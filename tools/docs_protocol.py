@@ -1,4 +1,4 @@
-"""docs/protocol.md: what each listener serves, from the tables that the node itself serves from."""
+"""docs/protocol.md: the APIs that each listener serves, from the node's own tables of handlers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ What is not listed is not advertised in ApiVersions, and a request for it ends t
 
 
 def protocol() -> str:
-    """Every API that is served, and those of Kafka's brokers that are not."""
+    """The whole page: the APIs that are served, with their versions, and Kafka's APIs that are not served."""
     by_broker = _keys(broker.MODULES)
     forwarded = _keys(controller.FORWARDED + raft.FORWARDED)
     by_controller = _keys(controller.MODULES) | _keys(raft.HANDLERS)

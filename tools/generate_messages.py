@@ -33,11 +33,11 @@ JARS = {
 OF_ZOOKEEPER_MODE = re.compile(
     r"common/message/(ControlledShutdown|LeaderAndIsr|StopReplica|UpdateMetadata)\w+\.json"
 )
-"""What Kafka 3.9 has and Kafka 4 has not: into a package of their own."""
+"""Messages that Kafka 3.9 has and Kafka 4 lacks; they go into a package of their own."""
 KAFKA_39_PACKAGE = "kafka39"
 SKIPPED = re.compile(r"Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate")
 
-# Barnabas' own tagged fields, on Kafka's metadata records first: Java skips tags it does not know.
+# Tagged fields that only Barnabas has; Kafka skips tags that it does not know. First, on metadata records.
 REASON = {"name": "Reason", "type": "string", "versions": "0+", "nullableVersions": "0+",
           "taggedVersions": "0+", "tag": 10000, "default": "null", "ignorable": True}  # fmt: skip
 RECOVERY = {"name": "QuorumRecovery", "type": "string", "versions": "0+", "nullableVersions": "0+",
@@ -54,8 +54,8 @@ REGISTERED = {"name": "RegisteredMs", "type": "int64", "versions": "0+", "tagged
 for name in ("RegisterBrokerRecord", "RegisterControllerRecord"):
     EXTRA[name] = [*EXTRA.get(name, []), REGISTERED]
 
-# On DescribeCluster, to those who ask for it: what a controller refused and what it counts; what clients
-# pushed to a broker (KIP-714).
+# On DescribeCluster, for clients that ask for it: a controller's refusals, metrics, events and states of
+# partitions; the metrics that clients pushed to a broker (KIP-714).
 EXTRA["DescribeClusterRequest"] = [
     {"name": "RefusalsAfter", "type": "int64", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "default": "-2", "ignorable": True},
@@ -106,7 +106,7 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "Reason", "type": "string", "versions": "0+"},
          {"name": "AtMs", "type": "int64", "versions": "0+"}]}]  # fmt: skip
 
-# On DescribeQuorum: what the leader measures of itself, for a caller that asks for it.
+# On DescribeQuorum, for clients that ask for it: the metrics of the quorum's leader.
 EXTRA["DescribeQuorumRequest"] = [
     {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "default": "false", "ignorable": True}]  # fmt: skip
@@ -116,7 +116,7 @@ EXTRA["DescribeQuorumResponse"] = [
          {"name": "Name", "type": "string", "versions": "0+"},
          {"name": "Value", "type": "string", "versions": "0+"}]}]  # fmt: skip
 
-# On DescribeLogDirs: why a directory is offline; the protocol has an error code only.
+# On DescribeLogDirs: why a directory is offline; Kafka's response has an error code only.
 EXTRA["DescribeLogDirsResponse"] = [
     {"name": "OfflineReasons", "type": "[]OfflineLogDir", "versions": "2+", "taggedVersions": "2+",
      "tag": 10000, "ignorable": True, "fields": [
@@ -124,10 +124,12 @@ EXTRA["DescribeLogDirsResponse"] = [
          {"name": "Reason", "type": "string", "versions": "2+"}]}]  # fmt: skip
 
 DROPPED = {("ElectLeadersResponse", "ErrorCode")}
-"""Not ignorable by definition, but version 0 says it per partition as well."""
+"""(message, field): versions without the field drop its value, though Kafka's definition does not call the
+field ignorable. Version 0 has the same error per partition."""
 
 
 def snake(name: str) -> str:
+    """The Python name of a field of Kafka: ``TopicId`` gives ``topic_id``, a keyword gets an underscore."""
     text = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     text = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", text).lower()
     return text + "_" if text in {"from", "global", "import", "is", "class"} else text
@@ -138,6 +140,7 @@ def module_name(name: str) -> str:
 
 
 def versions(text: str | None) -> tuple[int, int]:
+    """(first, last) of a range as Kafka writes it: ``0-3``, ``2+``, ``5``; ``none`` is (0, -1)."""
     if not text or text == "none":
         return (0, -1)
     if text.endswith("+"):
@@ -147,6 +150,7 @@ def versions(text: str | None) -> tuple[int, int]:
 
 
 def show(span: tuple[int, int]) -> str:
+    """A range of versions as the generated module writes it."""
     return f"({span[0]}, {'FOREVER' if span[1] == FOREVER else span[1]})"
 
 
@@ -183,6 +187,7 @@ class Module:
         return head + "\n\n" + "\n\n".join(self.classes)
 
     def emit(self, struct: dict[str, Any], toplevel: bool = False) -> None:
+        """Append the class of one structure to `classes`, after those of the structures in it."""
         name = struct["name"] if toplevel else struct["class"]
         if name in self.done:
             return
@@ -214,6 +219,7 @@ class Module:
         self.classes.append("\n".join(lines) + "\n")
 
     def field(self, field: dict[str, Any]) -> tuple[str, str, str]:
+        """One field's row in FIELDS, its parameter of `__init__`, and its assignment there."""
         kind: str = field["type"]
         array = kind.startswith("[]")
         element = kind.removeprefix("[]")
@@ -262,6 +268,7 @@ class Module:
         return row, f"{name}: {optional} = {default}", f"self.{name} = {name}"
 
     def default(self, field: dict[str, Any], array: bool, element: str) -> tuple[str, str]:
+        """The field's default as source text: of the parameter, and in FIELDS."""
         raw = field.get("default")
         if raw == "null":
             return "None", "None"
@@ -286,6 +293,7 @@ class Module:
 
 
 def load(text: str) -> dict[str, Any]:
+    """Parse a message definition: JSON with comments that begin with ``//``."""
     lines = [re.sub(r"(^|\s)//.*$", "", line) for line in text.splitlines()]
     spec: dict[str, Any] = json.loads("\n".join(lines))
     return spec
@@ -310,8 +318,7 @@ def main(libs: Path, clients_39: Path) -> None:
                     continue
                 (folder / f"{module_name(spec['name'])}.py").write_text(Module(spec).render())
                 if spec["type"] in ("request", "response"):
-                    entry_ = apis.setdefault(spec["apiKey"], {})
-                    entry_[spec["type"]] = spec
+                    apis.setdefault(spec["apiKey"], {})[spec["type"]] = spec
                 elif spec.get("apiKey") is not None and target != "wire/messages":
                     records.setdefault(target, []).append(
                         (spec["apiKey"], module_name(spec["name"]), spec["name"])

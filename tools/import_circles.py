@@ -1,7 +1,8 @@
-"""No import circle at run time: ``python -m tools.import_circles``, part of ``make layers``.
+"""Finds import circles: ``python -m tools.import_circles``, part of ``make layers``.
 
-An import under ``TYPE_CHECKING`` does not run; an import inside a function does. Circles that exist for
-types only are listed in `TYPED` with their reason, and one that is not there any more must leave the list.
+No circle may exist at run time. An import under ``TYPE_CHECKING`` does not run; an import inside a function
+does. Circles that exist for types only are listed in `TYPED` with a reason; an entry whose circle no longer
+exists must leave the list.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TYPED: Mapping[str, str] = {
     "barnabas.sim.world.background": "parts of one simulated process",
     "barnabas.sim.zookeeper.ensemble": "parts of one simulated ensemble",
 }
-"""The first module of each circle (in the order of names): why it may be."""
+"""The first module of each circle, in the order of names → why the circle may exist."""
 
 
 def module_of(path: Path) -> str:
@@ -35,7 +36,7 @@ def module_of(path: Path) -> str:
 
 
 def sources() -> dict[str, ast.Module]:
-    """Every module that people write."""
+    """Every module that is not generated: name → its syntax tree."""
     return {
         module_of(path): ast.parse(path.read_text(encoding="utf-8"), str(path))
         for path in sorted((SOURCES / "barnabas").rglob("*.py"))
@@ -55,7 +56,7 @@ def imports(tree: ast.AST, *, typed: bool) -> Iterator[ast.Import | ast.ImportFr
 
 
 def graph(modules: Mapping[str, ast.Module], *, typed: bool) -> dict[str, list[str]]:
-    """What each module imports; with `typed` also what it imports for types only."""
+    """Module → the modules that it imports; with `typed` also those that it imports for types only."""
     edges = {}
     for name, tree in modules.items():
         found = set()
@@ -71,7 +72,7 @@ def graph(modules: Mapping[str, ast.Module], *, typed: bool) -> dict[str, list[s
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Sets of modules of which each reaches each other (Tarjan), in the order of names."""
+    """The strongly connected components of two modules or more (Tarjan), in the order of names."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,12 +1,14 @@
-"""Apache Kafka 4.3.0 into peers/libs, Apache Flink into peers/flink, Spark's Kafka connector into
-peers/spark, and kafka-python's own tests into peers/python: ``make peers``.
+"""Fetches the systems that tests and benchmarks compare with: ``make peers``.
 
-With Maven on the machine it asks Maven, by ``peers-pom.xml``; without, it downloads the files of
-``peers.lock`` from the repository that the variable MAVEN_CENTRAL names. Either way every file is held to
-the SHA-256 in its lock file, and nothing else stays in the folder. Needs nothing but Python.
+Apache Kafka 4.3.0 goes into peers/libs, Kafka 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into
+peers/flink, Spark's Kafka connector into peers/spark, kafka-python's own tests into peers/python.
 
-kafka-python's source distribution has its integration tests; pip fetches it from wherever pip is set up to
-look, and holds it to the hash in ``peers-python.lock``.
+Where the variable MAVEN_CENTRAL names a repository, the jars of ``NAME.lock`` are downloaded from it.
+Otherwise Maven copies them by ``NAME-pom.xml``. Either way every file must have the SHA-256 in its lock file,
+and other files in the folder are removed. A download needs nothing but Python.
+
+kafka-python's integration tests are in its source distribution. pip fetches it from the index that pip is
+configured for, and checks the hash in ``peers-python.lock``.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ SETS = {
     "flink": PEERS / "flink",
     "spark": PEERS / "spark",
 }
-"""By the name of pom and lock file: where the jars go."""
+"""Name of the pom and lock file → the folder of their jars."""
 PYTHON = TOOLS.parent / "peers" / "python"
 PYTHON_LOCK = TOOLS / "peers-python.lock"
 DOWNLOADS_AT_ONCE = 8
 
 
 def locked(name: str) -> dict[str, str]:
-    """Path in a Maven repository to SHA-256."""
+    """Path in a Maven repository → SHA-256, from the lock file."""
     lines = (TOOLS / f"{name}.lock").read_text().splitlines()
     return {path: digest for digest, path in (line.split() for line in lines)}
 
 
 def missing(name: str) -> dict[str, str]:
-    """As `locked`, what is not there or not what it should be."""
+    """The part of `locked` whose files do not exist or have another SHA-256."""
     libs = SETS[name]
     return {
         path: digest for path, digest in locked(name).items() if not _is_right(libs, path, digest)
@@ -49,7 +51,7 @@ def missing(name: str) -> dict[str, str]:
 
 
 def by_maven(name: str) -> None:
-    """Let Maven copy the files from wherever it is set up to take them."""
+    """Let Maven copy the files from the repository that it is configured for."""
     command = [
         "mvn",
         "-q",
@@ -62,7 +64,7 @@ def by_maven(name: str) -> None:
 
 
 def by_download(name: str, repository: str) -> None:
-    """Take the files straight from a repository."""
+    """Download the missing files from the Maven repository at the URL `repository`."""
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
         for path in pool.map(lambda path: _download(SETS[name], repository, path), missing(name)):
             print(path)
@@ -83,14 +85,14 @@ def _is_right(libs: Path, path: str, digest: str) -> bool:
 
 
 def source_is_here() -> bool:
-    """Whether kafka-python's source distribution is there, and is the one that is locked."""
+    """Whether kafka-python's source distribution exists and has the locked hash."""
     digest = PYTHON_LOCK.read_text().split("sha256:")[1].strip()
     files = list(PYTHON.glob("kafka_python-*.tar.gz"))
     return any(hashlib.sha256(file.read_bytes()).hexdigest() == digest for file in files)
 
 
 def fetch_source() -> None:
-    """By pip, with its configuration."""
+    """Download kafka-python's source distribution by pip, with pip's configuration."""
     shutil.rmtree(PYTHON, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     options = ["--no-deps", "--no-binary", "kafka-python", "--require-hashes"]
@@ -98,7 +100,7 @@ def fetch_source() -> None:
 
 
 def bring(name: str) -> str | None:
-    """One set of jars; a sentence where it cannot be had."""
+    """Fetch one set of jars and remove other files. Returns what is wrong; None where all is right."""
     libs = SETS[name]
     libs.mkdir(parents=True, exist_ok=True)
     repository = os.environ.get("MAVEN_CENTRAL")

@@ -8,9 +8,10 @@ Three of these processes replicate a dictionary; each answers lines of text on a
     ok 12
     value Prague
 
-`put KEY VALUE` and `delete KEY` answer `ok VERSION` when a majority has the change on disk, `get KEY` answers
-`value VALUE` or `none` from what this process knows, and a process that does not lead says
-`leader HOST:PORT` to a client that wants to change something. The service's port is the peer's plus 100.
+`put KEY VALUE` and `delete KEY` answer `ok VERSION` when a majority has the change on disk. A process that is
+not the leader answers `leader HOST:PORT` to them. `get KEY` answers `value VALUE` or `none` from the copy of
+the process that was asked. `who` answers the state of the process in the quorum, as JSON. The service's port
+is the peer's port plus 100.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from barnabas.types import Buffer, Endpoint
 SERVICE_PORT_OFFSET = 100
 LINE_BYTES_MAX = 64 * 1024
 LINES_MAX = 10_000
-"""That wait for the answer to the one before them, per connection."""
+"""Lines of one connection that may wait for the answer to an earlier line."""
 
 
 class Dictionary:
@@ -42,7 +43,7 @@ class Dictionary:
     def __init__(self) -> None:
         self.content: dict[str, str] = {}
         self.waiting: deque[tuple[int, Line]] = deque()
-        """(offset, the line that waits for its commit)."""
+        """(offset, the connection that waits for the commit of that offset)."""
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
         for batch in batches:
@@ -75,8 +76,8 @@ class Dictionary:
 
 
 class Line:
-    """One connection: lines in, answers out, in the same order. A line behind a change is read
-    when that is answered."""
+    """One connection: lines in, answers out, in the same order. A line that follows a change waits until the
+    change is answered."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -85,7 +86,7 @@ class Line:
         self._space = memoryview(bytearray(4096))
         self._lines: deque[bytes] = deque()
         self._is_answered = True
-        """The last line that was looked at."""
+        """Whether the last line that was given to the service has its answer."""
         self._is_answering = False
 
     def on_connected(self, connection: Connection) -> None:
@@ -117,7 +118,7 @@ class Line:
         self._connection = None
 
     def say(self, text: str) -> None:
-        """Answer the line that was looked at last."""
+        """Answer the last line that was given to the service."""
         if self._connection is not None:
             self._connection.send([f"{text}\n".encode()])
         self._is_answered = True
@@ -125,7 +126,7 @@ class Line:
 
 
 class Service:
-    """One process: a replica of the dictionary, and the port where people ask."""
+    """One process: a replica of the dictionary, and the port that answers clients."""
 
     def __init__(self, ports: Ports, node: int, data: str, peers: dict[int, Endpoint]) -> None:
         self._peers = peers

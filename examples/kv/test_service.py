@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports below the range that outgoing connections take, free together with the one 100 above.
-    Tests that run beside each other begin to look in places of their own."""
+    """Ports that are free, as is the port 100 above each. They are below the range of outgoing connections.
+    Test processes that run at the same time begin their search at different ports."""
     found: list[int] = []
     for port in range(21_000 + os.getpid() % 40 * 200, 30_000):
         with socket.socket() as one, socket.socket() as other:
@@ -53,7 +53,7 @@ class Cluster:
         process.wait()
 
     def ask(self, node: int, line: str, timeout_s: float = 2.0) -> str:
-        """The answer, or what the connection's error says; answers where there are several lines."""
+        """The answers to the lines in `line`, one per line; after a connection error ``error: ...``."""
         where = ("127.0.0.1", self.ports[node] + 100)
         try:
             with socket.create_connection(where, timeout_s) as connection:
@@ -71,7 +71,7 @@ class Cluster:
         return None
 
     def change(self, line: str) -> None:
-        """Until the leader of the moment says ok."""
+        """Repeat `line` until the present leader answers ok."""
         deadline = time.monotonic() + PATIENCE_S
         answer = ""
         while time.monotonic() < deadline:
@@ -88,7 +88,7 @@ class Cluster:
         return leader
 
     def wait_for(self, node: int, line: str, wanted: str) -> None:
-        """Until the answer begins as wanted."""
+        """Repeat `line` until the node's answer begins with `wanted`."""
         deadline = time.monotonic() + PATIENCE_S
         while not (answer := self.ask(node, line)).startswith(wanted):
             assert time.monotonic() < deadline, f"{line} on {node}: {answer}"
@@ -112,7 +112,7 @@ def test_a_question_behind_a_change_is_answered_behind_it(cluster: Cluster) -> N
     deadline = time.monotonic() + PATIENCE_S
     answers = [""]
     while len(answers) < 3 or not (answers[0].startswith("ok ") and answers[2].startswith("ok ")):
-        # On a busy machine the lead may pass to another in between.
+        # On a busy machine the leader may change between the lines.
         assert time.monotonic() < deadline, answers
         answers = cluster.ask(cluster.wait_for_leader(), asked, PATIENCE_S).split("\n")
     assert [answers[1], answers[3], answers[5]] == ["value Prague", "none", "none"]

@@ -1,4 +1,4 @@
-"""How a job is tested: its file as it is, a real cluster of one node, rows in and rows out."""
+"""How to test a job: take its file unchanged, feed records to a real cluster of one node, check the rows."""
 
 from __future__ import annotations
 

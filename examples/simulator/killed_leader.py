@@ -2,9 +2,9 @@
 
     python examples/simulator/killed_leader.py [SEED]
 
-Everything runs in one thread on virtual time, so the answer is exact, comes in a second, and is the
-same whenever it is asked with the same seed. What was sent, acknowledged and read goes into a history,
-which says at the end whether anything was lost, there twice, or out of order.
+Everything runs in virtual time, so the answer is exact, takes a second, and is the same for the same seed. A
+history collects what was sent, acknowledged and read. At the end it raises an error if a record was lost,
+duplicated or out of order.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Experiment:
         self.longest_ms = 0.0
 
     def leader(self) -> int:
-        """Who leads the partition, as the active controller knows it."""
+        """The broker that leads the partition, as the active controller knows it."""
         active = self.cluster.active_controller()
         assert active is not None and active.node is not None
         return int(active.node.metadata.image.topics_by_name[TOPIC].partition(0).leader)
 
     def is_ready(self) -> bool:
-        """Whether all three brokers take part."""
+        """Whether all three brokers are registered and none is fenced."""
         active = self.cluster.active_controller()
         if active is None or active.node is None:
             return False
@@ -72,7 +72,7 @@ class Experiment:
         assert world.run(30_000, self.is_ready), "the cluster did not come up"
         writing = self.client.tasks.start(self.write())
         assert world.run(120_000, lambda: writing.done), "the writer got stuck"
-        writing.result()  # raises what the writer met
+        writing.result()  # raises the writer's error
         final = FinalRead(self.cluster, TOPIC, 1)
         assert world.run(world.now_ms + 30_000, lambda: final.has_read_to({0: RECORDS}))
         self.history.check_final(TOPIC, 0, final.found[0])  # raises Violation

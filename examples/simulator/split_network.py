@@ -1,8 +1,8 @@
-"""The active controller is cut off from everybody: is there ever more than one that can decide?
+"""The active controller is cut off from all other nodes: is there ever more than one leader in an epoch?
 
     python examples/simulator/split_network.py [SEED]
 
-Shows a check after every event, and how to write the story of what happened.
+Shows how to check a rule after every event, and how to print what happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Experiment:
         self.world.after_event.append(self.check)
 
     def check(self) -> None:
-        """After every single event: one leader per epoch."""
+        """Runs after every event: an epoch has one leader."""
         for node in self.cluster.up():
             assert node.node is not None
             quorum = node.node.quorum
@@ -38,7 +38,7 @@ class Experiment:
         return found
 
     def run(self) -> tuple[int, int, float]:
-        """The former leader, the next one, and how long that took."""
+        """The former leader's id, the next leader's id, and the virtual ms from the cut to its election."""
         world, cluster = self.world, self.cluster
         cluster.start_all()
         assert world.run(READY_MS, lambda: cluster.active_controller() is not None)

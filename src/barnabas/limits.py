@@ -1,7 +1,7 @@
-"""Every bound of the process that is no configuration key, in one place, with its reason.
+"""Every bound of the process that is not a configuration key, in one place, with its reason.
 
-Bounds protect a node from what others send and from its own backlog; each is finite on purpose.
-Sizes are bytes, durations milliseconds.
+Bounds protect a node from what its peers send and from its own backlog. Every bound is finite.
+Sizes are in bytes, durations in milliseconds, unless the name ends in ``_S``.
 """
 
 from __future__ import annotations
@@ -9,211 +9,217 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 IN_FLIGHT_REQUESTS_MAX = 64
-"""Requests of one connection that may be under way; reading pauses beyond. Clients send 5 at most."""
+"""Unanswered requests of one connection; the node reads no more from it at this number. A client has at most
+5 by default."""
 UNSENT_BYTES_HIGH = 16 * 1024 * 1024
 """Responses queued on one connection above which its requests are no longer read."""
 UNSENT_BYTES_TOTAL = 256 * 1024 * 1024
-"""Responses queued on all connections of a node above which a consumer's fetch gets one batch only:
-a client that asks for 55 MB on a hundred connections and reads none of it must not take 5 GB."""
+"""Responses queued on all connections of a node. Above this, the answer to a consumer's fetch has one batch
+only: a client that fetches 55 MB on each of a hundred connections and reads nothing must not make the node
+hold 5 GB."""
 RECEIVE_BUFFER_BYTES = 64 * 1024
-"""What a connection reads at once when it does not know the size of what comes."""
+"""The receive buffer of a connection that does not know the size of the next frame yet."""
 CONNECTIONS_MAX = 20_000
 """Connections of one node, whatever `max.connections` says: below the usual limit of open files."""
 CONNECTIONS_OF_NODES = 128
-"""What nodes of the cluster may have beyond `max.connections`, on listeners that clients do not come to.
-Files must find a descriptor still where the process may open a thousand in all."""
+"""Connections beyond `max.connections` that nodes of the cluster may have, on listeners that clients do not
+use. It is small, so that files still find a descriptor where the process may open only a thousand."""
 REQUEST_ELEMENTS_MAX = 1 << 18
-"""Structures and strings that stand in the arrays of one request, in all. Two bytes make one, and a few
-hundred bytes of memory with its answer: 10 MB of them held a node up for half a minute."""
+"""Structures and strings in all arrays of one request together. An element may take two bytes on the wire,
+but takes a few hundred bytes of memory with its answer: 10 MB of them blocked a node for half a minute."""
 REPLICAS_ELEMENTS_MAX = 1 << 22
-"""The same for what brokers say of all their replicas at once (`Fetch`, `AlterPartition`) and operators of a
-whole cluster's (`AlterPartitionReassignments`)."""
+"""The same bound for requests in which a broker names all its replicas (`Fetch`, `AlterPartition`), or an
+operator all replicas of the cluster (`AlterPartitionReassignments`)."""
 DESCRIPTORS_KEPT = 3072
-"""Descriptors that connections leave to files, where the process may have that many more."""
+"""Descriptors that are kept for files; half of all where the process may have fewer than twice as many."""
 LISTEN_BACKLOG = 1024
 CONNECT_TIMEOUT_MS = 10_000
-"""An address that answers nothing is given up after this."""
+"""A connection attempt that gets no answer fails after this."""
 AUTHENTICATION_MS_MAX = 30_000
-"""A connection whose TLS handshake or SASL exchange takes longer is ended."""
+"""The node closes a connection whose TLS handshake or SASL exchange takes longer."""
 HANDSHAKES_MAX = 1_000
-"""TLS handshakes, and SASL exchanges, that one listener has under way; more are refused."""
+"""Unfinished TLS handshakes of one listener, and likewise SASL exchanges; more are refused."""
 HANDSHAKE_BYTES_MAX = 256 * 1024
-"""What a peer may send before its TLS handshake is over: certificate chains have some 10 KiB."""
+"""Bytes that a peer may send before its TLS handshake is complete. A certificate chain has about 10 KiB."""
 SASL_ROUNDS_MAX = 16
-"""SaslAuthenticate requests of one exchange."""
+"""SaslAuthenticate requests in one exchange."""
 SCRAM_ITERATIONS_MAX = 1_000_000
-"""Of a server's challenge that a client computes: more would hold up its loop."""
+"""Iterations that a client computes for a server's challenge; more would block the client's event loop."""
 BACKGROUND_THREADS_MAX = 4
-"""Threads for work that blocks; more would only queue at the device."""
+"""Threads for blocking work; with more, the work would only queue at the disk."""
 QUEUES_APART = frozenset({"raft-election", "raft-log", "issuer-keys", "issuer-tokens"})
-"""Work that a majority waits for has threads of its own: where all others copy or compact logs, the node
-would fall silent as a voter, and lose the leadership. An identity provider may take long to answer."""
+"""Queues of background work that have threads of their own. The quorum waits for the first two: if they
+waited for threads that copy or compact logs, the voter would not answer and would lose its leadership. The
+others wait for an identity provider, which may be slow."""
 WEB_ANSWER_BYTES_MAX = 1024 * 1024
-"""Of an identity provider's answer."""
+"""Size of an identity provider's answer."""
 JOB_STUCK_S = 10.0
-"""A job that runs for longer no longer counts among those threads: a disk that hangs holds up its own."""
+"""A job that runs for longer counts as stuck, and another thread takes the place of its thread in
+`BACKGROUND_THREADS_MAX`. So a disk that hangs delays only its own jobs."""
 JOB_BRIEF_MS = 0.5
-"""A job that is over after this is better done on the node's thread than handed to another one."""
+"""A job that takes no longer than this runs faster on the node's thread than through another thread."""
 JOBS_BRIEF_WATCHED = 8
-"""After a job on the node's thread that took n times as long, n times so many go to another thread: time that
-is lost to such jobs is less than an eighth of `JOB_BRIEF_MS` per job."""
+"""Jobs of a queue that go to another thread first, to be timed. After a job on the node's thread that took
+n times `JOB_BRIEF_MS`, n times as many go to another thread. So slow jobs cost the node's thread at most an
+eighth of `JOB_BRIEF_MS` per job on average."""
 BACKGROUND_STUCK_MAX = 28
-"""Threads that may be stuck like that."""
+"""Threads that may be stuck (`JOB_STUCK_S`) at the same time."""
 DISK_SILENT_MS_MAX = 60_000
-"""A log directory of whose jobs none has ended for so long goes offline."""
+"""A log directory goes offline when it has jobs and none of them ended for this long."""
 TURN_MS_MAX = 20
-"""A turn of the loop longer than this is logged: others waited."""
+"""A turn of the event loop that takes longer is logged, as all other work waited for it."""
 SLICE_MS = 5
-"""Long computations give way after this much."""
+"""A long computation lets other work run after this."""
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-"""What a client's compressed batch may unpack to where its records must be looked at, unless
-`max.message.bytes` is larger: 33 kB of zstd can claim a gigabyte, and the node would stand still."""
+"""Uncompressed size of a client's batch whose records must be checked, unless `max.message.bytes` is larger.
+33 kB of zstd can claim a gigabyte, which would block the node."""
 LOG_LINE_CHARS_MAX = 4096
 SHUTDOWN_MS_MAX = 4_000
-"""A controlled shutdown that takes longer is cut short, so that a node is gone within 5 s."""
+"""A controlled shutdown that takes longer is cut short, so that the process ends within 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchBounds:
-    """Of the fetches that a broker serves."""
+    """Bounds of the fetches that a broker serves."""
 
     cold_reads_max: int = 3
-    """Times that a fetch waits for its bytes to be brought into memory; after that it blocks."""
+    """Times that a fetch waits while its bytes are read into memory; after that it reads them and blocks."""
     inline_max: int = 100
-    """Partitions that are named, or answered in full, in one turn."""
+    """Partitions of a request or a full answer that one turn of the loop handles; a larger one is sliced."""
     followed_per_slice: int = 20
-    """Of a larger request, those whose places are noted between two looks at the clock."""
+    """Of a larger request: partitions whose fetch offsets are noted between two checks of the clock."""
     read_per_slice: int = 20
-    """Of a larger full answer, those that are read between two looks at the clock."""
+    """Of a larger full answer: partitions that are read between two checks of the clock."""
     answered_max: int = 300
-    """Partitions of a session that one answer covers, a full one apart: some 10 ms for either side."""
+    """Partitions of a session in one incremental answer: about 10 ms of work for each side."""
     timed_from: int = 40
-    """Partitions that an answer covers before it looks at the clock."""
+    """Partitions that an answer covers before its time is checked."""
     session_eviction_ms_min: int = 120_000
     """A session this long without use may be evicted (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerBounds:
-    """Of the fetches that a broker sends to leaders."""
+    """Bounds of the fetches that a follower sends to leaders."""
 
     named_max: int = 500
-    """New partitions that one request names. A leader takes 40 µs for each."""
+    """New partitions in one request. A leader takes 40 µs for each."""
     appended_max: int = 150
-    """Partitions whose records are appended in one turn at most."""
+    """Partitions whose records are appended in one turn of the loop."""
     timed_from: int = 20
-    """Partitions that are appended before the follower looks at the clock."""
+    """Partitions whose records are appended before the follower checks the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerBounds:
-    """Of requests that concern many partitions."""
+    """Bounds of requests that concern many partitions."""
 
     appended_inline_max: int = 100
-    """Partitions of one Produce that are appended without giving way: some 3 ms."""
+    """Partitions of a Produce request that is appended in one turn of the loop: about 3 ms."""
     appended_per_slice: int = 20
-    """Of a larger one, those that are appended between two looks at the clock."""
+    """Of a larger request: partitions that are appended between two checks of the clock."""
     described_inline_max: int = 500
-    """Partitions of one Metadata answer that is made in one turn of the loop."""
+    """Partitions of a Metadata answer that is made in one turn of the loop."""
     described_per_slice: int = 50
-    """Of a larger one, those between two looks at the clock."""
+    """Of a larger answer: partitions that are described between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBounds:
-    """Of what a broker does about its replicas."""
+    """Bounds of a broker's work on its replicas."""
 
     created_per_turn: int = 8
-    """Replicas that new metadata create in one turn at most."""
+    """Replicas that new metadata create in one turn of the loop."""
     changed_per_turn: int = 160
-    """Replicas that new metadata change in one turn at most."""
+    """Replicas that new metadata change in one turn of the loop."""
     assignments_max: int = 500
     """Replicas in one AssignReplicasToDirs request."""
     isr_changes_max: int = 500
-    """Partitions in one AlterPartition: a thousand take 30 ms to be read and answered in one turn of the
-    controller."""
+    """Partitions in one AlterPartition request. The controller reads and answers a request in one turn of its
+    loop; a thousand partitions take 30 ms."""
     copied_bytes: int = 1 << 20
-    """What one step of a move between log directories copies."""
+    """Bytes that one step of a move between log directories copies."""
     records_per_look: int = 64
-    """Records that a coordinator replays between two looks at the clock."""
+    """Records that a coordinator replays between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionBounds:
-    """Of the controller's decisions about many partitions."""
+    """Bounds of the controller's decisions about many partitions."""
 
     inline_max: int = 200
-    """Partitions or topics that are decided in the turn that brings the request."""
+    """Partitions or topics of a request that is decided in one turn of the loop; a larger one is sliced."""
     slice_max: int = 50
-    """Decided between two looks at the clock: about a millisecond."""
+    """Decisions of one slice, between two checks of the clock: about a millisecond."""
     slices_per_turn: int = 10
-    """Slices of one turn, however quick they are."""
+    """Slices in one turn of the loop, however short they are."""
     scanned_per_slice: int = 1000
-    """Partitions looked at in vain that are a slice, too."""
+    """Partitions that a slice examines at most, whether they need a decision or not."""
     leaders_scanned: int = 10_000
-    """Leaders looked at in one slice: a third of a millisecond where all partitions have one."""
+    """Partitions in one slice of the scan for partitions without a leader: a third of a millisecond where
+    every partition has one."""
     moves_max: int = 1000
-    """Leaders that one pass of the leader balance moves."""
+    """Leaderships that one pass of the leader balance moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaftBounds:
-    """Of the metadata quorum's log and snapshots."""
+    """Bounds of the work on the metadata quorum's log and snapshots."""
 
     applied_bytes: int = 32 * 1024
-    """Of log applied per turn: some hundred records. Replay takes 1-2 ms; what a broker does about 500
-    changed leaders takes 10."""
+    """Bytes of the log that are applied in one turn of the loop: some hundred records. Their replay takes
+    1-2 ms; a broker's work on 500 changed leaders takes 10 ms."""
     scan_bytes: int = 4 * 1024 * 1024
-    """Read in one go when the log is opened."""
+    """Bytes in one read when the log is opened."""
     tail_bytes_max: int = 64 * 1024
-    """What was appended last is kept in memory up to this size: followers ask for it
-    next, and it is applied."""
+    """Bytes at the end of the log that stay in memory: followers fetch them next, and the state machine
+    applies them."""
     tail_appends_max: int = 16
-    """So many appends at most."""
+    """Appends that are in those bytes."""
     snapshot_read_bytes: int = 256 * 1024
-    """Of a snapshot, read in one go."""
+    """Bytes of a snapshot in one read."""
     snapshot_values_max: int = 500
-    """Of a snapshot, handed on in one go, however large the batches are."""
+    """Values of a snapshot that the state machine receives together, however large the batches are."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderBounds:
-    """Of metadata that become a node's image."""
+    """Bounds of the work that turns metadata records into a node's image."""
 
     slice_max: int = 300
-    """Records read in one turn."""
+    """Records that are decoded in one turn of the loop."""
     applied_inline_max: int = 600
-    """Records that are applied in the turn that brings them."""
+    """Records of a commit that is applied in one turn of the loop; a larger one is sliced."""
     dropped_per_turn: int = 500
-    """Topics of an image that was replaced, forgotten in one turn."""
+    """Topics of a replaced image whose memory is released in one turn of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Of a broker's logs."""
+    """Bounds of a broker's logs."""
 
     loaded_tables_max: int = 512
-    """Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
+    """Index tables in memory. The two tables of a full 1 GiB segment take 2 MiB and 3 MiB."""
     helped_from_bytes: int = 4 << 20
-    """Shorter rounds of compaction are over before a helper process would have begun."""
+    """A compaction of fewer bytes ends before a helper process would have started, so it uses none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperBounds:
-    """Of a controller whose journal is znodes."""
+    """Bounds of a controller that keeps its state in znodes."""
 
     operations_max: int = 500
-    """Of one transaction."""
+    """Operations in one ZooKeeper transaction (``multi``)."""
     operation_bytes_max: int = 600_000
-    """Data of one transaction: below the ensemble's jute.maxbuffer of a megabyte."""
+    """Data of one transaction: below the ensemble's `jute.maxbuffer` of a megabyte."""
     ordered_max: int = 2_000
-    """Partitions in one request to a broker."""
+    """Partitions in one request of the controller to a broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeBounds:
-    """How much a node does in one go. The world passes them in (`Ports.bounds`); the simulator passes small
-    ones, so that what happens among thousands of partitions happens among a few."""
+    """How much a node does in one turn of the loop, or keeps in memory. They come in through `Ports.bounds`.
+    The simulator passes small ones, so that a few partitions reach the code paths of thousands."""
 
     fetch: FetchBounds = FetchBounds()
     follower: FollowerBounds = FollowerBounds()

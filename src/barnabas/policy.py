@@ -1,15 +1,16 @@
 """An operator's own rules about new topics and changed configurations, as Python classes.
 
-``create.topic.policy.class.name`` and ``alter.config.policy.class.name`` of a controller name one each,
-as ``module:Class`` or ``package.module.Class``; the module must be importable where the node runs
-(``PYTHONPATH``). The class is made without arguments at the start, its ``configure(properties)`` is called
-once where it has one, then ``validate(request)`` for every topic or resource that passed all other checks,
-and ``close()`` at the end where it has one. To refuse is to raise :class:`PolicyViolation`; its sentence
-goes to the client with POLICY_VIOLATION. Whatever else is raised is UNKNOWN_SERVER_ERROR, and refuses too.
+A controller's ``create.topic.policy.class.name`` and ``alter.config.policy.class.name`` each name one class,
+as ``module:Class`` or ``package.module.Class``. The module must be importable where the node runs
+(``PYTHONPATH``). At the start, the node creates an instance without arguments and calls its
+``configure(properties)``, where it has one. The controller calls ``validate(request)`` for every topic or
+resource that passed all other checks. At the end, the node calls ``close()``, where it has one. A policy
+refuses by raising :class:`PolicyViolation`: the client receives POLICY_VIOLATION with its message. Any
+other exception refuses too: the client receives UNKNOWN_SERVER_ERROR.
 
-``validate`` runs within the controller's turn: it must not wait for anything, and may be asked again about
-what it has judged before. A new topic's configuration is shown to the policy on configurations too, where
-it has any. Source: KIP-108, KIP-133; Kafka's CreateTopicPolicy and AlterConfigPolicy.
+``validate`` runs on the controller's thread, so it must not block. The controller may call it again for a
+request that it validated before. A new topic's configuration, if any, goes to the policy on configurations
+too. Source: KIP-108, KIP-133; Kafka's CreateTopicPolicy and AlterConfigPolicy.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ ALTER_CONFIG = "alter.config.policy.class.name"
 
 
 class PolicyViolation(Exception):
-    """A policy refuses; the message says why."""
+    """Raised by a policy that refuses a request; the message says why."""
 
 
 class ResourceType(IntEnum):
-    """What has a configuration, with the numbers of the protocol."""
+    """The kind of resource that has a configuration; numbers as in the protocol."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,23 +40,24 @@ class ResourceType(IntEnum):
 
 
 class NewTopic(NamedTuple):
-    """A topic that is to be created."""
+    """A topic that a client asks to create."""
 
     name: str
     partitions: int | None
-    """With the cluster's default applied; None where `assignments` says it."""
+    """The number of partitions, with the cluster's default applied; None where `assignments` gives it."""
     replication_factor: int | None
+    """As `partitions`."""
     assignments: Mapping[int, tuple[int, ...]] | None
-    """Brokers by partition, where the client chose them."""
+    """Broker ids by partition, where the client chose the replicas; else None."""
     configs: Mapping[str, str]
 
 
 class ChangedConfigs(NamedTuple):
-    """A resource's keys that a client sets or, where the value is None, takes away."""
+    """The configuration keys of a resource that a client sets, or deletes where the value is None."""
 
     type: ResourceType
     name: str
-    """Empty is the default of all brokers."""
+    """For BROKER, an empty name is the default of all brokers."""
     configs: Mapping[str, str | None]
 
 
@@ -68,13 +70,13 @@ class AlterConfigPolicy(Protocol):
 
 
 class Policies(NamedTuple):
-    """What a controller's file names."""
+    """The policies that a controller's configuration names; None where it names none."""
 
     create_topic: CreateTopicPolicy | None = None
     alter_config: AlterConfigPolicy | None = None
 
     def close(self) -> None:
-        """The node ends."""
+        """Call each policy's ``close()``, where it has one."""
         for policy in self:
             close = getattr(policy, "close", None)
             if close is not None:
@@ -85,7 +87,7 @@ NO_POLICIES = Policies()
 
 
 def load_policies(properties: Mapping[str, str]) -> Policies:
-    """The policies that `properties` name. Raises :class:`ConfigError`."""
+    """Instances of the policies that `properties` name. Raises :class:`ConfigError`."""
     return Policies(
         cast("CreateTopicPolicy | None", _load(CREATE_TOPIC, properties)),
         cast("AlterConfigPolicy | None", _load(ALTER_CONFIG, properties)),

@@ -1,11 +1,11 @@
-"""The only way out: time, chance, disk, network and blocking work, as protocols.
+"""A node's only access to the world: time, chance, disk, network and blocking work, as protocols.
 
-Everything in ``node`` and below reaches the world through these and imports no
-``asyncio``, ``socket``, ``threading``, ``time``, ``random`` or ``os``. ``host`` implements
-them on the real machine, ``sim`` on a simulated one; one contract suite holds both to
-the same promises.
+``node`` and the packages below it use the world only through these protocols; they do not import
+``asyncio``, ``socket``, ``threading``, ``time``, ``random`` or ``os``. ``host`` implements the protocols
+on the real machine, ``sim`` on a simulated one. One contract test suite checks both.
 
-All calls are made on the node's one thread, and all callbacks arrive on it.
+The node makes all calls on its one thread, and all callbacks run on that thread. Only jobs of `Background`
+run elsewhere.
 Durations and instants are milliseconds; sizes and positions are bytes.
 """
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
-    """Call each. The first exception is raised after all were called, so that one failure skips no other."""
+    """Call every callback, then raise the first exception, so that one failure skips no other callback."""
     fault: Exception | None = None
     for callback in callbacks:
         try:
@@ -36,22 +36,22 @@ def raise_soon(wakeups: Wakeups, fault: Exception) -> None:
     """Raise `fault` in a wakeup of its own: it comes from another component's callback, so the caller's work
     continues."""
 
-    def told() -> None:
+    def raising() -> None:
         raise fault
 
-    wakeups.call_soon(told)
+    wakeups.call_soon(raising)
 
 
 class Clock(Protocol):
     def now_ms(self) -> float:
-        """Monotonic instant in milliseconds; never goes back, says nothing about the date."""
+        """Milliseconds of a monotonic clock: it never goes back, and its zero is arbitrary."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; may jump."""
+        """Milliseconds since 1970-01-01 UTC; may jump forwards or back."""
 
 
 class Rng(Protocol):
-    """The part of ``random.Random`` that deciders may use. One generator per concern."""
+    """The part of ``random.Random`` that a node may use. Each concern has its own generator (`Ports.rng`)."""
 
     def random(self) -> float: ...
     def randrange(self, start: int, stop: int | None = None, /) -> int: ...
@@ -69,11 +69,11 @@ class File(Protocol):
     def path(self) -> str: ...
 
     def size(self) -> int:
-        """Present length in bytes (from memory, no system call)."""
+        """Length in bytes, from memory: makes no system call."""
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write `parts` one after the other at the end; all or an ``OSError`` (then the tail is
-        undefined and the caller truncates). Returns the position the first byte went to."""
+        """Write `parts` in order at the end of the file. Returns the position of their first byte. After an
+        ``OSError`` the bytes from the old end on are undefined, and the caller must truncate."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
@@ -81,7 +81,7 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file. May block on the device."""
 
     def try_read_at(self, position: int, size: int) -> Buffer | None:
-        """As `read_at`, but None where the bytes are not in memory and reading would block."""
+        """As `read_at`; returns None where the bytes are not in memory, so that reading would block."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -141,23 +141,23 @@ class Connection(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Queued here and not yet taken by the network; what back-pressure looks at."""
+        """Bytes that are queued here and not yet taken by the network: the measure for back-pressure."""
 
     def send(self, parts: Sequence[Buffer]) -> None:
         """Queue bytes in order. The buffers must not change afterwards."""
 
     def close(self) -> None:
-        """Close after what is queued. `on_closed` follows once."""
+        """Close when the queued bytes are sent. `Receiver.on_closed` follows once."""
 
     def abort(self) -> None:
-        """Close at once, dropping what is queued. `on_closed` follows once."""
+        """Close at once and drop the queued bytes. `Receiver.on_closed` follows once."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
 
 class Receiver(Protocol):
-    """The node's side of one stream. The world fills the buffers it hands out."""
+    """The node's side of one stream. It provides buffers, and the world fills them with what arrives."""
 
     def on_connected(self, connection: Connection) -> None: ...
 
@@ -165,49 +165,49 @@ class Receiver(Protocol):
         """A writable, non-empty buffer for the next bytes."""
 
     def buffer_updated(self, size: int) -> None:
-        """`size` bytes of the last buffer were filled."""
+        """The world wrote `size` bytes to the start of the buffer that `get_buffer` last returned."""
 
     def on_closed(self, error: OSError | None) -> None:
-        """Last call on this receiver. `ConnectionRefusedError` where no process listens (so the
-        peer's process is gone); None on an orderly end."""
+        """The stream has ended; the last call on this receiver. `error` is None after an orderly end, and
+        ``ConnectionRefusedError`` where no process listens at the address."""
 
 
 class Listener(Protocol):
     @property
     def endpoint(self) -> Endpoint:
-        """With the real port, where 0 was asked."""
+        """The address that is bound; with the real port, where port 0 was asked for."""
 
     def close(self) -> None: ...
 
 
 class ConnectionRefusal(NamedTuple):
-    """Why a connection is not served: the key of the limit, and how long its end is put off."""
+    """A refused connection: `reason` is the limit's configuration key; it is closed after `wait_ms`."""
 
     reason: str
     wait_ms: float
 
 
 class ConnectionGate(Protocol):
-    """How many connections a listener takes, and how quickly. Others wait in its backlog, or are closed."""
+    """Limits the number and rate of a listener's connections; others wait in its backlog or are closed."""
 
     def wait_ms(self) -> float:
-        """How long until the next connection may be accepted; 0 where it may now."""
+        """Milliseconds until the next connection may be accepted; 0 where one may be accepted now."""
 
     def on_accepted(self, host: str) -> ConnectionRefusal | None:
-        """A connection of the address `host` has come; it is counted unless it is refused."""
+        """Decide on a connection from the address `host`. None accepts and counts it; a refusal does not."""
 
     def on_ended(self, host: str) -> None:
-        """A connection that was not refused has ended."""
+        """An accepted connection from the address `host` has ended; it no longer counts."""
 
 
 class Network(Protocol):
     @property
     def capacity(self) -> int:
-        """How many connections the process can have: files need descriptors, too."""
+        """Number of connections that the process can have beside the descriptors that its files need."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Sent on any connection and not yet taken by the network."""
+        """Bytes that are queued on all connections together and that the network has not taken yet."""
 
     def listen(
         self,
@@ -215,17 +215,19 @@ class Network(Protocol):
         accept: Callable[[], Receiver],
         gate: ConnectionGate | None = None,
     ) -> Listener:
-        """Raises ``OSError`` where the address is taken. `accept` is called per connection that `gate` lets
-        in; `on_connected` follows on what it returns."""
+        """Listen at `endpoint`. For each connection that `gate` admits (None admits all), the world calls
+        `accept`, and `on_connected` on the receiver that it returns. Raises ``OSError`` where the address
+        is taken."""
 
     def addresses_of(self, host: str) -> list[str]:
-        """The addresses that a host has, as a peer's is given. Raises ``OSError``. May block."""
+        """The addresses of a host name, in the form of `Connection.peer`. Raises ``OSError``. May block."""
 
     def machine_name(self) -> str:
-        """By which others reach a listener on every address of this machine. May block: for the start."""
+        """The host name to advertise for a listener that is bound to all addresses. May block: call it only
+        while the node starts."""
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
-        """Begin to connect; ends in `on_connected` or `on_closed`."""
+        """Begin to connect. Calls `on_connected` on success, `on_closed` on failure."""
 
 
 class Background(Protocol):
@@ -237,9 +239,9 @@ class Background(Protocol):
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        """Run `job` in order after earlier jobs of the same `queue`; queues are independent.
-        `done` gets the result or the exception, on the node's thread, perhaps when the next job of the
-        queue is over as well."""
+        """Run `job` off the node's thread, after earlier jobs of the same `queue`; queues are independent.
+        `done` then runs on the node's thread with the result or the exception. The next job of the queue
+        may have ended before `done` runs."""
 
     def run_brief(
         self,
@@ -247,9 +249,9 @@ class Background(Protocol):
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        """As `run`, for a job that may be over sooner than a thread could take it up (a sync of a quick
-        disk): where it can be expected to be, it is done at once, on the node's thread, and `done` is
-        called before this returns."""
+        """As `run`, for a job that may take less time than handing it to another thread (a sync of a fast
+        disk). Where that is likely, `job` and `done` run at once, on the node's thread, before this
+        returns."""
 
 
 class HelperDied(Exception):
@@ -260,11 +262,11 @@ class Helper(Protocol):
     """A process beside the node's, for computation that would hold the node up. It ends with the node."""
 
     def call(self, service: str, request: bytes) -> bytes:
-        """What ``serve`` of the module `service` answers. Blocks: for `Background` jobs. A process that
-        is not there is started. Raises :class:`HelperDied`."""
+        """The answer of function ``serve`` of the module `service`. Starts the process where it does not run.
+        Blocks: call it only in `Background` jobs. Raises :class:`HelperDied`."""
 
     def close(self) -> None:
-        """End the process; a call under way raises."""
+        """End the process; an unfinished `call` raises :class:`HelperDied`."""
 
 
 @runtime_checkable
@@ -276,10 +278,10 @@ class HasHelper(Protocol):
 
 
 class Secrets(Protocol):
-    """What authentication takes from the world: random numbers that cannot be guessed, and TLS."""
+    """What authentication needs from the world: cryptographically secure random numbers, and TLS."""
 
     def token_bytes(self, size: int) -> bytes:
-        """Random bytes that cannot be guessed from earlier ones."""
+        """`size` cryptographically secure random bytes."""
 
     def open_tls(
         self,
@@ -290,15 +292,16 @@ class Secrets(Protocol):
         is_server: bool,
         server_name: str | None = None,
     ) -> Any:
-        """An ``ssl.SSLObject`` between two memory buffers, by a ``security`` `TlsSettings`. Certificates
-        are read again where their files have changed. Raises ``OSError``."""
+        """An ``ssl.SSLObject`` that reads from `incoming` and writes to `outgoing` (``ssl.MemoryBIO``).
+        `settings` is a `TlsSettings` of ``security``. Reads certificates again where their files have
+        changed. Raises ``OSError``."""
 
     def check_tls(self, settings: Any, *, is_server: bool) -> None:
-        """Read what `settings` name. Raises ``ConfigError`` with one sentence."""
+        """Read the files that `settings` name. Raises ``ConfigError`` with one sentence where that fails."""
 
     def certificate_ends_ms(self, settings: Any) -> int | None:
-        """When the certificate ends that a server with `settings` shows now, in ms since 1970. Raises
-        ``OSError``."""
+        """When the present certificate of a server with `settings` expires, in ms since 1970-01-01 UTC; None
+        where it has none. Raises ``OSError``."""
 
 
 @runtime_checkable
@@ -310,8 +313,10 @@ class HasSecrets(Protocol):
 
 
 class WebRequest(NamedTuple):
-    """One question to an identity provider: GET, or POST where there is a `form`. ``file:`` addresses name
-    files. Times in ms; a failure that may pass is tried again until `retry_max_ms` have passed."""
+    """A request to an identity provider: POST with a `form`, else GET. A ``file:`` URL names a file.
+
+    After a transient failure the request is repeated: first after `retry_ms`, then after twice the wait
+    before, until `retry_max_ms` have passed."""
 
     url: str
     form: bytes | None = None
@@ -321,7 +326,7 @@ class WebRequest(NamedTuple):
     retry_ms: int = 100
     retry_max_ms: int = 0
     trust: Any = None
-    """``security`` `TlsSettings` of a client; None trusts what the machine does."""
+    """A `TlsSettings` (``security``) of a client; None trusts the authorities that the machine trusts."""
 
     def __repr__(self) -> str:
         return f"WebRequest({self.url})"
@@ -332,11 +337,12 @@ class WebRequest(NamedTuple):
 
 
 class Web(Protocol):
-    """What identity providers publish and answer."""
+    """Access to identity providers over HTTP."""
 
     def fetch(self, request: WebRequest) -> bytes:
-        """The body of the answer, bounded in size and time. Blocks: for `Background` jobs and the start.
-        Raises ``OSError``, whose text has nothing of the request's form and headers."""
+        """The body of the answer, bounded in size and time. Blocks: call it only in `Background` jobs or
+        while the node starts. Raises ``OSError``, whose text has nothing of the request's form and
+        headers."""
 
 
 @runtime_checkable
@@ -349,9 +355,10 @@ class HasWeb(Protocol):
 
 class Wakeups(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run after what is being handled now (a slice of long work continues so)."""
+        """Run `callback` after the present callback has returned. Long work continues this way, in slices."""
 
-    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wakeup: ...
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wakeup:
+        """Run `callback` at the instant `when_ms` of the monotonic clock, unless it is cancelled before."""
 
 
 class Wakeup(Protocol):
@@ -359,7 +366,7 @@ class Wakeup(Protocol):
 
 
 class Ports(Protocol):
-    """The world, as one node gets it."""
+    """All ports of one node."""
 
     @property
     def clock(self) -> Clock: ...
@@ -373,13 +380,14 @@ class Ports(Protocol):
     def wakeups(self) -> Wakeups: ...
     @property
     def bounds(self) -> NodeBounds:
-        """How much the node does in one go."""
+        """How much the node does in one turn of the loop."""
 
     def rng(self, concern: str) -> Rng:
-        """An independent generator per concern; the same name gives the same stream."""
+        """A new generator for `concern`. Generators of the same concern give the same numbers; those of
+        different concerns are independent."""
 
     def log(self, level: str, event: str, **fields: object) -> None:
         """One structured line of the node's own log. `level` is debug, info, warning or error."""
 
     def halt(self, reason: str) -> None:
-        """End this node's process at once, as a crash would: state can no longer be trusted."""
+        """End this node's process at once, as a crash would, because its state can no longer be trusted."""

@@ -1,11 +1,11 @@
-"""Maps that know two states: the newest, and what is committed; and how to undo the difference.
+"""Maps with two states, the newest and the committed one, whose uncommitted changes can be undone.
 
-Every change made while an offset is open is noted in a :class:`Journal` shared by all maps of one
-machine. `commit_to` forgets notes, `revert_to` plays them back. Cost and memory go with what is
-uncommitted only.
+All maps of one machine share a :class:`Journal`, which keeps the previous value of every uncommitted
+change. `commit_to` drops entries of the journal, `revert_to` undoes their changes. Memory beyond that of a
+plain dict, and the cost of both calls, grow only with the number of uncommitted changes.
 
-Invariant: for a map `m`, `m.committed(k)` is what `m[k]` was when the log ended at the committed
-offset.
+Invariant: for a map `m`, `m.committed(k)` is the value of `k` after the replay of all records
+before the committed offset. None is not a value: it means that the key is absent.
 
 Source: Kafka's ``TimelineHashMap``.
 """
@@ -29,22 +29,24 @@ class _Change(NamedTuple):
 
 
 class Journal:
-    """Changes that are not committed, in their order."""
+    """Uncommitted changes of all maps of a machine, oldest first."""
 
     __slots__ = ("_changes", "committed", "offset")
 
     def __init__(self) -> None:
         self.offset = 0
-        """Where the next change belongs: the offset of the record being replayed, or of the next one
-        to be decided."""
+        """The offset of the next change: that of the record being replayed, or of the next record to be
+        written."""
         self.committed = 0
+        """Changes of records before this offset are committed."""
         self._changes: deque[_Change] = deque()
 
     def __len__(self) -> int:
         return len(self._changes)
 
     def record_change(self, table: TimelineMap[Any, Any], key: Any, before: Any) -> bool:
-        """Remember what `key` was. False where the change is committed at once."""
+        """Remember the value of `key` before a change. False where its record is committed already, so that
+        there is nothing to undo."""
         if self.offset < self.committed:
             return False
         self._changes.append(_Change(self.offset, table, key, before))
@@ -68,7 +70,7 @@ class Journal:
 
 
 class TimelineMap(Generic[K, V]):
-    """A mapping whose reads are of the newest state, unless they say `committed`."""
+    """A mapping. Methods read the newest state, unless their name says `committed`."""
 
     __slots__ = ("_dirty", "_journal", "_newest")
 
@@ -88,18 +90,18 @@ class TimelineMap(Generic[K, V]):
         return self._newest.get(key)
 
     def items(self) -> list[tuple[K, V]]:
-        """Newest state, in the order in which keys came."""
+        """Items of the newest state, in the order of their insertion."""
         return list(self._newest.items())
 
     def put(self, key: K, value: V) -> V | None:
-        """The value before."""
+        """Set `key`. Returns its value before."""
         before = self._newest.get(key)
         self._note(key, before)
         self._newest[key] = value
         return before
 
     def remove(self, key: K) -> V | None:
-        """The value before; nothing is noted where there was none."""
+        """Remove `key`. Returns its value before; where it had none, nothing changes."""
         before = self._newest.get(key)
         if before is not None:
             self._note(key, before)
@@ -107,12 +109,12 @@ class TimelineMap(Generic[K, V]):
         return before
 
     def committed(self, key: K) -> V | None:
-        """What is committed under `key`."""
+        """The committed value of `key`."""
         values = self._dirty.get(key)
         return values[0] if values else self._newest.get(key)
 
     def committed_items(self) -> Iterator[tuple[K, V]]:
-        """What is committed."""
+        """Items of the committed state; first the keys without uncommitted changes."""
         dirty = self._dirty
         for key, value in self._newest.items():
             if key not in dirty:
@@ -123,7 +125,7 @@ class TimelineMap(Generic[K, V]):
 
     @property
     def is_blank(self) -> bool:
-        """Nothing here, committed or not."""
+        """Whether the map is empty in both states."""
         return not self._newest and not self._dirty
 
     def _note(self, key: K, before: V | None) -> None:
@@ -131,14 +133,14 @@ class TimelineMap(Generic[K, V]):
             self._dirty.setdefault(key, deque()).append(before)
 
     def on_committed(self, key: K) -> None:
-        """By the journal: the oldest change of `key` is committed."""
+        """Called by the journal when the oldest uncommitted change of `key` is committed."""
         values = self._dirty[key]
         values.popleft()
         if not values:
             del self._dirty[key]
 
     def on_reverted(self, key: K, before: V | None) -> None:
-        """By the journal: the newest change of `key` is undone."""
+        """Called by the journal to undo the newest change of `key`, which was `before` until then."""
         values = self._dirty[key]
         values.pop()
         if not values:

@@ -1,10 +1,10 @@
-"""The shared nouns: identifiers and small values that every layer speaks.
+"""Identifiers and small values that every layer uses.
 
-Owns names only; no behaviour beyond conversion to and from text. All ids are
-``NewType`` over ``int`` so that mypy tells a leader epoch from a quorum epoch
-while the running program sees plain integers.
+The types have no behaviour beyond conversion to and from text. Ids, epochs and offsets are
+``NewType`` over ``int``: mypy distinguishes a leader epoch from a quorum epoch, and at run time both
+are plain integers.
 
-A UUID is its 16 raw bytes (``Uuid``): hashable, compact, exactly what is on
+A UUID is its 16 raw bytes (``Uuid``): hashable, compact, the same as on
 the wire. Kafka prints one as URL-safe base64 without padding.
 """
 
@@ -14,16 +14,17 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple, NewType, TypeAlias
 
 new_tuple = tuple.__new__
-"""Makes a NamedTuple of its values without a call of Python code: where thousands are made a second."""
+"""``new_tuple(Class, values)`` makes a NamedTuple without a call of Python code, for code that makes
+thousands a second."""
 
 NodeId = NewType("NodeId", int)
-"""Identity of a process, whatever roles it has; a broker id and a controller id are node ids."""
+"""Id of a node, whatever its roles: a broker id and a controller id are node ids."""
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Epoch of one partition's leadership, given by the controller."""
+"""Epoch of one partition's leadership, assigned by the controller."""
 PartitionEpoch = NewType("PartitionEpoch", int)
 """Version of one partition's state in the metadata log."""
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""Offset of the record that registered a broker's present incarnation."""
+"""Offset of the metadata record that registered the present incarnation of a broker."""
 QuorumEpoch = NewType("QuorumEpoch", int)
 """Epoch of the metadata quorum's leadership (Raft's term)."""
 ProducerId = NewType("ProducerId", int)
@@ -35,7 +36,8 @@ Offset = NewType("Offset", int)
 Uuid = NewType("Uuid", bytes)
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Records: TypeAlias = bytes | bytearray | memoryview | list[Buffer]
-"""A run of record batches as they stand on the wire and on disk; a list is their concatenation."""
+"""Record batches one after the other, in the bytes of the wire and of the disk. A list of buffers means their
+concatenation."""
 
 NO_NODE = NodeId(-1)
 """No leader, no vote, no replica."""
@@ -50,17 +52,19 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 DIRECTORY_MIGRATING = ZERO_UUID
-"""Of a replica from before replicas had directories: it is in one, which one is unknown (KIP-858)."""
+"""Directory id of a replica that was created before replicas had directory ids: it is in an unknown directory
+(KIP-858)."""
 DIRECTORY_UNASSIGNED = ONE_UUID
-"""Of a new replica: its broker will say where it has put it."""
+"""Directory id of a new replica, until its broker reports the directory."""
 DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
-"""Of a replica that was in a directory which cannot be read: offline."""
+"""Directory id of a replica whose directory failed: the replica is offline."""
 DIRECTORIES_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
-"""Those that do not say in which directory a replica is, and not that it is offline."""
+"""Directory ids of replicas that are online in a directory that is not known."""
 DIRECTORIES_RESERVED = 100
-"""So many ids, from 0 on, have a meaning of their own: no directory has one of them."""
+"""The ids 0 to 99 are reserved; no directory has one of them."""
 DEBUGGING_REPLICA = -2
-"""The id of a reader of any replica's whole log, where a follower says its own and a consumer -1."""
+"""Replica id in a ListOffsets request that any replica answers, for its whole log. A follower sends its node
+id, a consumer -1."""
 
 
 class TopicPartition(NamedTuple):
@@ -74,7 +78,7 @@ class TopicPartition(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where something listens."""
+    """Host and port of a listener."""
 
     host: str
     port: int

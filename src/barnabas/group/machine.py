@@ -1,13 +1,13 @@
 """The group coordinator of one partition of ``__consumer_offsets``, as a machine.
 
-Operations (`join_group`, ..., `commit_offsets`) get a request and the instant, and return an
-outcome or raise ``KafkaError``; queries (`fetch_offsets`, `list_groups`, `describe_group`) return
-an answer. `replay` takes the records over, `commit_to` and `revert_to` settle them. Before every
-operation the shard that drives the machine calls `expect` with the offset of the next record. It calls
-an outcome's `on_settled` once.
+Operations (`join_group`, ..., `commit_offsets`) take a request and the instant, and return an
+outcome or raise ``KafkaError``. Queries (`fetch_offsets`, `list_groups`, `describe_group`) return
+an answer. `replay` applies records; `commit_to` and `revert_to` commit or undo them. The shard that drives
+the machine calls `expect` with the offset of the next record before every operation, and an outcome's
+`on_settled` once.
 
-Invariants: an operation is complete when it returns; nothing here waits or reads a clock; what a
-query says was committed. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.
+Invariants: an operation is complete when it returns; nothing here waits or reads a clock; queries
+return only committed state. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class GroupMachine:
         cluster: ClusterTopics | None = None,
         counters: GroupCounters | None = None,
     ) -> None:
-        """`cluster` are the topics; none where not given. `counters` are those of the broker."""
+        """`cluster` knows the topics (None: there are none); `counters` are the broker's metrics."""
         self.table = GroupTable(settings, offsets_settings, rng, cluster, counters)
         self.offsets = OffsetTable(self.table.journal)
 
@@ -85,7 +85,7 @@ class GroupMachine:
         return {"groups": groups, "offsets": len(self.offsets)}
 
     def validate(self) -> None:
-        """Invariant 11. Raises AssertionError."""
+        """Check the invariants of all groups and offsets (docs/invariants.md, 11). Raises AssertionError."""
         for group_id, group in self.table.groups.items():
             assert group.group_id == group_id, repr(group)
             group.validate()
@@ -96,7 +96,7 @@ class GroupMachine:
     def join_group(
         self, request: JoinGroupRequest, caller: Caller, parked: Parked, at: Instant
     ) -> Outcome:
-        """`parked` is answered now or when the rebalance completes."""
+        """JoinGroup. `parked` is answered now or when the rebalance completes."""
         joining = Joining(request, caller, parked, at)
         group = self.table.consumer(request.group_id)
         if group is None:
@@ -114,7 +114,7 @@ class GroupMachine:
         return self._finish(outcome)
 
     def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> Outcome:
-        """`parked` is answered now or when the leader's assignment is committed."""
+        """SyncGroup. `parked` is answered now or when the leader's assignment is committed."""
         group = self.table.running_consumer(request.group_id)
         if group is not None:
             return self._finish(classic_members.sync(self.table, group, request, parked, at))
@@ -140,7 +140,7 @@ class GroupMachine:
         return self._finish(consumer_heartbeat.heartbeat(self.table, request, caller, at))
 
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, at: Instant) -> Outcome:
-        """Every topic has its name; its id where there is one."""
+        """OffsetCommit. Every topic in `request` has its name, and its id where it has one."""
         return self._finish(offsets.commit_offsets(self.table, request, caller, at))
 
     def commit_transactional_offsets(
@@ -150,7 +150,8 @@ class GroupMachine:
         ids: Mapping[str, Uuid],
         at: Instant,
     ) -> Outcome:
-        """They hold once the marker of the producer's transaction says so; `ids` are those of topics."""
+        """TxnOffsetCommit: the offsets take effect when the producer's transaction commits. `ids` are topic
+        ids by name."""
         return self._finish(
             offsets.commit_transactional_offsets(self.table, request, producer, ids, at)
         )
@@ -159,7 +160,7 @@ class GroupMachine:
         return self._finish(offsets.delete_offsets(self.table, self.offsets, request))
 
     def delete_groups(self, group_ids: Sequence[str]) -> Outcome:
-        """Each group for itself: what cannot be deleted says why."""
+        """DeleteGroups. A group that cannot be deleted has an error in the answer; the others are deleted."""
         outcome, results = Outcome(), []
         for group_id in group_ids:
             result = DeletableGroupResult(group_id=group_id)
@@ -172,12 +173,12 @@ class GroupMachine:
         return self._finish(outcome)
 
     def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> Outcome:
-        """As `fetch_offsets`, of the newest state, answered when that is committed (KIP-447)."""
+        """As `fetch_offsets`, of the newest state; the answer is sent when that is committed (KIP-447)."""
         found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
         return self._finish(Outcome(reply=OffsetFetchResponse(groups=[found])))
 
     def delete_topics(self, deleted: Mapping[Uuid, str]) -> Outcome:
-        """Topics (name by id) were deleted from the cluster."""
+        """The topics in `deleted` (name by id) no longer exist: delete their offsets."""
         return self._finish(offsets.delete_topics(self.table, self.offsets, deleted))
 
     # Queries
@@ -198,11 +199,11 @@ class GroupMachine:
     decode = staticmethod(decode_record)
 
     def expect(self, next_offset: int) -> None:
-        """The next record that is decided will stand at `next_offset`."""
+        """The next record that is written will have the offset `next_offset`."""
         self.table.journal.offset = next_offset
 
     def replay(self, offset: int, producer_id: int, record: GroupRecord) -> None:
-        """Take over one record; `producer_id` is -1 outside of transactions."""
+        """Apply one record; `producer_id` is -1 outside of transactions."""
         self.table.journal.offset = offset
         replay_record(self.table, self.offsets, offset, producer_id, record)
 
@@ -217,10 +218,11 @@ class GroupMachine:
     def revert_to(self, offset: int) -> None:
         self.table.journal.revert_to(offset)
 
-    # Beginning, time, end
+    # Loading, deadlines, unloading
 
     def on_loaded(self, at: Instant) -> list[Outcome]:
-        """Every member gets a session from now on; groups that are too large rebalance."""
+        """The partition is loaded: start the session of every member; classic groups that are too large
+        rebalance."""
         table, outcomes = self.table, []
         for _, group in table.groups.items():
             if isinstance(group, ConsumerGroup):
@@ -237,7 +239,7 @@ class GroupMachine:
         return outcomes
 
     def on_unloaded(self) -> list[tuple[Parked, Message]]:
-        """All groups are dead here; those who wait look for the new coordinator."""
+        """The partition has moved away: mark all groups dead. Waiting requests get NOT_COORDINATOR."""
         table, code = self.table, ErrorCode.NOT_COORDINATOR
         for _, group in table.groups.items():
             if isinstance(group, ConsumerGroup):
@@ -254,7 +256,7 @@ class GroupMachine:
         return self.table.timers.deadline_ms()
 
     def take_due(self, at: Instant) -> Outcome | None:
-        """Do one thing whose time has come; None where there is nothing."""
+        """Handle one deadline that is due; None where none is."""
         due = self.table.timers.take_due(at.now_ms)
         if due is None:
             return None
@@ -276,7 +278,7 @@ class GroupMachine:
         return self._finish(outcome)
 
     def _finish(self, outcome: Outcome) -> Outcome:
-        """Put the replies that came up into the outcome, and into what follows it."""
+        """Add the operation's replies to waiting requests; do the same for the outcome of `on_settled`."""
         outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled
         if settled is not None:

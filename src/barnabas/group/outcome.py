@@ -1,4 +1,5 @@
-"""What an operation of the group machine says: replies, records, and what follows once they are settled."""
+"""What an operation of the group machine returns: replies, records, and a callback for when the records are
+committed or lost."""
 
 from __future__ import annotations
 
@@ -14,26 +15,26 @@ from barnabas.wire.schema import Message
 
 
 class Instant(Protocol):
-    """When an operation happens."""
+    """The instant of an operation, on both clocks."""
 
     @property
     def now_ms(self) -> float:
-        """Monotonic; for deadlines."""
+        """Milliseconds of the monotonic clock, for deadlines."""
 
     @property
     def wall_ms(self) -> int:
-        """The date; for what is written."""
+        """Milliseconds since 1970-01-01 UTC, for records."""
 
 
 class Caller(NamedTuple):
-    """Who asks."""
+    """The client that sent a request."""
 
     client_id: str = ""
     client_host: str = ""
     """As Kafka prints an address: ``/127.0.0.1``."""
     api_version: int = 0
     may_describe: Callable[[str], bool] | None = None
-    """Whether this caller may know of a topic by that name; None where there is no authorizer."""
+    """Whether this caller may describe the topic of that name; None where there is no authorizer."""
 
 
 Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"
@@ -41,23 +42,24 @@ Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"
 
 @dataclass(slots=True)
 class Outcome:
-    """The decision of one operation, in the order in which it takes effect."""
+    """The effects of one operation; fields are in the order in which they take place."""
 
     replies: list[tuple[Parked, Message]] = field(default_factory=list)
-    """Answers to requests that waited in the group; they rest on nothing unwritten."""
+    """Answers to requests that waited in the group; they do not depend on `records`, so they are sent
+    first."""
     records: list[GroupRecord] = field(default_factory=list)
     reply: Message | None = None
-    """The operation's own answer, once the records and all before them are committed."""
+    """The operation's own answer, sent when `records` and all records before them are committed."""
     on_settled: Settled | None = None
-    """What the group does once the records are committed (NONE) or lost (why)."""
+    """Called once: with NONE when the records are committed, with the error when they are lost."""
     replay: bool = True
-    """False where the group holds the records' content already."""
+    """False where the operation has changed the group already, so that the records are not replayed."""
     atomic: bool = True
     """False where the records may be written in parts."""
     producer: TransactionalWriter | None = None
-    """Whose transaction the records belong to."""
+    """The producer to whose transaction the records belong; None outside of transactions."""
     effects: tuple[()] = ()
-    """None: groups have everything done by replies and records."""
+    """Always empty: a group needs no effects beyond replies and records."""
 
     @property
     def decides(self) -> bool:

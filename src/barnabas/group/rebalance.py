@@ -1,7 +1,7 @@
-"""The rebalance of a classic group: who may join until when, and the generation that comes of it.
+"""The rebalance of a classic group: members join until a deadline, then the next generation begins.
 
-Each function may move the group, answer those who wait and set deadlines; what has to be written is
-in the outcome.
+A function here may change the group's state, answer waiting requests and set deadlines. Records to write
+are in the outcome that it returns.
 
 Source: ``GroupMetadataManager.prepareRebalance`` and ``completeClassicGroupJoin`` of Apache Kafka
 4.3; KIP-134.
@@ -24,21 +24,22 @@ from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 
 FIRST_JOIN_MS_MIN = 10
-"""A new group waits at least this long after each new member, also where `group.initial.rebalance.delay.ms`
-is 0: members that start together share its first generation. Apache Kafka's timer takes such a time."""
+"""A new group waits at least this long, in ms, after each new member, even where
+`group.initial.rebalance.delay.ms` is 0: so members that start together share the first generation. Apache
+Kafka's timer has a similar delay."""
 REJOIN_WAIT_MS_MIN = 1_000
-"""Where no member rejoined, the group waits at least this long again, whatever its members' time-outs."""
+"""If no member rejoined, the group waits at least this long again, in ms, whatever its members' time-outs."""
 
 
 def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
-    """Begin a rebalance where none is under way, else complete it if everybody is here."""
+    """Begin a rebalance where none is in progress; else complete it if all members have joined."""
     if group.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]:
         return prepare_rebalance(table, group, at)
     return maybe_complete_join(table, group, at)
 
 
 def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
-    """Ask all members to rejoin. A group without members waits for more to come first."""
+    """Begin a rebalance, in which all members must rejoin. An empty group first waits for more members."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         withdraw_assignment(table, group, ErrorCode.REBALANCE_IN_PROGRESS, at)
     group.pending_syncs.clear()
@@ -63,10 +64,11 @@ def _initial_delay_ms(table: GroupTable) -> int:
 def on_join_deadline(
     table: GroupTable, group_id: str, initial: InitialDelay | None, at: Instant
 ) -> Outcome:
-    """A rebalance has waited long enough; a new group waits again while members keep coming."""
+    """The deadline to join has passed: complete the rebalance. A new group waits again if a member has joined
+    since the last wait began and its rebalance time-out is not used up."""
     group = table.classic(group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
-        # The group that waited could not be written; this one only has its name.
+        # The deadline belongs to an earlier group of this name, whose records were lost.
         return Outcome()
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
@@ -78,7 +80,7 @@ def on_join_deadline(
 
 
 def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
-    """Complete the rebalance if everybody is here and no initial delay runs."""
+    """Complete the rebalance if all members have joined and the group is not in its initial delay."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return Outcome()
     if group.previous_state is GroupState.EMPTY or not group.all_joined:
@@ -87,8 +89,8 @@ def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> 
 
 
 def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
-    """The members that rejoined make the next generation. Dynamic members that did not are removed; static
-    ones stay, and where no member rejoined the group waits again."""
+    """Begin the next generation with the members that rejoined. Other dynamic members are removed; static
+    members stay. If members are left and none of them rejoined, the group waits again."""
     table.timers.cancel((GroupTimer.JOIN, group.group_id, ""))
     absent = [m for m in group.members.values() if m.join is None and not m.is_static]
     for member in absent:
@@ -121,7 +123,7 @@ def joined(
     leader_id: str | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The answer to a member of the present generation."""
+    """The JoinGroup answer to a member of the present generation."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -134,19 +136,19 @@ def joined(
 
 
 def join_refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """The answer to one who may not join."""
+    """The JoinGroup answer to a member that may not join."""
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
 def sync_refused(code: ErrorCode) -> SyncGroupResponse:
-    """The answer to one who gets no assignment."""
+    """The SyncGroup answer to a member that gets no assignment."""
     return SyncGroupResponse(error_code=code)
 
 
 def withdraw_assignment(
     table: GroupTable, group: ClassicGroup, error: ErrorCode, at: Instant
 ) -> None:
-    """No assignment comes of this generation: tell those who wait for theirs."""
+    """This generation gets no assignment: answer waiting SyncGroup requests with `error`."""
     for member in group.members.values():
         member.assignment = b""
     _propagate(table, group, error, at)
@@ -155,7 +157,7 @@ def withdraw_assignment(
 def set_assignment(
     table: GroupTable, group: ClassicGroup, assignments: Mapping[str, bytes], at: Instant
 ) -> None:
-    """The assignment is written: give it to those who wait for theirs."""
+    """The assignment is committed: answer waiting SyncGroup requests with it."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     _propagate(table, group, ErrorCode.NONE, at)

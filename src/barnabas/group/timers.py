@@ -1,7 +1,7 @@
-"""Deadlines as data: one per key, cheap to move later, taken in the order in which they fall due.
+"""Deadlines as data: one per key, taken in the order of their instants. Moving one later is cheap.
 
-A heartbeat moves its member's deadline; the heap is then left alone and put right when the old
-entry comes up, so that a heartbeat costs one assignment.
+Every heartbeat moves its member's deadline to a later instant. That leaves the heap unchanged: when the old
+entry is due, `take_due` replaces it by one for the new deadline. So a heartbeat costs one assignment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class Timers(Generic[K]):
     def __init__(self) -> None:
         self._due: dict[K, tuple[float, Any]] = {}
         self._queued: dict[K, float] = {}
-        """The earliest entry of a key in the heap."""
+        """By key: the deadline of its valid entry in the heap, not later than its deadline in `_due`. The
+        key's other entries are stale."""
         self._heap: list[tuple[float, int, K]] = []
         self._count = 0
 
@@ -29,7 +30,7 @@ class Timers(Generic[K]):
         return len(self._due)
 
     def schedule(self, key: K, deadline_ms: float, payload: Any = None) -> None:
-        """Set the deadline of `key` in place of the one it had."""
+        """Set the deadline of `key`, in place of an earlier one."""
         self._due[key] = (deadline_ms, payload)
         queued = self._queued.get(key)
         if queued is None or deadline_ms < queued:
@@ -39,28 +40,29 @@ class Timers(Generic[K]):
         self._due.pop(key, None)
 
     def pending(self, key: K) -> float | None:
-        """The deadline of `key`."""
+        """The deadline of `key`; None where it has none."""
         entry = self._due.get(key)
         return None if entry is None else entry[0]
 
     def deadline_ms(self) -> float:
-        """When to look again: never later than the first deadline, perhaps earlier."""
+        """When to call `take_due` next: not later than the first deadline, perhaps earlier; ``inf`` is
+        never."""
         heap = self._heap
         while heap and (self._queued.get(heap[0][2]) != heap[0][0] or heap[0][2] not in self._due):
             self._drop()
         return heap[0][0] if heap else math.inf
 
     def take_due(self, now_ms: float) -> tuple[K, Any] | None:
-        """One key whose deadline has come, with its payload; it is pending no longer."""
+        """Remove one deadline that is due, and return its key and payload; None where none is due."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
-            looked_at_ms = heap[0][0]
+            queued_ms = heap[0][0]
             key = self._drop()
             entry = None if key is None else self._due.get(key)
             if key is None or entry is None:
                 continue
-            if entry[0] > looked_at_ms:
-                self._push(key, entry[0])  # it was moved; others may come before it now
+            if entry[0] > queued_ms:
+                self._push(key, entry[0])  # moved since; another key may be due first
                 continue
             del self._due[key]
             return key, entry[1]
@@ -72,7 +74,7 @@ class Timers(Generic[K]):
         heappush(self._heap, (deadline_ms, self._count, key))
 
     def _drop(self) -> K | None:
-        """Take the first entry of the heap; its key where it was that key's earliest."""
+        """Remove the first entry of the heap. Returns its key; None where the entry was stale."""
         deadline_ms, _, key = heappop(self._heap)
         if self._queued.get(key) != deadline_ms:
             return None

@@ -1,8 +1,8 @@
 """Formats log directories: writes ``meta.properties`` and ``bootstrap.checkpoint``.
 
 `bootstrap.checkpoint` holds the feature levels with which a new cluster begins, in the form of a snapshot;
-the first leader of the quorum commits them. Formatting writes it before `meta.properties`, so that a
-directory which has the latter is whole. Source: Kafka's ``Formatter``; KIP-631, KIP-778, KIP-1022.
+the first leader of the quorum commits them. Formatting writes it before `meta.properties`: a directory with
+`meta.properties` is completely formatted. Source: Kafka's ``Formatter``; KIP-631, KIP-778, KIP-1022.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def bootstrap_checkpoint(
     features: Mapping[str, int] | None = None,
     records: Sequence[Message] = (),
 ) -> bytes:
-    """The content of the file. Raises ``ValueError`` for unknown features and levels."""
+    """The content of ``bootstrap.checkpoint``. Raises ``ValueError`` for unknown features and levels."""
     levels = dict(features or {})
     version = levels.pop(METADATA_VERSION, LATEST_METADATA_VERSION)
     of_levels = bootstrap_records(

@@ -62,7 +62,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
-from barnabas.zookeeper.states.told import asks_more, tell_more
+from barnabas.zookeeper.states.describe_cluster_fields import asks_more, tell_more
 
 OwnRequests = AclRequests | TokenRequests
 """What a broker writes to znodes itself, and not its controller."""

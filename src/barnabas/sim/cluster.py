@@ -1,7 +1,7 @@
 """A simulated cluster: machines with disks, nodes on them, and client processes.
 
-Nodes are real :class:`barnabas.node.Node` objects on simulated ports; a node that dies is dropped, and
-a new one is made on the same disk.
+Nodes are real :class:`barnabas.node.Node` objects on simulated ports. When a node dies its object is dropped;
+a restart makes a new one on the same disk.
 """
 
 from __future__ import annotations
@@ -40,28 +40,29 @@ CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 
 @dataclass(frozen=True)
 class Topology:
-    """What a cluster is made of. Nodes are 1, 2, ... on machines ``n1``, ``n2``, ...; controllers of their
-    own are 101, 102, ..."""
+    """What a cluster is made of. Brokers are nodes 1, 2, ... on machines ``n1``, ``n2``, ...; controllers
+    that are not brokers are nodes 101, 102, ..."""
 
     nodes: int = 3
-    """Brokers; each is a controller as well, unless there are `controllers`."""
+    """Number of brokers; each is a controller as well, unless there are `controllers`."""
     racks: int = 0
+    """Number of racks over which the brokers are spread; with 0 no broker has a rack."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of every node's ``server.properties``, over those of the simulator."""
+    """Settings of every node's ``server.properties``; they replace those of the simulator."""
     controllers: int = 0
-    """Controllers that are no brokers; 0 lets every broker be one."""
+    """Number of controllers that are not brokers; with 0 every broker is a controller."""
     voters: int = 0
-    """How many of the controllers vote at first, where the quorum is dynamic; 0 is all."""
+    """Number of controllers that vote at first in a dynamic quorum; 0 is all of them."""
     dynamic: bool = False
-    """Whether the log says who votes (KIP-853) instead of every node's settings."""
+    """Whether the metadata log holds the voter set (KIP-853), not the settings of every node."""
     directories: int = 1
-    """Log directories of each broker; the first one has the metadata log too."""
+    """Number of log directories of each broker; the first one also holds the metadata log."""
     features: Mapping[str, int] = field(default_factory=dict)
-    """Levels other than the newest, ``metadata.version`` among them."""
+    """Feature, such as ``metadata.version``, → its level where that is not the newest."""
     lives_differ: bool = False
-    """Whether a process draws how its clock and its disk behave, again in each of its lives."""
+    """Whether each process draws how its clock and its disk behave: a restart may change that."""
     is_secured: bool = False
-    """Whether every connection authenticates and ACLs decide."""
+    """Whether every connection authenticates and ACLs authorize every request."""
 
     @property
     def first_level(self) -> int:
@@ -82,13 +83,13 @@ class Topology:
 
     @property
     def first_voters(self) -> list[int]:
-        """Who votes when the cluster begins."""
+        """Ids of the voters when the cluster begins."""
         ids = list(self.controller_ids)
         return ids[: self.voters] if self.dynamic and self.voters else ids
 
 
 class SimNode:
-    """One node's machine, and its present life if it has one."""
+    """One node: its machine, and its process while it is up."""
 
     def __init__(self, cluster: SimCluster, node_id: int, machine: SimMachine) -> None:
         self.cluster = cluster
@@ -97,23 +98,23 @@ class SimNode:
         self.process: SimProcess | None = None
         self.node: Node | None = None
         self.needs_format = True
-        """At first, and when a directory was replaced."""
+        """Whether the next start formats: at first, and after a directory was replaced."""
         self._was_formatted = False
         self.is_leaving = False
-        """Whether a controlled shutdown of its present life has begun."""
+        """Whether a controlled shutdown of its present process has begun."""
         self._when_gone: list[Callable[[], None]] = []
         topology = cluster.topology
         count = topology.directories if node_id in topology.broker_ids else 1
         self.directories = ["/data", *(f"/data{n}" for n in range(2, count + 1))]
-        """Its ``log.dirs`` from the next start on; the first one has the metadata log too."""
+        """Its ``log.dirs`` from the next start on; the first one also holds the metadata log."""
         self.moved = 0
-        """By how much its ports differ from the usual ones, from the next start on."""
+        """Difference between its ports and the usual ones, from the next start on."""
         self.halted_by = ""
-        """Why its last life has ended itself."""
+        """Why its last process halted itself; empty while none did."""
         self.knew_to = -1
-        """Up to where any of its former processes knew the metadata to be committed."""
+        """The highest high watermark of the metadata log that any of its former processes knew."""
         self.before_start: list[Callable[[], None]] = []
-        """What is repaired when it is started next."""
+        """Repairs that the next start makes first."""
 
     @property
     def client_port(self) -> int:
@@ -125,17 +126,17 @@ class SimNode:
 
     @property
     def running(self) -> Node | ZookeeperNode | None:
-        """What its process runs."""
+        """The node object in its process."""
         return self.node
 
     @property
     def broker(self) -> Broker | None:
-        """Its broker, where it has one and is up."""
+        """Its broker, if the node has that role and is up."""
         return None if self.node is None else self.node.broker
 
     @property
     def image(self) -> MetadataImage:
-        """What it knows of the cluster, while it is up."""
+        """The metadata image of a node that is up."""
         assert self.node is not None
         return self.node.metadata.image
 
@@ -147,12 +148,13 @@ class SimNode:
         return NodeConfig.from_properties(self.cluster.properties(self.id))
 
     def start(self) -> None:
-        """A new process on the same disk."""
+        """Start a new process on the same disk. Does nothing where the node is up."""
         if self.is_up:
             return
         world = self.cluster.world
         if self.process is not None and not self.process.alive:
-            # It halts in this instant, and has its locks and its address until that is over.
+            # The former process is halting in this event, and holds its locks and its address until the event
+            # ends.
             world.after(0.0, self.start)
             return
         while self.before_start:
@@ -182,9 +184,12 @@ class SimNode:
         self.node = node
 
     def _format(self, process: SimProcess, config: NodeConfig) -> None:
-        """As ``barnabas storage format`` does; operators run that, not every start, so that a node meets what
-        it cannot read. A directory that was replaced is formatted again; only the first format names the
-        voters."""
+        """Format the directories as ``barnabas storage format`` does.
+
+        Not every start formats, as operators do not format at every start: so a node also meets directories
+        that it cannot read. A directory that was replaced is formatted again; only the first format writes
+        the voter set.
+        """
         topology = self.cluster.topology
         made = format_node(
             process.disk,
@@ -204,7 +209,7 @@ class SimNode:
         self._was_formatted, self.needs_format = True, False
 
     def kill(self, *, power_loss: bool = False) -> None:
-        """kill -9, or the machine's power with it."""
+        """kill -9 of the process; with `power_loss` the machine loses its power as well."""
         process = self.process
         self._let_go()
         if process is not None and process.alive:
@@ -215,7 +220,10 @@ class SimNode:
         self._tell_gone()
 
     def shut_down(self, done: Callable[[], None] = lambda: None) -> None:
-        """A controlled shutdown; `done` when the process is gone, of whatever."""
+        """Begin a controlled shutdown; `done` is called when the process has ended for any reason.
+
+        Does nothing, and never calls `done`, where the node is not up.
+        """
         running, process = self.running, self.process
         if not self.is_up or running is None or process is None:
             return
@@ -245,20 +253,20 @@ class SimNode:
             self.cluster.on_halted(self)
 
     def _let_go(self) -> None:
-        """The process is gone."""
+        """Forget the process, which has ended."""
         if self.node is not None:
             self.knew_to = max(self.knew_to, self.node.quorum.high_watermark)
         self.process = self.node = None
 
     def _tell_gone(self) -> None:
-        """The caller of `shut_down` continues, also where a fault has ended the process meanwhile."""
+        """Call the callbacks of `shut_down`, also where a fault ended the process first."""
         waiting, self._when_gone = self._when_gone, []
         for done in waiting:
             self.cluster.world.after(0.0, done)
 
 
 def write_identity(disk: Disk, directory: str, cluster_id: str, key: ReplicaKey) -> None:
-    """Give a formatted directory the id by which the first voter set knows it."""
+    """Write the directory id that the first voter set names into a formatted directory."""
     meta = MetaProperties(cluster_id, NodeId(key.id), key.directory_id)
     disk.write_atomic(f"{directory}/{FILE_NAME}", meta.format_text().encode())
 
@@ -269,17 +277,17 @@ class SimCluster:
     def __init__(self, world: World, topology: Topology, bounds: NodeBounds = NodeBounds()) -> None:
         self.world = world
         self.bounds = bounds
-        """Of every node."""
+        """The bounds of every node."""
         self.topology = topology
         self.network = SimNetwork(world)
         self.machines: dict[str, SimMachine] = {}
         self.nodes: dict[int, SimNode] = {}
         self.on_halted: Callable[[SimNode], None] = lambda node: None
-        """Told of a node whose process ended itself (a failed disk)."""
+        """Receives a node whose process halted itself (for example because its disk failed)."""
         self.on_history_lost: Callable[[], None] = lambda: None
-        """Called when committed metadata are given up: nothing that was promised before holds any more."""
+        """Called when an operator gives up committed metadata: no earlier promise holds any more."""
         self.is_healed = False
-        """No more faults: what continues by itself, a rolling restart, ends."""
+        """Whether all faults are over. A fault with several steps, such as a rolling restart, stops then."""
         for node_id in topology.node_ids:
             machine = self.add_machine(f"n{node_id}")
             if topology.lives_differ:
@@ -299,7 +307,7 @@ class SimCluster:
 
     @property
     def first_voters(self) -> VoterSet:
-        """Of a dynamic quorum, with the directory ids that formatting gives them."""
+        """The first voter set of a dynamic quorum, with the directory ids that formatting writes."""
         return VoterSet.of(
             *(
                 VoterNode(
@@ -384,9 +392,11 @@ class SimCluster:
         mechanism: str = "PLAIN",
         security: ClientSecurity | None = None,
     ) -> Client:
-        """A client in a process of its own, on a machine that never fails. What its tasks do not catch,
-        a judge's objection or a fault of the client, ends the run. `user` counts in a secured cluster, unless
-        there is `security`."""
+        """A client in a process of its own, on a machine that never fails.
+
+        An exception that its tasks do not catch, a checker's Violation or a bug of the client, ends the run.
+        `user` and `mechanism` have an effect in a secured cluster only; `security` replaces them.
+        """
         machine = self.machines.get(name) or self.add_machine(name)
         if security is None:
             security = secured.security_of(user, mechanism) if self.topology.is_secured else OPEN
@@ -397,7 +407,7 @@ class SimCluster:
         return client
 
     def _end_with(self, error: BaseException) -> None:
-        """But for what a program has to expect, and what callbacks of its own raised."""
+        """End the run with `error`, unless programs have to expect it or a program's callback raised it."""
         if isinstance(error, ChannelError | KafkaError | ProgramFault):
             return
 
@@ -408,7 +418,7 @@ class SimCluster:
 
     @property
     def may_change_voters(self) -> bool:
-        """Whether the quorum is dynamic, from the beginning or by now, as far as those who are up know."""
+        """Whether the quorum is dynamic: from the beginning, or by now as far as a running node knows."""
         nodes = [node.node for node in self.up() if node.node is not None]
         return self.topology.dynamic or any(node.quorum.kraft_version > 0 for node in nodes)
 
@@ -421,9 +431,9 @@ class SimCluster:
 
 
 class ProgramFault(Exception):
-    """What a callback of a client's program raises now and then: it must affect no other component."""
+    """Raised by callbacks of client programs now and then: it must affect no other component."""
 
 
 def directory_id(node_id: int) -> Uuid:
-    """Of the metadata directory with which `node_id` begins in a dynamic quorum."""
+    """The id of the metadata directory with which `node_id` begins in a dynamic quorum."""
     return Uuid(bytes(12) + (0x51A0_0000 + node_id).to_bytes(4, "big"))

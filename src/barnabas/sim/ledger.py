@@ -1,10 +1,13 @@
-"""What transactional clients of a seed did, and what is wrong about what a reader of committed records sees.
+"""The transactions of a run, and the check of what a reader of committed records sees of them.
 
-Each transaction writes numbered records into a topic of its own, the ledger, and moves its group's offset
-over as many records of an imagined source: so the ledger alone shows whether it was exactly once. Anomalies
-are named as Jepsen names them: an aborted read (a record of a transaction that no client asked to commit), a
-torn transaction (some of its records are seen, others are not), a lost write (committed and not seen), a
-duplicate, a reordering, and offsets that do not fit the records.
+Each transaction writes numbered records to one topic, the ledger, and advances its group's offset by the
+records of an imagined source that it covers. So the ledger alone shows whether processing was exactly once.
+Anomalies have Jepsen's names:
+
+- aborted read: a record is seen of a transaction that no client asked to commit
+- torn transaction: some records of a transaction are seen, others are not
+- lost write: a transaction is committed, and its records are not seen
+- a duplicate, a reordering, and committed offsets that do not fit the records
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ LEDGER = "ledger"
 
 @dataclass(slots=True)
 class Attempt:
-    """One transaction. `first` and `behind` bound the records of the source that it covers."""
+    """One transaction. It covers the source's records from `first` up to, not including, `behind`."""
 
     number: int
     transactional_id: str
@@ -29,7 +32,7 @@ class Attempt:
     records: dict[bytes, int] = field(default_factory=dict)
     """Value → partition of the ledger, in the order of sending."""
     is_asked: bool = False
-    """A client asked to commit it: it may be committed, whatever the response says."""
+    """A client asked to commit it: from then on it may be committed, whatever the response says."""
     is_committed: bool = False
     """The commit was acknowledged."""
 
@@ -41,15 +44,15 @@ class Ledger:
         self.attempts: dict[int, Attempt] = {}
         self._of_value: dict[bytes, Attempt] = {}
         self.seen: dict[int, dict[int, bytes]] = {}
-        """By partition and offset: what readers of committed records saw while it went on."""
+        """Partition → offset → the value that readers of committed records saw there during the run."""
         self.offsets_last = True
-        """Whether committed offsets stay for as long as the run."""
+        """Whether committed offsets are kept until the run ends."""
         self.expired: Mapping[str, int] = {}
-        """How often the offsets of a group expired: so often its transactions may begin again."""
+        """Group → how often its offsets expired: so often its transactions may begin again at record 0."""
         self.forgets_deletions = False
-        """Whether an offset that expired may be there again (:mod:`~barnabas.sim.offset_commits`)."""
+        """Whether an expired offset may appear again (:mod:`~barnabas.sim.offset_commits`)."""
         self.is_lost = False
-        """Committed metadata were given up: nothing is promised any more."""
+        """Whether an operator gave up committed metadata: nothing is promised any more."""
 
     def begin(self, transactional_id: str, first: int, count: int, with_offsets: bool) -> Attempt:
         attempt = Attempt(len(self.attempts), transactional_id, first, first + count, with_offsets)
@@ -66,7 +69,7 @@ class Ledger:
         return value
 
     def on_read(self, partition: int, offset: int, value: bytes) -> None:
-        """A reader of committed records took it. Raises :class:`Violation`."""
+        """A reader of committed records received this record. Raises :class:`Violation`."""
         if self.is_lost:
             return
         attempt = self._attempt(partition, offset, value)
@@ -139,8 +142,8 @@ class Ledger:
     def _check_offsets(
         self, final: Mapping[int, Mapping[int, bytes]], committed: Mapping[str, int]
     ) -> None:
-        """The transactions that are seen stand for the source's records from the first to the committed
-        offset, each once; from the first one again where the offset expired."""
+        """The transactions that are seen cover the source's records from 0 to the committed offset, each
+        once. Where the offset expired they may begin at 0 again, once per expiration."""
         there = {value for records in final.values() for value in records.values()}
         moved: dict[str, list[Attempt]] = {}
         for attempt in self.attempts.values():
@@ -169,6 +172,6 @@ class Ledger:
 
 
 def _in_order(attempts: list[Attempt], *, by_number: bool) -> list[Attempt]:
-    """By the records of the source; `by_number` in the order of their beginning, where the records come
-    again."""
+    """Sorted by the source's records that they cover, or `by_number`: in the order in which they began. The
+    second is for groups that read the source's records again."""
     return sorted(attempts, key=lambda one: one.number if by_number else one.first)

@@ -1,11 +1,11 @@
-"""A cluster of real node processes in a directory, by ``barnabas up``, with nodes to kill.
+"""A cluster of real node processes, started by ``barnabas up``, for tests that kill and restart nodes.
 
 >>> with Cluster(nodes=3) as cluster:            # doctest: +SKIP
 ...     client = SomeKafkaClient(cluster.bootstrap)
 ...     cluster.kill(cluster.node_ids[0])
 
-Everything it starts ends with it. Waiting is always for a condition, with a time-out that says what was
-missing.
+When the cluster stops, all processes that it started end. It always waits for a condition; the error of a
+time-out says which one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLL_S = 0.02
 
 
 class ClusterError(Exception):
-    """The cluster did not do what was waited for; carries the end of the logs."""
+    """A condition was not met in time, or `barnabas up` ended; the text has the last lines of the logs."""
 
 
 class Cluster:
@@ -46,7 +46,16 @@ class Cluster:
         *,
         secure: bool = False,
     ) -> None:
-        """`secure`: TLS and SASL on every listener; `client_properties` are what a client needs then."""
+        """Only prepares; `start` starts the processes.
+
+        Args:
+            nodes: Number of nodes.
+            directory: Where data and logs go and stay; None is a temporary directory, which `stop` removes.
+            settings: Configuration keys of every node.
+            start_timeout_s: How long `start` waits until the cluster takes writes.
+            racks: Racks that are dealt to the nodes in turn.
+            secure: TLS and SASL on every listener; `client_properties` are what a client needs then.
+        """
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
         self.nodes = nodes
@@ -55,7 +64,7 @@ class Cluster:
         self.racks = racks
         self.secure = secure
         self._up: subprocess.Popen[bytes] | None = None
-        self._said_before = 0
+        self._old_log_bytes = 0
         """Bytes that earlier runs in this directory left in up.log."""
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -67,7 +76,11 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """Start the processes and wait until the cluster takes writes. Where it does not, none is left."""
+        """Start the processes and wait until the cluster takes writes.
+
+        Raises:
+            ClusterError: It does not in `start_timeout_s`; all processes have been stopped.
+        """
         try:
             self._start()
         except BaseException:
@@ -84,7 +97,7 @@ class Cluster:
         if self.racks:
             arguments += ["--racks", ",".join(self.racks)]
         with open(self.directory / "up.log", "ab") as log:
-            self._said_before = log.tell()
+            self._old_log_bytes = log.tell()
             self._up = subprocess.Popen(
                 [sys.executable, "-m", "barnabas", *arguments], stdout=log, stderr=log
             )
@@ -94,14 +107,14 @@ class Cluster:
         assert self._up is not None
         if self._up.poll() is not None:
             raise ClusterError(f"`barnabas up` ended:\n{self._tail(self.directory / 'up.log')}")
-        return b"bootstrap:" in (self.directory / "up.log").read_bytes()[self._said_before :]
+        return b"bootstrap:" in (self.directory / "up.log").read_bytes()[self._old_log_bytes :]
 
     def stop(self) -> None:
-        """Stop every process cleanly (those that do not end are killed) and remove the directory."""
+        """Stop every process cleanly, or kill it after 15 s. Removes the directory if it is temporary."""
         processes = [p for p in [self._up, *self._restarted.values()] if p is not None]
         for process in processes:
             process.terminate()
-            process.send_signal(signal.SIGCONT)  # one that was paused would not hear of it
+            process.send_signal(signal.SIGCONT)  # a paused process would not act on SIGTERM
         for process in processes:
             try:
                 process.wait(15)
@@ -115,6 +128,7 @@ class Cluster:
 
     @property
     def state(self) -> dict[str, Any]:
+        """The content of ``cluster.json``, which `barnabas up` keeps."""
         state: dict[str, Any] = json.loads((self.directory / "cluster/cluster.json").read_text())
         return state
 
@@ -130,7 +144,7 @@ class Cluster:
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """What is in `client_file`; nothing of an open cluster."""
+        """The content of `client_file`; empty for a cluster that is not secure."""
         return parse_properties(self.client_file.read_text()) if self.secure else {}
 
     @property
@@ -138,13 +152,18 @@ class Cluster:
         return [node["id"] for node in self.state["nodes"]]
 
     def node(self, node_id: int) -> dict[str, Any]:
-        """Its entry in ``cluster.json``: id, pid, listeners, properties, log."""
+        """The node's entry in ``cluster.json``: id, pid, listeners, properties, log.
+
+        Raises:
+            KeyError: The cluster has no such node.
+        """
         for node in self.state["nodes"]:
             if node["id"] == node_id:
                 return dict(node)
         raise KeyError(node_id)
 
     def pid(self, node_id: int) -> int:
+        """The id of the node's process. Raises ProcessLookupError where `barnabas up` saw it end."""
         restarted = self._restarted.get(node_id)
         pid: int | None = restarted.pid if restarted is not None else self.node(node_id)["pid"]
         if pid is None:
@@ -164,7 +183,7 @@ class Cluster:
             restarted.wait()
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the process is there and says nothing."""
+        """SIGSTOP: the process exists and answers nothing."""
         os.kill(self.pid(node_id), signal.SIGSTOP)
 
     def resume(self, node_id: int) -> None:
@@ -175,7 +194,7 @@ class Cluster:
         os.kill(self.pid(node_id), signal.SIGTERM)
 
     def restart(self, node_id: int) -> None:
-        """Start a node that ended, as ``barnabas node start`` does."""
+        """Start a node that has ended, by ``barnabas node start``. Waits 15 s for a node that still ends."""
         node = self.node(node_id)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", 15)
@@ -196,7 +215,11 @@ class Cluster:
     # -- waiting ---------------------------------------------------------------------------------
 
     def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
-        """The first true value of `condition`. Raises :class:`ClusterError` with logs."""
+        """Wait until `condition` returns a true value, and return this value.
+
+        Raises:
+            ClusterError: It did not within `timeout_s`; the error names `what` and has the logs' last lines.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             value = condition()
@@ -221,8 +244,10 @@ class Cluster:
 
 
 def _runs(pid: int) -> bool:
-    """Whether any of its threads does: until the last one has ended they hold its ports and locks. (Where
-    the first one ended before, ``/proc`` calls the process a zombie.)"""
+    """Whether any thread of the process runs: until the last one has ended, ports and locks are held.
+
+    ``/proc`` does not say that: it calls a process a zombie as soon as its first thread has ended.
+    """
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The pytest plugin: ``barnabas_cluster``, a three-node cluster of processes per test module."""
+"""The pytest plugin with the fixture ``barnabas_cluster``: three node processes per test module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from barnabas.testing.cluster import Cluster
 
 @pytest.fixture(scope="module")
 def barnabas_cluster() -> Iterator[Cluster]:
-    """Three nodes; every node that a test killed has to be restarted by it."""
+    """A cluster of three nodes. A test that kills a node has to restart it."""
     with Cluster(nodes=3) as cluster:
         yield cluster

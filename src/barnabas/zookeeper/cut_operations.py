@@ -1,4 +1,4 @@
-"""Many operations, cut into transactions that an ensemble takes."""
+"""Cuts many operations into transactions that a ZooKeeper ensemble accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from barnabas.zookeeper.operations import Operation
 def take_operations(
     operations: deque[Operation], bounds: ZookeeperBounds, *, besides: int
 ) -> list[Operation]:
-    """Remove from the left what one transaction holds `besides` so many other operations; at least one."""
+    """Remove and return the first operations, as many as fit into one transaction: at least one, if there is
+    one. The transaction has `besides` other operations."""
     taken: list[Operation] = []
     size = 0
     while operations and (

@@ -1,8 +1,8 @@
 """What ZooKeeper answers instead of a result, as values.
 
 A request's callback gets its result or one of these; they are exceptions so that a command line may
-raise them. `code` is the number on the wire. `outcome_unknown` is the question that matters to the
-caller: where it holds the request may have been done, may not have been, and may still be done.
+raise them. `code` is the number on the wire. `outcome_unknown`: the request may have been done, and may
+still be done later.
 
 Source: `org.apache.zookeeper.KeeperException.Code`.
 """
@@ -37,7 +37,7 @@ class ZooKeeperError(Exception):
 
 
 class NoNode(ZooKeeperError):
-    """The znode does not exist; of a `Create`: its parent does not."""
+    """The znode does not exist; for a `Create`: its parent does not."""
 
     code = -101
 
@@ -103,7 +103,7 @@ class RuntimeInconsistency(ZooKeeperError):
 
 
 class ConnectionLoss(ZooKeeperError):
-    """The connection went away before the answer came, or there is none. The request may have been done."""
+    """The connection ended before the answer came, or there is none. The request may have been done."""
 
     code = -4
     outcome_unknown = True
@@ -130,7 +130,7 @@ class SessionMoved(ZooKeeperError):
 
 
 class AuthFailed(ZooKeeperError):
-    """The ensemble refuses who this session says it is."""
+    """The ensemble refuses the credentials of this session."""
 
     code = -115
 
@@ -143,7 +143,7 @@ class ServerError(ZooKeeperError):
 
 
 class MultiFailed(ZooKeeperError):
-    """A `Multi` changed nothing: its operation number `index` met `cause`."""
+    """A `Multi` changed nothing: its operation at `index` failed with `cause`."""
 
     def __init__(self, index: int, cause: ZooKeeperError) -> None:
         super().__init__(cause.path, f"operation {index}: {cause}")

@@ -41,7 +41,7 @@ class SessionFollower(Protocol):
     """Receives the events of the session."""
 
     def on_connected(self, is_new: bool) -> None:
-        """The session is connected (again). `is_new`: it has no watches and no ephemeral znodes of before."""
+        """The session is connected (again). `is_new`: without watches and ephemeral znodes yet."""
 
     def on_expired(self) -> None:
         """The session expired, with its ephemeral znodes and watches."""
@@ -145,11 +145,11 @@ class SessionKeeper:
         return f"SessionKeeper({self.id:#x}, {state})"
 
 
-_FORMS = {".pem": "PEM", ".p12": "PKCS12", ".jks": "JKS"}
+_STORE_TYPES = {".pem": "PEM", ".p12": "PKCS12", ".jks": "JKS"}
 
 
 def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> SessionSettings:
-    """The settings in a node's properties `texts`. Raises ``ConfigError``."""
+    """Settings of the session; `texts` are the node's properties. Raises ``ConfigError``."""
     tls = None
     if settings.tls:
         keys = {
@@ -158,8 +158,8 @@ def session_settings(settings: ZookeeperSettings, texts: Mapping[str, str]) -> S
             if name.startswith(f"{PREFIX}ssl.") and name != "zookeeper.ssl.client.enable"
         }
         for store in ("ssl.keystore", "ssl.truststore"):
-            kind = _FORMS.get(splitext(keys.get(f"{store}.location", ""))[1])
-            if kind is not None:  # as ZooKeeper's own client does where the type is not said
+            kind = _STORE_TYPES.get(splitext(keys.get(f"{store}.location", ""))[1])
+            if kind is not None:  # ZooKeeper's client also goes by the name of the file
                 keys.setdefault(f"{store}.type", kind)
         tls = tls_settings(SecurityKeys(keys), is_server=False)
     return SessionSettings(

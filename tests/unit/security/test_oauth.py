@@ -26,7 +26,7 @@ from barnabas.security.oauth.json_web_tokens import (
     check_token,
     parse_key_set,
 )
-from barnabas.security.oauth.login import TokenKeeper
+from barnabas.security.oauth.login import OAuthLogin, TokenKeeper, obtain_token
 from barnabas.security.scram import SaslError
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 from tests.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, IdentityProvider, SigningKey
@@ -349,6 +349,17 @@ def test_an_answer_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         HostWeb(HostSecrets(lambda *_, **__: None).client_context).fetch(
             WebRequest(provider.jwks_url)
         )
+
+
+@pytest.mark.parametrize("answer", [b"{", b"[" * 200_000], ids=["malformed", "deeply nested"])
+def test_an_answer_that_is_no_json_is_an_error_without_its_text(answer: bytes) -> None:
+    class Provider:
+        def fetch(self, request: WebRequest) -> bytes:
+            return answer
+
+    login = OAuthLogin(WebRequest("https://provider/token"))
+    with pytest.raises(OSError, match="https://provider/token answers no JSON"):
+        obtain_token(login, Provider(), lambda: NOW_MS)
 
 
 @pytest.mark.slow

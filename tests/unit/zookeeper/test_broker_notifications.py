@@ -168,6 +168,28 @@ def test_an_unreadable_notification_is_removed(cluster: ZookeeperCluster) -> Non
     cluster.wait(lambda: cluster.children(LOG_DIR_EVENTS) == [], "of an unknown broker, too")
 
 
+def test_an_unreadable_state_znode_is_logged_and_the_broker_lives(
+    cluster: ZookeeperCluster,
+) -> None:
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    isr = cluster.state("t")["isr"]
+    cluster.znode(SetData(state_path("t", 0), b'{"version":1}', -1))
+    change = IsrChangeZnode((("t", 0),))
+    cluster.znode(Create(change.path, change.encode(), sequential=True))
+    lines = cluster.processes[controller].log_lines
+    cluster.wait(
+        lambda: any("zookeeper.znode_unreadable" in x and state_path("t", 0) in x for x in lines),
+        "the znode is logged",
+    )
+    cluster.wait(lambda: cluster.children(ISR_CHANGES) == [], "the notification is deleted")
+    assert cluster.controller == controller
+    role = cluster.nodes[controller].controller
+    assert role is not None
+    assert list(role.decider.image.topics_by_name["t"].isr[0]) == isr
+    assert cluster.create("u", controller) == ErrorCode.NONE
+
+
 def test_a_leader_epoch_is_raised_where_the_controller_shrinks_an_isr(
     cluster: ZookeeperCluster,
 ) -> None:

@@ -1,7 +1,6 @@
 """Deadlines of consumer groups: sessions, rebalances, rejoins, and the next target assignment.
 
-A deadline may belong to a member or a group that is gone by now, or to a change that was lost: then
-nothing is done.
+Nothing happens at a deadline whose member or group no longer exists, or whose change was not committed.
 
 Source: the timers of ``GroupMetadataManager`` of Apache Kafka 4.3; KIP-848, KIP-1263.
 """
@@ -18,13 +17,16 @@ from barnabas.group.outcome import Instant, Outcome
 CONSUMER_TIMERS = frozenset(
     {GroupTimer.REBALANCE, GroupTimer.ASSIGNMENT, GroupTimer.CLASSIC_JOIN, GroupTimer.CLASSIC_SYNC}
 )
-"""Beside SESSION, which members of every kind of group have."""
+"""Kinds of deadlines that only consumer groups have. SESSION is not among them: classic groups have it,
+too."""
 
 
 def on_consumer_deadline(
     table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, payload: Any, at: Instant
 ) -> Outcome:
-    """A deadline of the group or of a member has come."""
+    """Handle a deadline that is due. ASSIGNMENT computes the next target assignment; JOIN and SYNC are left
+    from a classic group and do nothing; the others remove the member. `payload` of REBALANCE is the member
+    epoch that it was set for."""
     group = table.consumer(group_id)
     if group is None:
         return Outcome()

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group as it is committed.
+"""ConsumerGroupDescribe: the committed state of a consumer group.
 
 Source: ``ConsumerGroup.asDescribedGroup`` of Apache Kafka 4.3; KIP-848, KIP-1043.
 """
@@ -27,7 +27,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
-    """One group; GROUP_ID_NOT_FOUND in the answer where there is none, or one of another kind."""
+    """The answer for one group; its error is GROUP_ID_NOT_FOUND where `group_id` is no consumer group."""
     try:
         group = table.committed_group(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -52,6 +52,7 @@ def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
 
 
 def _described(member: ConsumerMember, target: Target, cluster: ClusterTopics) -> DescribedMember:
+    # A member owns what it has yet to revoke, too.
     owned: dict[Uuid, set[int]] = {}
     for assigned in (member.assigned, member.revoking):
         for topic_id, partitions in assigned.items():

@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat: a member joins, says what it subscribes to and owns, and learns what it has.
+"""ConsumerGroupHeartbeat: a member joins, reports its subscription and its partitions, and receives its
+assignment.
 
 Source: ``GroupMetadataManager.consumerGroupHeartbeat`` of Apache Kafka 4.3; KIP-848.
 """
@@ -39,17 +40,19 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 )
 
 SOON_MS = 500
-"""A member that waits for partitions asks again after this, where its interval is longer."""
+"""Longest heartbeat interval, in ms, of a member that waits for partitions which others must give up."""
 SETTLING_MS = 1_000
-"""A member whose partitions changed just now asks again after this, where its interval is longer: members
-often come and go together, and the next assignment may take some of its partitions."""
+"""Longest heartbeat interval, in ms, of a member whose assignment has just changed. Members often join and
+leave together, so that the next assignment may soon take some of its partitions."""
 LEAST_MS = 50
+"""Shortest heartbeat interval, in ms, of a member that waits for the next target assignment."""
 
 
 def heartbeat(
     table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
 ) -> Outcome:
-    """Raises what is wrong with the member, its epoch or its subscription."""
+    """Handle one heartbeat: a join, a leave (epoch below 0) or a regular one. Raises ``KafkaError`` where the
+    group, the member, its epoch or its subscription is wrong."""
     if request.member_epoch < JOIN_EPOCH:
         return leave(table, request, at)
     joins = request.member_epoch == JOIN_EPOCH
@@ -91,8 +94,9 @@ def heartbeat(
 def group_to_join(
     table: GroupTable, group_id: str, joins: bool, records: list[GroupRecord], at: Instant
 ) -> ConsumerGroup:
-    """The consumer group. Where a member joins it is made, in place of an empty classic group or out of
-    a running one. Raises GROUP_ID_NOT_FOUND."""
+    """The consumer group. Where a member joins and there is none, it is created: new, in place of an empty
+    classic group, or from a classic group with members (`records` gets the records of that). Raises
+    GROUP_ID_NOT_FOUND."""
     group = table.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -106,13 +110,13 @@ def group_to_join(
     if group.state is GroupState.EMPTY:
         records.append(group_tombstone(group_id))
         empty = detached(group_id)
-        empty.set_epoch(group.generation, 0)  # as generations continue
+        empty.set_epoch(group.generation, 0)  # epochs continue the generations
         return empty
     return upgrade(table, group, records, at)
 
 
 def check_room(table: GroupTable, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GROUP_MAX_SIZE_REACHED."""
+    """Raises GROUP_MAX_SIZE_REACHED where the group is full and `member_id` is no member."""
     limit = table.settings.consumer_size_max
     if len(group.members) >= limit and (not member_id or member_id not in group.members):
         raise KafkaError(
@@ -122,13 +126,15 @@ def check_room(table: GroupTable, group: ConsumerGroup, member_id: str) -> None:
 
 
 def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    """The partitions that the member reports; None where it reports none, as it does when nothing changed."""
     if request.topic_partitions is None:
         return None
     return owned_of((part.topic_id, part.partitions) for part in request.topic_partitions)
 
 
 def replace_static(change: GroupChange, old: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member returned under another id: it takes its place over."""
+    """A static member has returned with the new id `member_id`: the new member gets the state and the
+    target of `old`, with epoch 0, and `old` is removed."""
     group_id = change.group.group_id
     new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     change.replaced[member_id] = old.member_id
@@ -145,7 +151,8 @@ def replace_static(change: GroupChange, old: ConsumerMember, member_id: str) -> 
 def check_instance(
     member: ConsumerMember | None, member_id: str, instance_id: str
 ) -> ConsumerMember:
-    """Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """`member`, which has the instance id. Raises UNKNOWN_MEMBER_ID where it is None, FENCED_INSTANCE_ID
+    where its id is not `member_id`."""
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
@@ -198,7 +205,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
             f" the group coordinator ({member.epoch}). The member must abandon all its partitions"
             " and rejoin.",
         )
-    # A member that has not heard of its last epoch may repeat the one before.
+    # A member that did not receive the response with its last epoch may repeat the one before.
     repeats = epoch == member.previous_epoch and is_within(owned, member.assigned)
     if epoch < member.epoch and not repeats:
         raise KafkaError(
@@ -212,7 +219,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
 def _described(
     old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """What the request does not say stays."""
+    """The member with the values of the request; those that the request leaves out do not change."""
     topics, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(
@@ -232,8 +239,8 @@ def _described(
 def _interval_ms(
     change: GroupChange, member: ConsumerMember, target_epoch: int, has_changed: bool
 ) -> int:
-    """Until the next heartbeat. A member that waits for what others give up, or for the next target
-    assignment, asks again sooner, and so does one whose partitions changed just now (docs/divergence.md)."""
+    """Milliseconds until the next heartbeat. Shorter for a member that waits for partitions of others or
+    for the next target assignment, or whose assignment has just changed (docs/divergence.md)."""
     group_id = change.group.group_id
     interval_ms = change.cluster.group_config(group_id, "consumer.heartbeat.interval.ms")
     if change.epoch > target_epoch:

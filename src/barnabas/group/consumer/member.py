@@ -1,7 +1,7 @@
-"""One member of a consumer group, as the records have it.
+"""One member of a consumer group, with the state that its records hold.
 
 Invariants: no partition is both in `assigned` and in `revoking`; `epoch` is the epoch of the target
-assignment that the member is at or moves to, -2 for a static member that left for a while.
+assignment that the member has reached or moves to, or -2 for a static member that left temporarily.
 
 Source: ``ConsumerGroupMember`` and ``MemberState`` of Apache Kafka 4.3.
 """
@@ -22,15 +22,15 @@ LEAVE_STATIC_EPOCH = -2
 """A static member leaves and will return within its session time-out."""
 
 Assigned = Mapping[Uuid, Mapping[int, int]]
-"""By topic and partition: the member epoch at which the partition was assigned."""
+"""By topic id and partition: the member epoch at which the partition was assigned."""
 Target = Mapping[Uuid, frozenset[int]]
-"""By topic: the partitions that a member shall have."""
+"""By topic id: the partitions that a member is to have."""
 Owned = Mapping[Uuid, frozenset[int]]
-"""By topic: the partitions that a member says it has."""
+"""By topic id: the partitions that a member reports to own."""
 
 
 class MemberState(IntEnum):
-    """Values are Kafka's."""
+    """Progress of a member towards its target assignment; numbers as in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -42,15 +42,16 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member of the classic protocol said in its JoinGroup."""
+    """What a member of the classic protocol sent in its JoinGroup request."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
+    """Assignor names with the member's subscription (ConsumerProtocolSubscription), preferred first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """Changed by `replace` only."""
+    """Immutable: `replace` makes a changed member."""
 
     member_id: str
     instance_id: str | None = None
@@ -58,23 +59,25 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """Names it subscribes to, sorted."""
+    """Names of the topics that it subscribes to, sorted."""
     regex: str = ""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicMetadata | None = None
+    """None for a member of the consumer protocol."""
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Assigned = field(default_factory=dict)
     revoking: Assigned = field(default_factory=dict)
+    """Partitions that the member must give up; it owns them until it reports that it has."""
 
     @property
     def uses_classic_protocol(self) -> bool:
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all that the target assignment of `epoch` gives it."""
+        """Whether the member owns exactly its partitions in the target assignment of `epoch`."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def at_epoch(
@@ -84,7 +87,7 @@ class ConsumerMember:
         assigned: Assigned,
         revoking: Assigned | None = None,
     ) -> ConsumerMember:
-        """The member one step further."""
+        """The member at `epoch`, with its present epoch as the previous one."""
         return replace(
             self,
             previous_epoch=self.epoch,
@@ -95,7 +98,7 @@ class ConsumerMember:
         )
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """The epoch at which it got the partition; None where it does not own it."""
+        """The member epoch at which the partition was assigned; None where the member does not own it."""
         for owned in (self.assigned, self.revoking):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -104,7 +107,7 @@ class ConsumerMember:
 
 
 def owned_of(topics: Iterable[tuple[Uuid, Iterable[int]]]) -> dict[Uuid, frozenset[int]]:
-    """Partitions by topic, as a request names them."""
+    """Partitions by topic id, merged from the topics of a request, which may name a topic twice."""
     owned: dict[Uuid, frozenset[int]] = {}
     for topic_id, partitions in topics:
         owned[topic_id] = owned.get(topic_id, frozenset()) | frozenset(partitions)
@@ -112,7 +115,7 @@ def owned_of(topics: Iterable[tuple[Uuid, Iterable[int]]]) -> dict[Uuid, frozens
 
 
 def is_within(owned: Owned | None, assigned: Assigned) -> bool:
-    """Whether the member said what it owns, and owns nothing beside what it was assigned."""
+    """Whether the member reported its partitions, and all of them are in `assigned`."""
     if owned is None:
         return False
     return all(

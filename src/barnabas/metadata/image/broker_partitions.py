@@ -1,10 +1,11 @@
-"""Which partitions a broker has a replica of: compact, and right where it is read.
+"""Which partitions a broker has a replica of, in little memory.
 
-Per broker one array of 64-bit keys (topic slot << 32 | partition), appended to when an
-assignment begins to name the broker. Nothing is taken out when an assignment ends: the entry is
-counted as stale and dropped before the broker's array is read the next time, against the truth in
-the topics' columns. So three million memberships take 24 MB, undoing costs an append at most, and
-reading costs what the broker holds, not what the cluster holds.
+Each broker has one array of 64-bit keys (topic slot << 32 | partition). A key is appended when an
+assignment begins to name the broker. When an assignment ends, its key is only counted as stale. Before
+the array is read the next time, its keys are compared with the topics' columns, and stale ones are dropped.
+
+Three million replicas take 24 MB. A read costs time in proportion to the broker's replicas, not to the
+cluster's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from barnabas.metadata.image.topic import Topic
 INDEX_BITS = 32
 INDEX_MASK = (1 << INDEX_BITS) - 1
 KEYS_PER_SLICE = 2000
-"""Keys held against the truth in one go: half a millisecond."""
+"""Keys compared with the topics' columns in one go: half a millisecond."""
 
 
 class BrokerPartitions:
@@ -61,7 +62,7 @@ class BrokerPartitions:
         return sorted(self._keys)
 
     def count(self, broker: int) -> int:
-        """How many partitions `broker` has a replica of, or somewhat more."""
+        """How many partitions `broker` has a replica of; stale keys are counted too."""
         return len(self._keys.get(broker, ()))
 
     def keys(self, broker: int) -> array[int]:

@@ -2,13 +2,12 @@
 
 A creation of ten thousand partitions is one batch of the log and becomes visible as a whole, and a
 snapshot holds hundreds of thousands. `RowReader.stage` turns a few hundred values into what replay
-takes: ordinary records, and `Rows` for PartitionRecords of one topic that follow each other and say nothing
-rare. Staging may take many turns of the loop; replaying the result costs next to nothing per
+takes: ordinary records, and `Rows` for PartitionRecords of one topic with consecutive indexes and no rare
+field. Staging may take many turns of the loop; replaying the result costs next to nothing per
 partition.
 
-`Rows` take the place of records, and replaying them is replaying the records they were read from.
-Where the reader does not know a value's form it leaves it to the compiled codec; a property test holds
-both equal.
+Replaying `Rows` has the same effect as replaying the records that they were read from. Values of any
+other form are decoded by the compiled codec. A property test checks that both ways give the same image.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ PARTITION_KEY = PARTITION_HEAD[1]
 LIST_MAX = 30
 """Replicas of one partition; longer lists are left to the compiled codec."""
 KNOWN_MAX = 8_000
-"""Lists remembered by their bytes."""
+"""Decoded lists in the cache, by their bytes."""
 _LISTS_AT = 23
+"""Where the length of the replica list is: after the head, the index (4 bytes) and the topic id (16)."""
 _ints = [Struct(f">{n}i").unpack_from for n in range(LIST_MAX + 1)]
 _uuids = [Struct(">" + n * "16s").unpack for n in range(LIST_MAX + 1)]
 
@@ -94,9 +94,12 @@ Replayable = Message | Rows | Shrinks
 
 
 class RowReader:
-    """Reads the values of records. Equal lists become one tuple where there are few of them, as with some
-    ten brokers; where nearly every partition has its own, looking for equal ones costs more memory than
-    it saves."""
+    """Reads the values of records.
+
+    Equal lists share one tuple, by a cache of `KNOWN_MAX` lists that is emptied when it is full. This saves
+    memory where few lists differ, as with some ten brokers. Where nearly every list is another, a larger
+    cache would cost more memory than it saves.
+    """
 
     __slots__ = ("_known_directories", "_placed", "_uuids")
 
@@ -106,8 +109,8 @@ class RowReader:
         self._known_directories: dict[bytes, tuple[Uuid, ...]] = {}
 
     def stage(self, values: Iterable[Buffer], into: list[Replayable]) -> None:
-        """Append what `values` say. Raises MalformedError where one is no metadata record that this
-        version knows."""
+        """Append the records of `values` to `into`. Raises MalformedError if one is no metadata record that
+        this version knows."""
         placed, known = self._placed, self._known_directories
         topic, following = b"", -1
         rows = into[-1] if into else None
@@ -152,20 +155,20 @@ class RowReader:
     def _read_directories(self, raw: bytes) -> tuple[Uuid, ...]:
         if len(self._known_directories) >= KNOWN_MAX:
             self._known_directories.clear()
-        one = self._uuids
+        shared = self._uuids
         try:
-            assigned = tuple(map(one.__getitem__, _uuids[len(raw) >> 4](raw)))
+            assigned = tuple(map(shared.__getitem__, _uuids[len(raw) >> 4](raw)))
         except KeyError:
             for directory in _uuids[len(raw) >> 4](raw):
-                one.setdefault(directory, Uuid(directory))
+                shared.setdefault(directory, Uuid(directory))
             return self._read_directories(raw)
         self._known_directories[raw] = assigned
         return assigned
 
 
 def _form_of(value: Buffer) -> tuple[Any, ...] | None:
-    """The parts of an ordinary PartitionRecord: nothing in the lists that are rare, no tagged fields,
-    nothing more. None for everything else."""
+    """The parts of an ordinary PartitionRecord: no adding or removing replicas, no tagged fields. None for
+    every other value."""
     size, count = len(value), value[_LISTS_AT]
     unpack = _FORMS.get(size << 8 | count) or _new_form(size, count)
     if unpack is None:
@@ -182,7 +185,8 @@ _FORMS: dict[int, Callable[[Buffer], tuple[Any, ...]]] = {}
 
 
 def _new_form(size: int, count: int) -> Callable[[Buffer], tuple[Any, ...]] | None:
-    """For values of `size` bytes with `count` - 1 replicas, of which all that remains is the ISR."""
+    """The unpacker of values of `size` bytes with `count` - 1 replicas: the bytes that remain are the ISR.
+    None if no such value is ordinary."""
     lists = size - _LISTS_AT - 16 * count
     members, rest = divmod(lists - 2 - 4 * (count - 1), 4)
     if not 1 < count <= LIST_MAX + 1 or rest or not 0 <= members <= LIST_MAX:

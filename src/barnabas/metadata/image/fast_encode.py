@@ -1,9 +1,9 @@
 """Hand-tuned writers of the records that come by the hundred thousand;
 :mod:`bulk_partition_records` reads them.
 
-Each writer returns the whole value (frame and body), or None for what is out of the ordinary (lists of
-more than thirty brokers, other versions): the compiled codec writes
-that. Proven byte-equal to it by a property test.
+Each writer returns the whole value (frame and body), or None for a record that it does not cover (a list of
+more than thirty brokers, a rare field): the compiled codec writes that. A property test checks that both
+write the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.wire.codec import write_uvarint
 
 LIST_MAX = 30
 """So that a list's length and its tagged field's size each fit one byte."""
-_KEYS: list[Callable[..., bytes]] = [Struct(f">BBB{n}i").pack for n in range(LIST_MAX + 1)]
+_TAGGED_LISTS: list[Callable[..., bytes]] = [Struct(f">BBB{n}i").pack for n in range(LIST_MAX + 1)]
 _CHANGE = Struct(">BBBi16sB").pack
 _LEADER = Struct(">BBi").pack
 _PARTITION_HEAD = Struct(">BBBi16s").pack
@@ -27,13 +27,13 @@ _PARTITION_TAIL = Struct(">iii").pack
 
 
 def reason_tag(text: bytes) -> bytes:
-    """The tagged field 10000 with its header."""
+    """The reason (UTF-8) as tagged field 10000: tag, size, text."""
     size = len(text)
     return (_tag_heads.get(size) or _new_tag_head(size)) + text
 
 
 _tag_heads: dict[int, bytes] = {}
-"""By the size of the text."""
+"""Tag and sizes, by the size of the text in bytes."""
 
 
 def _new_tag_head(size: int) -> bytes:
@@ -50,13 +50,13 @@ def _reason_tag(reason: str) -> bytes:
     return reason_tag(reason.encode())
 
 
-def _ints(tag: int, values: tuple[int, ...] | list[int]) -> bytes:
+def _tagged_list(tag: int, values: tuple[int, ...] | list[int]) -> bytes:
     count = len(values)
-    return _KEYS[count](tag, 1 + 4 * count, count + 1, *values)
+    return _TAGGED_LISTS[count](tag, 1 + 4 * count, count + 1, *values)
 
 
 def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
-    """Version 2. None where the compiled codec has to."""
+    """The value in version 2; None if the compiled codec has to write it."""
     if record.directories is not None or record.adding_replicas is not None:
         return None
     if record.replicas is not None or record.removing_replicas is not None:
@@ -67,7 +67,7 @@ def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
     if isr is not None:
         if len(isr) > LIST_MAX:
             return None
-        body = _ints(0, isr)  # type: ignore[arg-type]
+        body = _tagged_list(0, isr)  # type: ignore[arg-type]
         tags = 1
     if record.leader != -2:
         body += _LEADER(1, 4, record.leader)
@@ -78,12 +78,12 @@ def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
     if elr is not None:
         if len(elr) > LIST_MAX:
             return None
-        body += _ints(6, elr)  # type: ignore[arg-type]
+        body += _tagged_list(6, elr)  # type: ignore[arg-type]
         tags += 1
     if last_known is not None:
         if len(last_known) > LIST_MAX:
             return None
-        body += _ints(7, last_known)  # type: ignore[arg-type]
+        body += _tagged_list(7, last_known)  # type: ignore[arg-type]
         tags += 1
     if record.reason is not None:
         body += _reason_tag(record.reason)
@@ -91,10 +91,10 @@ def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
     return _CHANGE(1, 5, 2, record.partition_id, record.topic_id, tags) + body
 
 
-_FOLLOWED: list[Callable[..., bytes]] = [
+_SHRINK: list[Callable[..., bytes]] = [
     Struct(f">BBBi16sBBBB{n}i").pack for n in range(LIST_MAX + 1)
 ]
-_LED: list[Callable[..., bytes]] = [
+_SHRINK_AND_LEADER: list[Callable[..., bytes]] = [
     Struct(f">BBBi16sBBBB{n}iBBi").pack for n in range(LIST_MAX + 1)
 ]
 
@@ -108,26 +108,29 @@ def encode_shrink(
     last_known: tuple[int, ...] | None,
     tag: bytes,
 ) -> bytes:
-    """A PartitionChangeRecord of version 2 that sets the ISR, and a leader unless that is -2, and has a
-    reason, whose `tag` it is. No list may be longer than `LIST_MAX`."""
+    """A PartitionChangeRecord of version 2 with an ISR and a reason. `leader` is -2 if it stays; `elr` and
+    `last_known` are None if they stay. `tag` is the reason as by `reason_tag`. No list may be longer than
+    `LIST_MAX`."""
     tags, rare = 2, b""
     if elr is not None:
-        tags, rare = 3, _ints(6, elr)
+        tags, rare = 3, _tagged_list(6, elr)
     if last_known is not None:
         tags += 1
-        rare += _ints(7, last_known)
+        rare += _tagged_list(7, last_known)
     count = len(isr)
     size = 4 * count + 1
     if leader == -2:
-        head = _FOLLOWED[count](1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr)
+        head = _SHRINK[count](1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr)
     else:
         tags += 1
-        head = _LED[count](1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr, 1, 4, leader)
+        head = _SHRINK_AND_LEADER[count](
+            1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr, 1, 4, leader
+        )
     return head + rare + tag if rare else head + tag
 
 
 def encode_partition(record: PartitionRecord) -> bytes | None:
-    """Version 2. None where the compiled codec has to."""
+    """The value in version 2; None if the compiled codec has to write it."""
     if record.adding_replicas or record.removing_replicas or record.reason is not None:
         return None
     if record.leader_recovery_state or record.eligible_leader_replicas is not None:

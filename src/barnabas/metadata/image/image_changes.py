@@ -18,10 +18,9 @@ class ImageChanges:
     """Dictionaries serve as ordered sets."""
 
     everything: bool = False
-    """The image was replaced by a snapshot: compare all of it against what you hold; nothing else
-    is named here."""
+    """A snapshot has replaced the image: its reader compares all of it. The other fields are empty."""
     topics_created: dict[Uuid, None] = field(default_factory=dict)
-    """With all partitions that stand in the image now; those are not named in `partitions`."""
+    """With all their partitions that the image has now; those are not in `partitions`."""
     topics_deleted: dict[Uuid, str] = field(default_factory=dict)
     """By id, with the name."""
     partitions: dict[tuple[Uuid, int], None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The configuration keys that an image keeps: those that this version knows.
+"""The configuration keys that an image keeps: those that this version of Barnabas knows.
 
 The log may have keys that were removed since, such as a topic's ``message.format.version`` of Kafka before
 4.0. They are ignored, since no later change of the topic would be valid with one. Brokers' keys are kept

@@ -1,10 +1,10 @@
 """An image as a sequence of records, and back.
 
-`snapshot_values` keeps a moment of a living image and encodes it in chunks. The records stand in
+`snapshot_values` keeps the state of an image at one moment and encodes it in chunks. The records are in
 Kafka's order (features, brokers, controllers, topics with partitions, configs, quotas, producer
 ids, ACLs, SCRAM, tokens), at the image's own metadata.version. Replaying them gives an equal image
-(reasons are not kept). The control records and batches around them (SnapshotHeader,
-SnapshotFooter) are the quorum's.
+(reasons are not kept). The quorum adds the batches and the control records (SnapshotHeader,
+SnapshotFooter).
 
 Source: Kafka's ``ImageWriter``.
 """
@@ -65,21 +65,22 @@ class Moment:
         image.captures.append(self)
 
     def before_change(self, topic: Topic) -> None:
+        """The image calls this before it changes `topic`: the first time, the moment takes a copy."""
         slot = topic.slot
         if slot in self._topics and slot not in self._copied:
             self._copied.add(slot)
             self._topics[slot] = self._topics[slot].copy()
 
     def slots(self) -> list[int]:
-        """Of the topics that were not forgotten."""
+        """Slots of the topics, without those that were forgotten."""
         return list(self._topics)
 
     def topic(self, slot: int) -> Topic:
-        """Ask again whenever the image may have moved: what you hold moves with it."""
+        """The topic at this moment, valid until the image changes again: call this each time."""
         return self._topics[slot]
 
     def forget(self, slot: int) -> None:
-        """This topic was read."""
+        """Let go of a topic that was read."""
         del self._topics[slot]
 
     def close(self) -> None:
@@ -88,14 +89,14 @@ class Moment:
 
 
 RECORDS_PER_SLICE = 300
-"""Records encoded in one go: well below a millisecond or two."""
+"""Records encoded in one go, in less than two milliseconds."""
 
 
 def snapshot_values(
     image: MetadataImage, chunk: int = RECORDS_PER_SLICE
 ) -> Iterator[list[bytes]] | None:
-    """The committed part of `image` as record values, in chunks; it stays that of this moment
-    however the image moves on. None within a metadata transaction, which no snapshot cuts."""
+    """The committed part of `image` at this moment as record values, `chunk` at a time; later changes of the
+    image do not affect it. None during a metadata transaction: no snapshot ends within one."""
     if image.transaction is not None:
         return None
     undone = image.undo_uncommitted()
@@ -118,7 +119,7 @@ def _chunks(moment: Moment, size: int) -> Iterator[list[bytes]]:
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """All of `image` (with what is uncommitted) as records."""
+    """All of `image` as records, uncommitted changes included."""
     moment = Moment(image)
     try:
         yield from moment_records(moment)
@@ -146,7 +147,7 @@ def moment_records(image: Moment) -> Iterator[Message]:
 
 
 def load_records(image: MetadataImage, records: Iterable[Message], offset: int, epoch: int) -> None:
-    """Replace what `image` holds by a snapshot whose last contained record is at `offset`."""
+    """Replace the content of `image` by a snapshot; `offset` and `epoch` are of its last contained record."""
     image.reset()
     image.replay_batch(records, offset, epoch)
 
@@ -209,7 +210,7 @@ def _controller_record(controller: ControllerRegistration) -> RegisterController
 
 
 def _partition_records(image: Moment, slot: int) -> Iterator[PartitionRecord]:
-    """One record per partition of a topic, which may be copied away between two of them."""
+    """One record per partition. The topic is looked up for each: the moment may have copied it meanwhile."""
     with_directories = image.metadata_version >= levels.DIRECTORIES_SINCE
     with_elr = image.metadata_version >= levels.ELR_SINCE
     index = -1

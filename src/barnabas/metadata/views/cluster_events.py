@@ -1,8 +1,8 @@
-"""What happened, for people: the metadata log's records as events with their reasons.
+"""Records of the metadata log as events that people can read.
 
-An event says which kind of decision it was, about what, what changed, and why (the reason is our
-tagged field on Kafka's record; a record written by another program has none). `EventReader` keeps
-an image beside, because a change record names topics by id and says only what is new.
+An event has a kind of decision, its subject, what changed, and the reason. The reason is a tagged field of
+Barnabas on Kafka's record; a record that Kafka wrote has none. `EventReader` also replays the records into
+an image, because a change record names its topic by id and has only the new values.
 
 Source: DESIGN (reasons are tagged fields); KIP-631 for the records.
 """
@@ -38,7 +38,7 @@ steps are those of a controller of ZooKeeper mode (`barnabas.zookeeper.states`).
 
 
 class ClusterEvent(NamedTuple):
-    """`offset` of the record (-1 without one), `at_ms` the leader's date (milliseconds since 1970)."""
+    """`offset` of the record (-1 without one), `at_ms` the leader's time (milliseconds since 1970)."""
 
     offset: int
     at_ms: int
@@ -63,7 +63,7 @@ class EventReader:
         self.image = image or MetadataImage(track_changes=False)
 
     def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
-        """Begin again from a snapshot's values: what they hold happened before and is no event."""
+        """Replace the image by a snapshot's values; they give no events."""
         self.image.reset()
         self.image.replay_values(values, last_offset, epoch)
 
@@ -87,8 +87,8 @@ Told = tuple[str, str, str] | None
 
 def described_record(image: MetadataImage, record: Message) -> Told:
     """What `record` changes; `image` has not replayed it yet. None where it is no event."""
-    tell = _TELL.get(type(record))
-    reported: Told = None if tell is None else tell(image, record)
+    describe = _DESCRIBERS.get(type(record))
+    reported: Told = None if describe is None else describe(image, record)
     return reported
 
 
@@ -202,7 +202,7 @@ def _feature(image: MetadataImage, record: FeatureLevelRecord) -> Told:
     return "feature", record.name, f"{before} → {record.feature_level}"
 
 
-_TELL: dict[type[Message], Any] = {
+_DESCRIBERS: dict[type[Message], Any] = {
     PartitionChangeRecord: _partition_change,
     PartitionRecord: _partition,
     TopicRecord: _topic,

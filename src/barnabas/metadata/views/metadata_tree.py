@@ -172,8 +172,8 @@ _SECRET = ("password", "secret", "jaas", "keystore.key")
 
 
 def is_secret(kind: int, key: str) -> bool:
-    """Whether the value of this key of a resource of `kind` is never shown. What no table of a broker's keys
-    has may be a secret, as DescribeConfigs says."""
+    """Whether the value of this key of a resource of `kind` is never shown. A broker's key that no table has
+    may be a secret, and DescribeConfigs hides it too."""
     if any(word in key for word in _SECRET):
         return True
     found = broker_key(key)

@@ -41,7 +41,7 @@ def _members(before: PartitionState, after: PartitionState) -> list[str]:
     left = [broker for broker in before.isr if broker not in after.isr]
     joined = [broker for broker in after.isr if broker not in before.isr]
     if joined == [after.leader] and before.leader == NO_LEADER:
-        joined = []  # the leader's own membership goes without saying
+        joined = []  # an elected leader is always in the ISR
     reported = [f"{_list(left)} left the ISR"] if left else []
     return [*reported, f"{_list(joined)} joined the ISR"] if joined else reported
 

@@ -65,7 +65,7 @@ def obtain_token(login: OAuthLogin, web: Web, wall_ms: Callable[[], int]) -> Bea
     asked_at_ms = wall_ms()
     try:
         found = json.loads(_decoded(web.fetch(request)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OSError(f"{login.request.url} answers no JSON") from error
     token = None
     if isinstance(found, dict):

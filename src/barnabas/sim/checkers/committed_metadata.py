@@ -1,7 +1,8 @@
-"""A partition's leader goes by an ISR that the quorum has committed, never by one that may still be lost.
+"""A partition's leader uses only an ISR that the metadata quorum has committed.
 
-The controller's answer to AlterPartition is what it goes by first; that answer rests on the commit. Were it
-given earlier, a leader could count on an ISR that the next controller does not know.
+A leader learns a new ISR first from the controller's response to AlterPartition. The controller responds
+after the commit. If it responded earlier, a leader could count on an ISR that the next controller does not
+know.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from barnabas.sim.history import Violation
 
 class LeadersGoByWhatIsCommitted(Rule):
     def __init__(self, image: MetadataImage) -> None:
-        """`image` holds everything of which any node knows that it is committed."""
+        """`image` holds all metadata that at least one node knows to be committed."""
         self._image = image
 
     def on_leading(self, replica: Watched) -> None:

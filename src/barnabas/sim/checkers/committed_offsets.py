@@ -1,7 +1,7 @@
-"""Invariant 11, second half: a group's committed offset never goes back unasked.
+"""Invariant 11, second half: a group's committed offset never goes back unless a client asks for that.
 
-What an active coordinator holds as committed for a group must be something that a member asked for, and
-nothing older than the last commit that was acknowledged (see :mod:`barnabas.sim.offset_commits`).
+Each offset that an active coordinator holds for a group must come from a commit that a client requested, and
+must not be older than the last commit that was acknowledged (see :mod:`barnabas.sim.offset_commits`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class CommittedOffsetsStay(Checker):
         self._epochs = array("i")
         """By partition of the offsets topic: the newest leader epoch seen on any node."""
         self._topic_id, self._as_of = ZERO_UUID, -1
-        """That topic's id, by the newest metadata seen: an operator may have it recreated."""
+        """The id of the offsets topic, and the metadata offset of the newest image that was seen. An operator
+        may delete the topic; its successor has another id."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self._note_epochs(cluster)
@@ -36,7 +37,8 @@ class CommittedOffsetsStay(Checker):
             self._check_node(node)
 
     def _note_epochs(self, cluster: SimCluster) -> None:
-        """A coordinator that was deposed may not know it yet; what it holds is not asked for."""
+        """Note the newest leader epochs. A coordinator that was deposed may not know it yet: its older epoch
+        shows that, and `_check_node` leaves it out."""
         for node in cluster.up():
             image = node.image
             topic = image.topics_by_name.get(OFFSETS_TOPIC)
@@ -65,7 +67,7 @@ class CommittedOffsetsStay(Checker):
             if shard.leader_epoch < known:
                 continue
             offsets = shard.machine.offsets
-            # Also of groups of which it knows nothing at all.
+            # Groups that clients know and the coordinator does not are checked as well.
             here = {g for g in self._commits.groups() if partition_for(g) == shard.partition}
             for group_id in sorted(here.union(offsets.group_ids())):
                 found = {place: value.offset for place, value in offsets.committed_items(group_id)}

@@ -1,8 +1,7 @@
-"""Each machine's own invariants (`validate`), sampled: the quorum replica, the controller, replicas and their
-logs, coordinators.
+"""Calls `validate` of each machine from time to time: quorum replica, controller, replicas, coordinators.
 
-What a machine can see of itself is asserted where its state is; this checker only asks for it. A state that
-cannot be is found here before it shows outside.
+Each machine asserts its own invariants beside its state; this checker only calls the assertions. It finds an
+impossible state before a client can see a consequence of it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 
 class MachinesAreValid(Checker):
     EVENTS_BETWEEN_CHECKS = 500
-    """A check goes through every replica of a node."""
+    """Not fewer: a check visits every replica of a node."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         inside = node.node

@@ -1,10 +1,13 @@
-"""Invariant 9, from the logs themselves: an idempotent producer's sequences leave no duplicate and no gap.
+"""Invariant 9, checked on the logs: an idempotent producer leaves no duplicate and no gap.
 
-Each batch that no replica had before is compared with the last one of the same producer in the chain
-before it: the same epoch continues with the next sequence number, a newer one begins with 0, an older one
-never comes. A first batch may have any number only where the log does not begin at offset 0. Where the
-leader's date says that it may have forgotten the producer (``producer.id.expiration.ms``), any number may
-follow, and of that partition nothing is promised of once and order any more.
+Each batch that no replica had before is compared with the previous batch of the same producer in the same
+log. Within a producer epoch, the sequence number continues the previous batch. A newer epoch begins with
+sequence number 0. An older epoch is a violation. A producer's first batch has sequence number 0 where the
+log begins at offset 0, and any number elsewhere.
+
+A leader forgets a producer that is silent for ``producer.id.expiration.ms``. Where that may have happened by
+the clock of the leader's machine, any sequence number may follow. From then on the checkers accept duplicates
+and another order in that partition (`History.forgotten`).
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ WRAP = 0x7FFFFFFF
 
 class ProducerSequences(Rule):
     def __init__(self, history: History) -> None:
-        """A topic that does not promise *once* is not looked at: where a replica outside the ISR may lead,
-        a producer's first batches may be gone."""
+        """Topics that do not promise *once* are not checked: where a replica outside the ISR may lead, a
+        producer's first batches may be lost."""
         self._history = history
         self._last: dict[Link, dict[int, Link]] = {}
-        """Link → producer id → its last batch up to there. Kept for the ends of chains."""
+        """Link → producer id → the producer's last batch up to that link."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         before, header = link.previous, link.header
@@ -58,7 +61,8 @@ class ProducerSequences(Rule):
 
     @staticmethod
     def _may_have_forgotten(replica: Watched, last: Link | None) -> bool:
-        """Whether the producer was silent for long enough by the date here, at its furthest ahead."""
+        """Whether the producer may have expired: it was silent for ``producer.id.expiration.ms`` by the
+        machine's wall clock, at the furthest that this clock runs ahead."""
         node = replica.node
         expires = node.cluster.topology.settings.get("producer.id.expiration.ms")
         if expires is None or last is None or last.header is None:
@@ -68,7 +72,7 @@ class ProducerSequences(Rule):
 
     @staticmethod
     def _wrong(replica: Watched, link: Link, last: Link | None) -> str:
-        """What is wrong with the batch behind its producer's `last`, in words."""
+        """What is wrong with `link` where `last` is its producer's previous batch; empty if it is right."""
         header = link.header
         assert header is not None
         first = header.base_sequence

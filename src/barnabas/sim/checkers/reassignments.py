@@ -1,11 +1,15 @@
 """Invariant 12: a reassignment never drops below min ISR, and can always be cancelled or completed.
 
-The committed metadata log is replayed record by record into an image of the checker's own, so that no
-step is missed between two looks. A step that takes replicas away completes a reassignment (then every
-replica that was added is in the ISR, and min ISR holds), cancels one (then what is left is what was there
-before it began), puts another one in its place that is complete at once, or is complete at once itself
-(then every new replica is in sync). Where everything has healed
-no reassignment may be left over: the last half of "can always be completed".
+The checker replays the committed metadata log record by record into an image of its own, so it sees every
+step. A step after which a partition is not being reassigned is one of these:
+
+- It completes a reassignment. Every added replica is in the ISR, and the ISR is not below min ISR.
+- It cancels a reassignment. The replicas are those that the partition had before.
+- It replaces a reassignment by another one that is complete at once. The first condition holds for the other.
+- It is a reassignment that is complete at once. The first condition holds.
+
+At the end of a run all faults are healed. Then no reassignment may be left whose replicas are all in the ISR:
+this is the last half of "can always be completed".
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         self._rules = RecordRules(rules)
         self.image = MetadataImage(track_changes=False)
         self._origin: dict[tuple[Uuid, int], tuple[int, ...]] = {}
-        """The assignment before the reassignment under way."""
+        """(topic id, partition) → its replicas before the reassignment that is under way."""
 
     def on_committed(self, logs: QuorumLogs, cluster: SimCluster, link: Link) -> None:
         header = link.header
@@ -99,10 +103,11 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         if origin is None or set(after.replicas) == set(target):
             self._check_completion(cluster, where, before.adding, after)
             return
-        # Of one that took another's place: who was being added then, and had arrived, stays.
+        # A reassignment may have replaced an earlier one. Replicas that the earlier one had added to the ISR
+        # stay when the later one is cancelled.
         reverted = {r for r in before.replicas if r not in before.adding}
         if set(after.replicas) not in (set(origin), reverted):
-            # Neither completed nor cancelled: another one took its place and was complete at once.
+            # Neither completed nor cancelled: another reassignment replaced it and was complete at once.
             coming = tuple(broker for broker in after.replicas if broker not in reverted)
             self._check_completion(cluster, where, coming, after)
 

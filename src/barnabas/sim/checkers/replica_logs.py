@@ -1,11 +1,11 @@
-"""What every replica of every partition holds, followed event by event, and the rules that look at it.
+"""Follows the logs of all replicas of all partitions event by event, and calls the rules that judge them.
 
-Not a checker by itself: it looks at a node's replicas after each event, finds those whose log, high
-watermark, leader epoch or ISR moved, and tells each :class:`Rule`. Rules are one file per invariant.
+After each event `ReplicaLogs` looks at one node's replicas. It finds those whose log, high watermark, leader
+epoch or ISR changed, and calls each :class:`Rule`. The rules are in files of their own, one per invariant.
 
-Of compacted topics only roles and marks are followed; their records are compared at the end by
-:class:`~barnabas.sim.checkers.committed_records.CommittedRecordsStay`, for each replica rewrites its batches
-at its own time.
+Of compacted topics it follows only roles and high watermarks, because each replica rewrites its batches at
+its own time. :class:`~barnabas.sim.checkers.committed_records.CommittedRecordsStay` compares their records at
+the end of a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[Uuid, int]
 LookedAt = tuple[list[Partition], list[tuple[Partition, "Watched"]]]
 """A node's replicas, and each with its state at the last check."""
 VERIFY_EVERY = 4_000
-"""After so many checks one replica's log is read again from its first byte."""
+"""Checks after which one replica's log is read again from its first byte."""
 
 
 class Watched:
@@ -58,7 +58,7 @@ class Watched:
         self.log = partition.log
         self.compacted = partition.log is not None and partition.log.config.compact
         self.end = -1
-        """Of what is held, when it was last looked at; -1 where bytes are not followed."""
+        """The end offset of `held` at the last check; -1 where the log's bytes are not followed."""
         self.cuts = 0
         self.high_watermark = -1
         self.epoch = -1
@@ -74,33 +74,36 @@ class Watched:
 
 
 class Rule:
-    """Told what moved; raises :class:`~barnabas.sim.history.Violation`. Methods not needed do nothing."""
+    """Receives what changed, and raises :class:`~barnabas.sim.history.Violation` where that is wrong.
+
+    A rule overrides the methods that it needs.
+    """
 
     def on_life(self, node: SimNode, replicas: Mapping[Key, Watched]) -> None:
-        """Another life of its process has begun; `replicas` are as in the life before. Without a log are
-        those that went while it lasted."""
+        """The node has a new process. `replicas` are those of the former process; a replica that was removed
+        while the former process ran has no log."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         """The replica's log has one more batch; `new` where no other replica had it before."""
 
     def on_dropped(self, replica: Watched, dropped: list[Link], *, restarted: bool) -> None:
-        """Batches are gone, by cutting or (`restarted`) with a life of the process."""
+        """The log has lost batches: it was truncated, or (`restarted`) the node has a new process."""
 
     def on_high_watermark(self, replica: Watched, before: int) -> None:
-        """It moved, on a leader or a follower."""
+        """The replica's high watermark moved from `before`, on a leader or a follower."""
 
     def on_leading(self, replica: Watched) -> None:
-        """It leads, in an epoch in which it was not seen to lead before."""
+        """The replica leads: in a new leader epoch, or again after a restart."""
 
     def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
-        """The committed ISR that this leader goes by is another."""
+        """The leader uses another committed ISR than before; `joined` are the brokers that are new in it."""
 
     def at_end(self, logs: ReplicaLogs, cluster: SimCluster) -> None:
-        """Everything has healed; look at it all."""
+        """The run ends, and all faults are healed: check everything."""
 
 
-def _tells(rule: Rule, method: Callable[..., None]) -> bool:
-    """Whether `rule` has a method of its own in the place of the base's."""
+def _overrides(rule: Rule, method: Callable[..., None]) -> bool:
+    """Whether `rule` has its own version of a method of :class:`Rule`."""
     return getattr(type(rule), method.__name__) is not method
 
 
@@ -109,12 +112,12 @@ class ReplicaLogs(Checker):
 
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
-        self._on_appended = [r.on_appended for r in rules if _tells(r, Rule.on_appended)]
-        self._on_dropped = [r.on_dropped for r in rules if _tells(r, Rule.on_dropped)]
-        self._on_leading = [r.on_leading for r in rules if _tells(r, Rule.on_leading)]
-        self._on_isr = [r.on_isr for r in rules if _tells(r, Rule.on_isr)]
+        self._on_appended = [r.on_appended for r in rules if _overrides(r, Rule.on_appended)]
+        self._on_dropped = [r.on_dropped for r in rules if _overrides(r, Rule.on_dropped)]
+        self._on_leading = [r.on_leading for r in rules if _overrides(r, Rule.on_leading)]
+        self._on_isr = [r.on_isr for r in rules if _overrides(r, Rule.on_isr)]
         self._on_high_watermark = [
-            r.on_high_watermark for r in rules if _tells(r, Rule.on_high_watermark)
+            r.on_high_watermark for r in rules if _overrides(r, Rule.on_high_watermark)
         ]
         self.versions: dict[Key, LogVersions] = {}
         self.replicas: dict[int, dict[Key, Watched]] = {}
@@ -122,7 +125,7 @@ class ReplicaLogs(Checker):
         self._looked_at: dict[int, LookedAt] = {}
         """By node."""
         self._lives: dict[int, int] = {}
-        """Node → its life when it was looked at last."""
+        """Node → how many processes it had started at the last check."""
         self._looks = 0
         self._turn = 0
 
@@ -151,13 +154,13 @@ class ReplicaLogs(Checker):
             self._verify_one(node)
 
     def _list(self, node: SimNode, table: dict[Key, Partition]) -> LookedAt:
-        """The node's replicas are others than before."""
+        """Note the replicas that the node has now: they are others than at the last check."""
         known = self.replicas.setdefault(node.id, {})
         if self._lives.get(node.id) != node.machine.starts:
             self._lives[node.id] = node.machine.starts
             for rule in self.rules:
                 rule.on_life(node, known)
-            gone = list(known)  # a life that ends before it knows what it has says nothing of it
+            gone = list(known)  # the new process has not shown yet which of them it still has
         else:
             gone = [key for key in known if key not in table]
         for key in gone:
@@ -181,13 +184,13 @@ class ReplicaLogs(Checker):
         restarted = log is not watched.log
         watched.log, watched.partition = log, partition
         if watched.end < 0 and log.config.compact:
-            watched.compacted = True  # it was offline when it was first seen
+            watched.compacted = True  # the log was offline when the replica was first seen
         if not watched.compacted:
             disk = watched.node.machine.disk
             dropped, added, new = watched.held.follow(disk, log)
             losses = disk.totals["power_losses"]
             if restarted and losses != watched.power_losses:
-                # What a power loss left is looked at byte by byte.
+                # After a power loss the whole log is compared byte by byte.
                 watched.power_losses = losses
                 if watched.held.end == log.log_end_offset:
                     gone, back = watched.held.verify(disk, log, lost_power=True)
@@ -199,9 +202,9 @@ class ReplicaLogs(Checker):
                 for on_appended in self._on_appended:
                     on_appended(watched, link, new=link in new)
             watched.end, watched.cuts = watched.held.end, log.truncation_count
-        self._tell_roles(watched, partition, restarted)
+        self._report_role(watched, partition, restarted)
 
-    def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:
+    def _report_role(self, watched: Watched, partition: Partition, restarted: bool) -> None:
         leader, log = partition.leader, partition.log
         assert log is not None
         began = leader is not None and (
@@ -228,14 +231,14 @@ class ReplicaLogs(Checker):
                 on_high_watermark(watched, before)
 
     def _verify_one(self, node: SimNode) -> None:
-        """The full check of one replica's log, each in its turn."""
+        """Check one replica's whole log. Successive calls take successive replicas."""
         mine = self._present(node)
         if mine:
             self._turn += 1
             self._verify(mine[self._turn % len(mine)])
 
     def _present(self, node: SimNode) -> list[Watched]:
-        """Replicas that the node's present life has, and whose bytes are followed."""
+        """The replicas of the node's present process whose bytes are followed."""
         broker = node.broker
         if broker is None:
             return []
@@ -250,7 +253,7 @@ class ReplicaLogs(Checker):
             watched.held.verify(watched.node.machine.disk, log)
 
     def finish(self, cluster: SimCluster) -> None:
-        """The end of a run: everything is read once more, and each rule looks at it all."""
+        """At the end of a run: read every log once more, and call `at_end` of each rule."""
         for node in cluster.up():
             self.check(cluster, node)
             for watched in self._present(node):

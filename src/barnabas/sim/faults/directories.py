@@ -1,4 +1,4 @@
-"""Replicas that are on their way to another log directory, and what may become of them there."""
+"""Faults of log directories: replicas that move to another one, and a directory that is away for long."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from barnabas.wire.messages.alter_replica_log_dirs_request import (
 )
 
 CHECK_INTERVAL_MS, CHECKS_MAX = 1.0, 2_000
-"""How often, and how many times at most, the fault checks whether a copy is there."""
+"""How often the fault checks whether a copy exists, and how many checks it makes at most."""
 DELAYS_MS = (0.0, 0.0, 2.0, 20.0, 200.0, 600.0)
-"""From when a copy is there until it is met."""
+"""Times between the check that finds a copy and the fault that hits it."""
 
 
 def moves(s: Strike) -> bool:
-    """A replica, or each of a broker, is to be in another directory. When copies are there, the broker dies,
-    is shut down, or either directory fails, once or for a while; or the copies shall go elsewhere."""
+    """One replica of a broker, or all of them, move to another log directory, and a fault hits the copies.
+
+    The broker is killed or shut down, a directory fails for one call or for good, or the copies are sent to
+    another directory.
+    """
     node = s.any_broker()
     if node is None or len(node.directories) < 2 or node.broker is None:
         return False
@@ -36,19 +39,19 @@ def moves(s: Strike) -> bool:
     strike = s.rng.choice([_kill, _kill, _shut_down, _fail, _fail, _fail_for_good, _elsewhere])
     wait_ms = s.rng.choice(DELAYS_MS) * s.rng.uniform(0.2, 1.0)
 
-    def met() -> None:
+    def on_copies() -> None:
         s.count("moves between directories met")
-        s.world.after(wait_ms, due)
+        s.world.after(wait_ms, hit)
 
-    def due() -> None:
+    def hit() -> None:
         if not s.cluster.is_healed and node.is_up:
             strike(s, node, chosen)
 
-    s.when(lambda: _copies(node), met, CHECK_INTERVAL_MS, CHECKS_MAX)
+    s.when(lambda: _has_copies(node), on_copies, CHECK_INTERVAL_MS, CHECKS_MAX)
     return True
 
 
-def _copies(node: SimNode) -> bool:
+def _has_copies(node: SimNode) -> bool:
     broker = node.broker if node.is_up else None
     return broker is not None and bool(broker.logs.futures.logs)
 
@@ -92,7 +95,7 @@ def _fail_for_good(s: Strike, node: SimNode, names: list[TopicPartition]) -> Non
 
 
 def _break(s: Strike, node: SimNode, *, for_good: bool) -> None:
-    """One directory that is not that of the metadata log: mostly the copies go there."""
+    """Fail a call in a directory that does not hold the metadata log: most copies go to such a directory."""
     prefix = s.rng.choice(node.directories[1:])
     nth = s.rng.choice([1, 2, 3, 5, 10, 30])
     s.note(f"node {node.id}: the {nth}. call below {prefix} fails, {for_good=}")
@@ -108,8 +111,11 @@ def _elsewhere(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
 
 
 def away_for_long(s: Strike) -> bool:
-    """A broker comes back without one of its log directories, which cannot be read until the partitions that
-    have a replica there have changed their leaders a few times. Nothing in it is lost."""
+    """A broker restarts while one of its log directories cannot be read.
+
+    The directory returns, with nothing lost, after other brokers that lead partitions of this broker have
+    been killed a few times.
+    """
     node = s.any_broker()
     if node is None or len(node.directories) < 2 or len(s.cluster.topology.broker_ids) < 2:
         return False
@@ -143,7 +149,7 @@ def away_for_long(s: Strike) -> bool:
 
 
 def _leaders_of_others(s: Strike, node: SimNode) -> list[int]:
-    """Who leads something of which `node` has a replica."""
+    """The other brokers that lead a partition of which `node` has a replica, by id."""
     image = s.budget.image()
     if image is None:
         return []

@@ -1,7 +1,7 @@
 """The worker processes that play seeds for their parent.
 
-Each plays a few and ends: its garbage ends with it, instead of being collected after each seed (a tenth of
-the seed's time). Workers are forked, where the system can do that, from a process that has nothing open and
+Each plays a few seeds and ends. Its garbage ends with it; a collection after each seed would take a tenth of
+the seed's time. Where the system can fork, workers are forked from a server process that has nothing open and
 has played a few seeds itself.
 """
 
@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 SEEDS_EACH = 20
-"""What a process plays: each seed leaves 5 to 10 MB behind."""
+"""Seeds that one process plays: each leaves 5 to 10 MB of garbage."""
 
 Work = TypeVar("Work")
 Played = TypeVar("Played")
@@ -34,13 +34,13 @@ class _Worker(Generic[Work]):
     process: BaseProcess
     connection: Connection
     given: tuple[int, Work]
-    """What it plays, with its number among all."""
+    """(number, work) that it plays now."""
     more: int
-    """How many it may still be given."""
+    """How many more works it may receive."""
 
     def give(self, given: tuple[int, Work]) -> None:
         self.given, self.more = given, self.more - 1
-        with suppress(BrokenPipeError):  # it is lost: the waiting caller learns that
+        with suppress(BrokenPipeError):  # the worker has ended: `take` raises WorkerLostError
             self.connection.send(given[1])
 
     def take(self) -> Any:
@@ -61,7 +61,7 @@ class _Worker(Generic[Work]):
 def in_order(
     play: Callable[[Work], Played], works: Iterable[Work], jobs: int, works_each: int
 ) -> Iterator[Played]:
-    """What `play` says of each of `works`, in their order."""
+    """The result of `play` for each of `works`, in their order. Raises as `as_played` does."""
     early: dict[int, Played] = {}
     due = 0
     for number, played in as_played(play, works, jobs, works_each):
@@ -74,12 +74,13 @@ def in_order(
 def as_played(
     play: Callable[[Work], Played], works: Iterable[Work], jobs: int, works_each: int
 ) -> Iterator[tuple[int, Played]]:
-    """What `play` says of each of `works`, with its number, as soon as it is known.
+    """The number of each of `works` and the result of `play` for it, as soon as that is known.
 
-    `jobs` processes play at a time; each is replaced after `works_each`. All have ended when this has.
+    `jobs` processes play at a time; each is replaced after `works_each` works. All of them have ended when
+    the iterator ends.
 
     Raises:
-        WorkerLostError: One of them ended without an answer.
+        WorkerLostError: A process ended without an answer.
     """
     context = _context()
     numbered = enumerate(works)
@@ -124,7 +125,7 @@ def _context() -> Any:
 
 
 def _work(connection: Connection, play: Callable[[Any], Any]) -> None:
-    """A worker's life: it plays what it receives until there is no more."""
+    """The worker process: play each work that arrives, until the parent closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     _end_with_parent()
     with suppress(EOFError):

@@ -1,8 +1,8 @@
-"""Readers of a seed that fetch by sessions, as consumers of Apache Kafka do: all partitions from their
-leaders or, where they please, from followers (KIP-392), without a group.
+"""Readers without a group that fetch in fetch sessions (KIP-227), as consumers of Apache Kafka do.
 
-The history checks what they read like what groups read. Beyond that, no response may hold a record that it
-says itself is not committed, and no reader may receive OFFSET_OUT_OF_RANGE where nothing was deleted.
+They read all partitions, from leaders or at random from followers (KIP-392). The history checks their records
+like those that groups read. The readers themselves check two things more: no response holds a record at or
+above the response's own high watermark, and no reader receives OFFSET_OUT_OF_RANGE where nothing was deleted.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
 
 VERSIONS = (4, 7, 8, 11, 12, 12, 13, 15, 16, 17)
-"""Of Fetch: before 7 there are no sessions, before 13 topics go by name."""
+"""Versions of Fetch: before 7 there are no sessions, before 13 requests name topics, from 13 on topic ids."""
 REQUEST_TIMEOUT_MS = 4_000.0
 HURRY_MS, ALL_BYTES = 5.0, 1 << 20
-"""How those who are to come to the end fetch, also where each segment holds a record or two (seed 223)."""
+"""Pause between fetches and bytes per partition once the workload has stopped. With these a reader comes to
+the end in time, also where each segment holds only one or two records."""
 MISTAKES = {
     "epoch": (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     "kind": (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
 }
-"""What a client may do wrong, and the errors that it then receives."""
+"""What a client may do wrong in a session → the errors that it may receive."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ class ReaderPlan:
     name: str
     topics: tuple[str, ...]
     pause_ms: float = 50.0
-    """Between two fetches from one broker, at most."""
+    """The longest pause between two fetches from one broker."""
     follows: float = 0.0
-    """How often it turns to any replica, not to the leader."""
+    """Probability that it chooses any replica of a partition, not the leader, when it chooses."""
     leaves_out: float = 0.1
-    """How often it does without a partition for once, as if it had records of it left."""
+    """Probability that a fetch leaves out a partition, as a client does that has its records buffered."""
     slips: float = 0.02
-    """How often it ends, loses or mistakes its session."""
+    """Probability per fetch that it ends, forgets, restarts or misuses its session."""
     partition_bytes: Sequence[int] = (ALL_BYTES,)
     wait_ms: int = 200
     min_bytes: int = 1
@@ -73,10 +74,10 @@ class ReaderClient:
         self.position: dict[TopicPartition, int] = {}
         self.readings: dict[TopicPartition, Reading] = {}
         self.prefers: dict[TopicPartition, int] = {}
-        """Replicas that are read instead of the leader."""
+        """Partition → the replica that is read instead of the leader."""
         self.reached_in: dict[TopicPartition, int] = {}
-        """The leader epoch in which `position` was reached; -1 where the fetch named none: it may have been
-        one that this client has not heard of."""
+        """Partition → the leader epoch in which `position` was reached. -1 where the fetch named no epoch:
+        the leader's epoch may be newer than any that this client knows."""
 
     def start(self) -> None:
         for topic in self.plan.topics:
@@ -100,7 +101,9 @@ class ReaderClient:
                 await self._refresh()
 
     async def _round(self, node: int, session: ReaderSession) -> ReaderSession:
-        if not self.workload.stopped:  # from then on nothing but the broker brings it on
+        # After the stop the session must work by itself: a new session could hide that a broker withholds
+        # records.
+        if not self.workload.stopped:
             if self.rng.random() < self.plan.slips:
                 session = await self._slip(node, session)
             if self.rng.random() < 0.1:
@@ -181,7 +184,10 @@ class ReaderClient:
     # -- what clients do wrong -------------------------------------------------------------------
 
     async def _slip(self, node: int, session: ReaderSession) -> ReaderSession:
-        """Ends the session, forgets it, begins it again, or errs in it, which must not harm it."""
+        """End the session, forget it, begin it again, or send a wrong request in it, which must not harm it.
+
+        Returns the session to continue with.
+        """
         what = self.rng.choice(["ends", "forgets", "begins", "epoch", "epoch", "kind"])
         if what == "ends":
             await self._ask(node, session.end(), session.version)
@@ -212,7 +218,7 @@ class ReaderClient:
     async def _on_response(
         self, node: int, session: ReaderSession, response: FetchResponse
     ) -> bool:
-        """Whether the broker refused any partition."""
+        """Take the records of a response. Returns whether the broker refused any partition."""
         refused = False
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)
@@ -220,7 +226,7 @@ class ReaderClient:
                 tp = TopicPartition(name, partition.partition_index)
                 asked = session.known[tp]
                 if asked.offset != self.position[tp]:
-                    continue  # it has that by now from another broker
+                    continue  # another broker has delivered these records meanwhile
                 run = FetchedRun(tp, asked.offset, partition, read_committed=False)
                 if run.error is None:
                     self._take_run(tp, run, partition)
@@ -254,7 +260,8 @@ class ReaderClient:
         self.position[tp] = run.next_offset
 
     def _check_range(self, tp: TopicPartition, node: int, asked: AskedPartition) -> None:
-        """Its leader, of which both believe that it leads in this epoch, has nothing there."""
+        """The leader `node` answered OFFSET_OUT_OF_RANGE to `asked`. In the leader epoch in which the
+        position was reached, or a later one, that is right only where clients deleted the records."""
         promise = self.workload.history.promise(tp.topic)
         if not (promise.keeps and promise.settles) or promise.compacts:
             return
@@ -267,7 +274,7 @@ class ReaderClient:
             )
 
     async def _reset(self, tp: TopicPartition) -> None:
-        """On from where the log begins."""
+        """Continue at the earliest offset of the log; at 0 where the request for it fails."""
         self.position[tp] = -1
         self.reached_in.pop(tp, None)
         try:

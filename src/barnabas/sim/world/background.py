@@ -1,8 +1,11 @@
-"""Blocking work of a simulated process: in order per queue, each job at virtual instants of its own.
+"""The simulated background threads of a process: each queue runs its jobs in order, in virtual time.
 
-What a thread may do to its owner happens here: jobs of different queues overtake each other; one hangs while
-others continue; the node hears of a job's end long after it, or when the next job of the queue is over as
-well; and some jobs run step by step while the node does other things (:mod:`barnabas.sim.world.stepping`).
+Whatever real threads may do to the node happens here:
+
+- Jobs of different queues overtake each other.
+- A job hangs while jobs of other queues continue.
+- The node learns of a job's end long after it, or only when the next job of the queue has ended too.
+- A job runs step by step while the node does other things (:mod:`barnabas.sim.world.stepping`).
 """
 
 from __future__ import annotations
@@ -20,20 +23,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SYNC_MS_MAX = 1.5
-"""Of a disk that no fault slows down."""
+"""The longest sync of a disk that no fault slows down."""
 HANG_RATES = (0.0, 0.0, 0.0, 0.01, 0.1)
 HANG_MS = (10.0, 100.0, 600.0)
-"""How many jobs of a queue hang in one life or another, while others continue, and for how long."""
+"""Probability that a job hangs, drawn for each queue of each process, and for how long the job hangs."""
 LATE_RATES = (0.0, 0.0, 0.3, 1.0)
-"""Of how many jobs the node hears long after they have done what they do, and not soon."""
+"""Probability that the node learns of a job's end late, not soon; drawn for each process."""
 EAGER_RATES = (0.0, 0.0, 0.5)
-"""How often the next job of a queue is over before the node has taken up what the one before it gave."""
+"""Probability that the next job of a queue runs before the node has used the result of the former one; drawn
+for each process."""
 STEP_RATES = (0.0, 0.0, 0.03, 0.2)
-"""How many jobs run step by step, while the node does other things."""
+"""Probability that a job runs step by step while the node does other things; drawn for each process."""
 STOP_RATES = (0.1, 0.5, 1.0)
-"""Before how many of its calls on the disk such a job stops."""
+"""Probability that a stepped job stops before a call on the disk; drawn for each job."""
 STEP_MS = (0.1, 2.0, 20.0)
-"""For how long at most, in one job or another."""
+"""The longest pause between two steps; drawn for each job."""
 
 
 class SimBackground:
@@ -45,7 +49,7 @@ class SimBackground:
         self._queues: dict[str, deque[tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
         self._brevity = process.rng("brevity")
         self._brief_rate = self._brevity.choice((0.0, 0.9, 1.0))
-        """Of the jobs that may be: what this life's disk is like."""
+        """Probability that a job given to `run_brief` runs at once; drawn for each process."""
         self._pace = pace = process.rng("pace")
         differs = process.machine.lives_differ
         self._late_rate = pace.choice(LATE_RATES) if differs else 0.0
@@ -58,13 +62,14 @@ class SimBackground:
         """By queue."""
 
     def is_busy(self, queue: str) -> bool:
-        """Whether a job of it is under way, or waits."""
+        """Whether a job of `queue` runs or waits."""
         return bool(self._queues.get(queue))
 
     def run_brief(
         self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
     ) -> None:
-        """Some lives do most of them at once, others none; a crash may come before and after."""
+        """Run `job` at once or as `run` does. Some processes run most of these jobs at once, others none. A
+        crash may come before a job and after it."""
         process = self._process
         is_slow = process.machine.sync_ms_max > SYNC_MS_MAX
         if is_slow or self._queues.get(queue) or self._brevity.random() >= self._brief_rate:
@@ -88,7 +93,7 @@ class SimBackground:
             self._schedule(queue)
 
     def _schedule(self, queue: str) -> None:
-        """The first job of `queue` is performed soon; when it is, and when the node hears of it, is drawn."""
+        """Draw when the first job of `queue` runs, and how long after that the node learns of its end."""
         process, pace = self._process, self._pace
         takes_ms = self._rng.uniform(0.02, process.machine.sync_ms_max)
         heard_ms = self._rng.uniform(0.0, 0.1)
@@ -123,7 +128,7 @@ class SimBackground:
     def _end(
         self, queue: str, done: Callable[[Any], None], heard_ms: float, result: object
     ) -> None:
-        """A job is over; the node hears of it."""
+        """A job has ended with `result`; the node learns that after `heard_ms`."""
         process = self._process
         finish = partial(self._finish, queue, done, result)
         process.world.after(heard_ms, partial(process.run, finish))
@@ -156,7 +161,7 @@ class SimBackground:
             job.unwind()
 
     def unwind(self) -> None:
-        """The process is dead, and with it what it has begun."""
+        """The process is dead: end its stepped jobs where they stopped."""
         device = self._process.machine.disk
         former, device.on_call = device.on_call, None
         while self.stopped:

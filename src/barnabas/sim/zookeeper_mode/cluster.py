@@ -1,4 +1,4 @@
-"""A simulated cluster in ZooKeeper mode: brokers, each a possible controller, and an ensemble's servers."""
+"""A simulated cluster in ZooKeeper mode: brokers, of which any may be the controller, and an ensemble."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ OF_QUORUMS = (
     "node.id",
     "process.roles",
 )
-"""Beginnings of keys that brokers of this mode do not have."""
+"""Prefixes of configuration keys that a broker in ZooKeeper mode does not have."""
 SESSION_MS = (1_000, 60_000)
+"""The shortest and the longest session timeout that the ensemble grants."""
 NOTHING = MetadataImage()
 
 
@@ -37,9 +38,9 @@ class ZookeeperTopology(Topology):
     """What a cluster in ZooKeeper mode is made of."""
 
     servers: int = 3
-    """Of the ensemble, on machines ``zookeeper1``, ``zookeeper2``, ..."""
+    """Number of the ensemble's servers, on machines ``zookeeper1``, ``zookeeper2``, ..."""
     lag_ms: float = 0.0
-    """How much longer than the network a server of it may take to apply what is committed."""
+    """The longest time, beside that of the network, that a server takes to apply a committed transaction."""
 
     @property
     def first_level(self) -> int:
@@ -47,7 +48,7 @@ class ZookeeperTopology(Topology):
 
 
 class ZookeeperSimNode(SimNode):
-    """One broker's machine, and its present life if it has one."""
+    """One broker: its machine, and its process while it is up."""
 
     zookeeper_node: ZookeeperNode | None = None
 
@@ -61,7 +62,7 @@ class ZookeeperSimNode(SimNode):
 
     @property
     def image(self) -> MetadataImage:
-        """Empty until the broker knows of which cluster it is."""
+        """The broker's metadata image; empty until it has read the cluster id from ZooKeeper."""
         return NOTHING if self.broker is None else self.broker.image
 
     def _boot(self, process: SimProcess, config: NodeConfig) -> None:
@@ -113,7 +114,7 @@ class ZookeeperCluster(SimCluster):
         return False
 
     def active_controller(self) -> SimNode | None:
-        """The broker that may decide, in the latest controller epoch."""
+        """The broker that is the controller; of several that believe so, the one of the latest epoch."""
         active = [
             node
             for node in self.brokers

@@ -1,8 +1,8 @@
-"""At most one controller writes in each controller epoch, and all it writes is conditional on that epoch.
+"""In each controller epoch at most one session writes, and each of its writes is conditional on the epoch.
 
-Who raises ``/controller_epoch`` is the controller of the new epoch: its session. Until the next election only
-that session may write what is a controller's: topics, states of partitions, configurations of topics and
-brokers, blocks of producer ids. Each of these transactions has to check the version of the epoch's znode.
+The session that raises ``/controller_epoch`` is the controller of the new epoch. Until the next election only
+this session may write the controller's znodes: topics, states of partitions, blocks of producer ids. Each of
+these transactions has to check the version of the epoch's znode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OneControllerWrites(ZnodeRule):
     def __init__(self) -> None:
         self.epoch = 0
         self.session = 0
-        """Of the controller of `epoch`."""
+        """The session of the controller of `epoch`."""
 
     def on_transaction(
         self, written: WrittenZnodes, entry: CommittedTransaction, result: object
@@ -67,7 +67,7 @@ def _below(path: str) -> str:
 
 
 def _controllers_path(one: object) -> str:
-    """Its path, where only controllers do that."""
+    """The path of a write that only controllers make; empty for any other operation."""
     if not isinstance(one, (Create, SetData, Delete)):
         return ""
     path = _below(one.path)

@@ -1,6 +1,6 @@
-"""What breaks in ZooKeeper mode alone: servers of the ensemble, sessions, links to either side, empty disks.
+"""Faults of ZooKeeper mode alone: servers of the ensemble, sessions, links to both sides, empty disks.
 
-As in the other mode a fault is a function of one `Strike`, and all of them end.
+As in KRaft mode a fault is a function of one `Strike`, and each of them is repaired in the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARED = (
     "deaf", "isolate-leader", "slow-network", "resets", "lost-connections", "double-connections",
     "disk-error", "disk-failure", "disk-full",
 )  # fmt: skip
-"""Kinds of the other mode that mean the same here; machines are those of brokers."""
+"""Kinds of KRaft mode that mean the same here. They hit the machines of brokers, not of the ensemble."""
 
 
 def cluster_of(s: Strike) -> ZookeeperCluster:
@@ -46,7 +46,7 @@ def kill_ensemble_leader(s: Strike) -> bool:
 
 
 def ensemble_away(s: Strike) -> bool:
-    """All servers end; they are back before, or long after, sessions should have ended."""
+    """kill -9 of all servers; they return before, or long after, the brokers' sessions expire."""
     running = [server for server in cluster_of(s).ensemble.servers if server.process is not None]
     return bool(running) and _end(s, running, (300, 3000, 12_000))
 
@@ -70,7 +70,7 @@ def _starter(server: EnsembleServer) -> Callable[[], None]:
 
 
 def ensemble_sleeps(s: Strike) -> bool:
-    """Servers, the leader or all of them, do nothing for a while: their clients hear nothing."""
+    """One server, or all of them, do nothing for a while: their clients receive nothing."""
     ensemble = cluster_of(s).ensemble
     chosen = ensemble.servers if s.rng.random() < 0.5 else [s.rng.choice(ensemble.servers)]
     asleep_ms = s.wait_ms(300, 1500, 6000)
@@ -82,7 +82,7 @@ def ensemble_sleeps(s: Strike) -> bool:
 
 
 def split_ensemble(s: Strike) -> bool:
-    """One server is cut off from the other servers; brokers reach all of them."""
+    """One server is cut off from the other servers; brokers still reach all servers."""
     hosts = [server.host for server in cluster_of(s).ensemble.servers]
     if len(hosts) < 2:
         return False
@@ -95,8 +95,8 @@ def split_ensemble(s: Strike) -> bool:
 
 
 def expire(s: Strike) -> bool:
-    """A broker's session ends, and it hears of that later: mostly the controller's, which believes that it
-    rules."""
+    """The session of a broker, mostly of the controller, expires. The broker learns that later; until then a
+    controller believes that it still is one."""
     node = _mostly_the_controller(s)
     if node is None or node.zookeeper_node is None:
         return False
@@ -114,7 +114,7 @@ def expire(s: Strike) -> bool:
 
 
 def move_session(s: Strike) -> bool:
-    """A broker loses the server that has its session; others take it."""
+    """A broker is cut off from the server that has its session; the session moves to another server."""
     node = _mostly_the_controller(s)
     if node is None or node.zookeeper_node is None:
         return False
@@ -127,7 +127,7 @@ def move_session(s: Strike) -> bool:
 
 
 def sleep_past_session(s: Strike) -> bool:
-    """A broker, mostly the controller, does nothing for longer than its session lasts, and wakes."""
+    """A broker, mostly the controller, does nothing for 0.6 to 1.6 times its session timeout, and wakes."""
     node = _mostly_the_controller(s)
     if node is None or node.process is None or node.zookeeper_node is None:
         return False
@@ -157,15 +157,14 @@ def lose_ensemble(s: Strike) -> bool:
     if node is None:
         return False
     links = both_ways([node.machine.host], _server_hosts(s))
-    if (
-        s.rng.random() < 0.3
-    ):  # drawn for each link: to one server both ways are lost, to another one or none
+    if s.rng.random() < 0.3:
+        # Drawn for each direction of each link: of a server both directions may be lost, or one, or none.
         links = [link for link in links if link[0 if s.rng.random() < 0.5 else 1].startswith("n")]
     return _cut(s, f"{node.machine.host} is cut off from ZooKeeper", links)
 
 
 def lose_half(s: Strike) -> bool:
-    """The controller is cut off from half of the brokers, or from all, not from ZooKeeper."""
+    """The controller is cut off from half of the brokers, or from all of them, but not from ZooKeeper."""
     active = s.cluster.active_controller()
     if active is None:
         return False
@@ -211,8 +210,8 @@ def kill_both(s: Strike) -> bool:
 
 
 def ambush_writes(s: Strike) -> bool:
-    """The controller is killed, or loses ZooKeeper, while one of its next writes is on its way: the next one
-    finds what it wrote, or not."""
+    """The controller is killed, or loses ZooKeeper, while one of its next writes is on its way. The next
+    controller may find that write or not."""
     left = [s.rng.choice([1, 2, 5])]
     seen: dict[int, int] = {}
     loses_link = s.rng.random() < 0.4
@@ -240,7 +239,8 @@ def ambush_writes(s: Strike) -> bool:
 
 
 def empty_disk(s: Strike) -> bool:
-    """A broker dies, and comes back with an empty disk once no ISR has it."""
+    """A broker is killed, and returns with an empty disk once no ISR holds it. Where that takes too long, it
+    returns with its disk as it was."""
     node = s.any_node()
     if node is None:
         return False

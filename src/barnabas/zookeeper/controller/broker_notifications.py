@@ -1,16 +1,16 @@
-"""What brokers tell the controller by sequential znodes: ISRs that they wrote, log directories that failed.
+"""Notifications of brokers by sequential znodes: ISRs that leaders wrote, log directories that failed.
 
-A leader of before AlterPartition (inter.broker.protocol.version below 2.7) writes the state znode of its
-partition itself, conditional on the version that it knows, and names the partition below
-``/isr_change_notification``. The controller reads the state, takes it over with its version, and has every
-broker learn of it. Until then what the controller writes of that partition fails by its version, which
-ends its office: it begins again with what is written.
+A leader without AlterPartition (inter.broker.protocol.version below 2.7) writes the state znode of its
+partition itself, conditional on the version that it knows. It then names the partition below
+``/isr_change_notification``. The controller reads the state and its version into its image, and sends every
+broker UpdateMetadata. A write of the controller to that partition fails before this, because it names the
+old version. The controller then resigns, and reads everything after its next election.
 
-A broker whose log directory fails says so below ``/log_dir_event_notification``. The controller sends it
-LeaderAndIsr for all its replicas; those that it answers with KAFKA_STORAGE_ERROR are offline: they leave
-their ISRs and leaderships until the broker answers otherwise, or registers again.
+A broker whose log directory fails makes a znode below ``/log_dir_event_notification``. The controller sends
+it LeaderAndIsr for all its replicas. Those that it answers with KAFKA_STORAGE_ERROR are offline: they leave
+the ISR and lose leadership until the broker answers otherwise, or registers again.
 
-A notification is deleted when it is followed.
+The controller deletes a notification that it has read.
 
 Source: Kafka's ``KafkaController.processIsrChangeNotification``, ``processLogDirEventNotification`` and
 ``processLeaderAndIsrResponseReceived``.
@@ -51,7 +51,7 @@ IDLE_LOOK_MS = 20.0
 
 
 class BrokerNotifications:
-    """What the two folders bring to the active controller, and the replicas that are offline."""
+    """Reads both folders for the active controller, and keeps which replicas are offline."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class BrokerNotifications:
         steps: ControllerSteps,
         ask: Callable[[Any, Any], None],
     ) -> None:
-        """`ask` reads for as long as the present office lasts."""
+        """`ask` reads while this broker is the controller, and logs a `MalformedZnode` of the callback."""
         self._ports = ports
         self._sessions = sessions
         self._journal = journal
@@ -76,11 +76,11 @@ class BrokerNotifications:
         orders.on_replicas = self._on_replicas
 
     def end(self) -> None:
-        """The office is over."""
+        """This broker is no longer the controller."""
         self._offline.clear()
 
     def look_at(self, path: str) -> None:
-        """Follow what is below `path`, and watch it."""
+        """Read the notifications below `path`, and watch it."""
         self._ask(GetChildren(path, watch=True), partial(self._on_children, path))
 
     def _on_children(self, path: str, children: ChildNames | ZooKeeperError) -> None:
@@ -121,7 +121,9 @@ class BrokerNotifications:
 
     def _on_state(self, partition: Partition, before: int, node: NodeData | ZooKeeperError) -> None:
         if self._journal.log_end_offset != before:
-            self._read_state(partition)  # what was decided meanwhile is a later state, or fails
+            self._read_state(
+                partition
+            )  # what was decided meanwhile is a later state, or its write fails
             return
         name, index = partition
         topic = self._controller.image.topics_by_name.get(name)
@@ -147,7 +149,7 @@ class BrokerNotifications:
         controller = self._controller
         why = f"{name}-{index} was changed by its leader"
         self._journal.observe(lambda: controller.commit(Decision(None, [record], why)))
-        if rare.adding or rare.removing:  # its end may have become possible
+        if rare.adding or rare.removing:  # the reassignment may be complete now
             change = PartitionChangeBuilder(controller.cluster, topic, index, why).build()
             if change is not None:
                 controller.commit(Decision(None, [change], why))
@@ -155,7 +157,7 @@ class BrokerNotifications:
     # -- replicas in failed log directories --------------------------------------------------------
 
     def forget_broker(self, broker: int) -> None:
-        """It was started again, or is gone: what it answered holds no more."""
+        """The broker was started again, or is gone: what it answered is no longer valid."""
         keys = [key for key, brokers in self._offline.items() if broker in brokers]
         for key in keys:
             self._set_online(broker, key)
@@ -204,7 +206,7 @@ class BrokerNotifications:
         return records
 
     def _electable(self, broker: int, keys: Iterable[Key]) -> list[Record]:
-        """Partitions that had no leader: this replica may lead again."""
+        """Changes that elect a leader for partitions without one: this replica may lead again."""
         image = self._controller.image
         slots = []
         for topic_id, index in keys:

@@ -1,12 +1,14 @@
 """What the controller orders its brokers: LeaderAndIsr, UpdateMetadata, StopReplica, to each in order.
 
-Every live broker has a queue of what it has to learn, by partition, so that what changes twice before
-it is sent goes once. One request per broker is under way; it is sent again until it is answered or the
-broker is gone. A request is made of the committed image when it is sent, in the order LeaderAndIsr,
-UpdateMetadata, StopReplica, and a broker that has just registered learns everything, UpdateMetadata
-first.
+Every live broker has a queue of the partitions that it has to learn about. A partition that changes twice
+before a request is made is sent once. At most one request per broker is under way. It is sent again until
+the broker answers or is gone.
 
-The connection over which a broker gets its orders says by its end that the process may be gone.
+A request is made from the committed image when it is sent: LeaderAndIsr first, then UpdateMetadata, then
+StopReplica. UpdateMetadata is first where topics were removed, and for a broker that has just registered,
+which receives everything.
+
+When a broker closes a connection, its process may be gone: `on_unreachable` reports that.
 
 Source: Kafka's ``ControllerChannelManager`` and ``AbstractControllerBrokerRequestBatch``.
 """
@@ -89,29 +91,29 @@ class OrderSender(Protocol):
 
 
 class _BrokerQueue:
-    """What one incarnation of a broker has to learn."""
+    """The orders that one incarnation of a broker has not received yet."""
 
     def __init__(self, broker: int, epoch: int, endpoint: Endpoint) -> None:
         self.broker = broker
         self.epoch = epoch
         self.endpoint = endpoint
         self.leader_and_isr: dict[Key, bool] = {}
-        """And whether the broker has that replica for the first time: only then may its log be made where a
-        log directory is offline."""
+        """Partitions for LeaderAndIsr. True: the broker is a new replica, and may make its log even while
+        one of its directories is offline."""
         self.metadata: dict[Key, None] = {}
         self.removed: dict[Uuid, Removed] = {}
         self.stopped: dict[Stopped, None] = {}
         self.brokers_changed = True
-        """Whether it has to learn who lives."""
+        """Whether it has to learn which brokers are alive."""
         self.begun = False
-        """Whether it has had its first UpdateMetadata."""
+        """Whether its first UpdateMetadata was sent."""
         self.under_way = False
         self.retry: Wakeup | None = None
         self.unwatch: Callable[[], None] = lambda: None
 
 
 class BrokerOrders:
-    """The orders of one controller epoch after the other."""
+    """Sends the orders of this node to brokers while it is the controller."""
 
     def __init__(
         self,
@@ -123,8 +125,8 @@ class BrokerOrders:
         *,
         of_quorum: bool = False,
     ) -> None:
-        """`image` is what is committed; `listener` that on which brokers take orders. `of_quorum`: they are a
-        KRaft controller's (KIP-866), and go to those brokers alone that are in ZooKeeper mode."""
+        """`image` is the committed one. Brokers receive orders on `listener`. `of_quorum`: they are of a
+        KRaft controller (KIP-866), and only brokers in ZooKeeper mode receive them."""
         self._of_quorum = of_quorum
         self._ports = ports
         self._sender = sender
@@ -134,9 +136,9 @@ class BrokerOrders:
         self._queues: dict[int, _BrokerQueue] = {}
         self.controller_epoch = -1
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
-        """What the controller knows of replicas in failed log directories."""
+        """By partition, the brokers whose replica is in a failed log directory."""
         self.on_replicas: OnReplicas = lambda broker, offline, online: None
-        """What a broker has answered of its replicas."""
+        """A broker has answered LeaderAndIsr."""
         self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
         self.on_sent: Callable[[int, Message], None] = lambda broker, request: None
@@ -144,12 +146,12 @@ class BrokerOrders:
         """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
         self.on_stale: Callable[[int], None] = lambda epoch: None
-        """A broker obeys a newer controller."""
+        """A broker has refused this controller epoch as stale."""
 
-    # -- an office ---------------------------------------------------------------------------------
+    # -- begin and end of a controller epoch --------------------------------------------------------
 
     def begin(self, controller_epoch: int) -> None:
-        """Tell everything to everyone: what brokers know is of a former controller."""
+        """Queue everything for every live broker: what it knows came from a former controller."""
         self.end()
         self.controller_epoch = controller_epoch
         self._meet(self._image.brokers)
@@ -164,7 +166,7 @@ class BrokerOrders:
         self.controller_epoch = -1
 
     def _meet(self, brokers: Iterable[int]) -> None:
-        """Take up live brokers that are new, and let go those that are not alive."""
+        """Make queues for new incarnations of live brokers, and drop those of brokers that are not alive."""
         for broker in sorted(brokers):
             known = self._image.brokers.get(broker)
             present = self._queues.get(broker)
@@ -188,7 +190,7 @@ class BrokerOrders:
                         queue.leader_and_isr[topic.id, index] = False
 
     def _on_ended(self, queue: _BrokerQueue) -> None:
-        """A connection to the broker, of whatever purpose, has ended from its side."""
+        """The broker has closed or refused a connection."""
         if self._queues.get(queue.broker) is queue:
             self.on_unreachable(queue.broker)
 
@@ -207,7 +209,7 @@ class BrokerOrders:
         deleted: Iterable[Topic],
         assigned: Mapping[Key, Sequence[int]],
     ) -> None:
-        """The committed image has moved; `assigned` are the brokers that got their first replica."""
+        """Queue what has changed in the committed image. `assigned`: by partition, its new replicas."""
         for topic in deleted:
             removed = Removed(topic.name, topic.id, len(topic))
             for queue in self._queues.values():
@@ -233,13 +235,13 @@ class BrokerOrders:
         self._pump()
 
     def on_removed(self, name: str, topic_id: Uuid, partitions: int) -> None:
-        """A topic that a former controller has begun to delete."""
+        """Queue the removal of a topic whose deletion a former controller began."""
         for queue in self._queues.values():
             queue.removed[topic_id] = Removed(name, topic_id, partitions)
         self._pump()
 
     def ask_replicas(self, broker: int) -> None:
-        """Say again what the broker has replicas of: it answers which ones are offline."""
+        """Queue LeaderAndIsr for all replicas of the broker: it answers which ones are offline."""
         queue = self._queues.get(broker)
         if queue is None:
             return
@@ -250,13 +252,13 @@ class BrokerOrders:
         self._pump_one(queue)
 
     def queue_metadata(self, keys: Iterable[Key]) -> None:
-        """Have every broker learn of these partitions (again)."""
+        """Queue UpdateMetadata of these partitions for every broker."""
         for queue in self._queues.values():
             queue.metadata.update(dict.fromkeys(keys))
         self._pump()
 
     def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> bool:
-        """Have the broker delete its logs of `partitions`; whether it lives."""
+        """Queue StopReplica, with deletion, of `partitions`. False if the broker is not alive."""
         queue = self._queues.get(broker)
         if queue is None:
             return False
@@ -291,13 +293,13 @@ class BrokerOrders:
         )
 
     def _next_request(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]] | None:
-        """And what puts back into the queue what it says, where it is not answered."""
+        """The next request, and a function that queues its content again if the request fails."""
         if queue.begun and queue.leader_and_isr and not queue.removed:
             return self._leader_and_isr(queue)
         if not queue.begun or queue.metadata or queue.brokers_changed or queue.removed:
             return self._update_metadata(queue)
         for one in [one for one in queue.stopped if _has_replica(self._image, queue.broker, one)]:
-            del queue.stopped[one]  # it was given back meanwhile
+            del queue.stopped[one]  # the broker is a replica again
         if queue.stopped:
             return self._stop_replica(queue)
         return None
@@ -400,7 +402,7 @@ class BrokerOrders:
         return request, undo
 
     def _take_all(self, queue: _BrokerQueue) -> list[PartitionState]:
-        """The first one holds everything: what a broker then has on disk, and it lacks, is stray."""
+        """All partitions, for the first UpdateMetadata: replicas on disk that it does not name are stray."""
         states = []
         while queue.metadata:
             states += self._next_states(queue.metadata)

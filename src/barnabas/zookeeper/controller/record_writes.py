@@ -1,8 +1,8 @@
-"""The znode operations of decided records, with the versions on which they are conditional.
+"""The znode operations that write decided records, with the versions on which they are conditional.
 
-Topics and partitions are written row by row as the controller's image has them: each change of a partition
-is one write of its state znode, whose version is the partition's epoch. Everything else is written by the
-layout, which knows what its znodes hold.
+Topics and partitions are written as the controller's image has them. Each change of a partition is one
+write of its state znode, whose version is the partition epoch. `ClusterLayout` makes the operations of all
+other records.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ class Known(Protocol):
 
 
 class RecordWrites:
-    """Of some decisions, each topic written once. Where a transaction is cut, a partition is assigned
-    before it has a state, and a replica leaves the ISR before the assignment: assignments that only change
-    come after states."""
+    """Collects the operations of some decisions; each topic znode is written once.
+
+    The operations may be cut into several transactions, so that their order matters. A new partition is in
+    the assignment before its state znode exists. A replica leaves the ISR before it leaves the assignment:
+    topics without new partitions are therefore written after the states.
+    """
 
     def __init__(self, known: Known, controller_epoch: int) -> None:
         self._known = known
@@ -60,11 +63,11 @@ class RecordWrites:
         self._others: list[Operation] = []
         self._writes: dict[tuple[Uuid, int], int] = {}
         self._versions: dict[tuple[Uuid, int], int] = {}
-        """Of state znodes that leaders wrote themselves."""
+        """Versions of state znodes that leaders wrote themselves."""
         self._last: list[Operation] = []
 
     def add(self, records: Iterable[Message], *, observed: bool = False) -> None:
-        """`observed`: the znodes say so already."""
+        """`observed`: the znodes have this content already, and nothing is written."""
         others: list[Message] = []
         for record in records:
             if not isinstance(record, _OF_TOPICS):
@@ -81,7 +84,7 @@ class RecordWrites:
             self._others += operations
 
     def _has_znode(self, record: Message) -> bool:
-        """Of a topic that a later decision deletes nothing is written."""
+        """False for the configuration of a topic that a later decision deletes."""
         if isinstance(record, ConfigRecord) and record.resource_type == TOPIC:
             return record.resource_name in self._image.topics_by_name
         return True
@@ -97,7 +100,7 @@ class RecordWrites:
             self._remove(record)
 
     def finish(self) -> deque[Operation]:
-        """Configurations come before their topics."""
+        """All operations in their order; a topic's configuration comes before the topic."""
         grown = [one for name, one in self._topics.items() if name in self._grown]
         moved = [one for name, one in self._topics.items() if name not in self._grown]
         return deque([*self._others, *grown, *self._below, *moved, *self._last])

@@ -1,13 +1,13 @@
-"""The controller of a cluster that ZooKeeper coordinates: the same decisions, another journal.
+"""The controller of a cluster in ZooKeeper mode: it decides like KRaft's, and writes znodes.
 
 `ZookeeperController` joins the parts: the election says when this broker is controller; a reader loads
 what is written; the `QuorumController` decides; the journal writes; orders tell brokers; watches say
 what others changed. Failover reads everything, then completes what the predecessor left: partitions
 without a state znode, deletions that are asked for, brokers that died meanwhile.
 
-Who lives is what ``/brokers/ids`` holds, with one addition: where the connection to a broker ends and
-its listener refuses connections, its process is gone, and it is fenced before its session expires.
-Should that be wrong the broker answers again, for its own registration, and is taken back.
+A broker is alive while ``/brokers/ids`` has its registration, with one exception: if its connection ends
+and its listener refuses connections, its process is gone, and the controller fences it before its session
+expires. If the registered process answers after all, the controller unfences it.
 
 Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's ancestors.
 """
@@ -57,11 +57,11 @@ WATCHED = (
     IDS, TOPICS, DELETE_TOPICS, REASSIGN, PREFERRED_ELECTION, ISR_CHANGES, LOG_DIR_EVENTS,
 )  # fmt: skip
 LOOK_AGAIN_MS = 1_000.0
-"""How often a broker that looks dead, and whose registration is there, is asked whether it lives."""
+"""How often the brokers that are registered and fenced are probed."""
 
 
 class ZookeeperController:
-    """This broker as controller, or as one that may become it."""
+    """The controller role of this broker; it is active from an election to the loss of it."""
 
     def __init__(
         self,
@@ -92,14 +92,15 @@ class ZookeeperController:
         controller.cluster.orders_by_epoch = True
         self._reader: MetadataReader | None = None
         self._registered: dict[int, int] = {}
-        """Creation zxid of the registrations that are there."""
+        """Broker id → creation zxid of its registration."""
         self._leaving: dict[int, int] = {}
-        """Brokers that have asked to leave, under that epoch."""
+        """Brokers that have asked for a controlled shutdown → their broker epoch then."""
         self._starting: dict[int, None] = {}
-        """Brokers that have registered and not answered yet: Apache Kafka's register before they listen."""
+        """Brokers that have registered and not answered yet. Apache Kafka's register before they listen: a
+        refused connection does not mean that they are gone."""
         self._look: Wakeup | None = None
         self._after_first_write: Callable[[], None] | None = None
-        """What an office begins with once what it decided of former lives is written."""
+        """`_begin`, which follows when the restarts of brokers are written; see `_on_read`."""
         journal.written = controller.image
         journal.on_commit = controller.on_commit
         journal.on_written = self._on_written
@@ -116,7 +117,7 @@ class ZookeeperController:
         election.on_elected = self._on_elected
         election.on_lost = self._on_lost
 
-    # -- an office ---------------------------------------------------------------------------------
+    # -- election and loss of it --------------------------------------------------------------------
 
     def _on_elected(self, leadership: Leadership) -> None:
         self.steps.on_elected(self.decider.node_id, leadership.epoch)
@@ -153,7 +154,7 @@ class ZookeeperController:
     def _begin(
         self, leadership: Leadership, found: FoundCluster, incomplete: Mapping[str, list[int]]
     ) -> None:
-        """Brokers may learn what is written, and what a predecessor left is completed."""
+        """Start to send orders, and complete what the predecessor left."""
         layout, going = found.layout, found.going
         self._orders.begin(leadership.epoch)
         self._ports.log(
@@ -229,7 +230,7 @@ class ZookeeperController:
             self._look_at(event.path)
 
     def _look_at(self, path: str) -> None:
-        """What is there now, and watch it."""
+        """Read what is at `path` now, and watch it."""
         followers = {
             IDS: self._on_broker_ids,
             TOPICS: self._requests.on_topics,
@@ -243,7 +244,7 @@ class ZookeeperController:
             self._ask(GetChildren(path, watch=True), followers[path])
 
     def _ask(self, request: Any, then: Any) -> None:
-        """Read, for as long as this office lasts."""
+        """Read. An answer after this broker's term as controller is dropped; a malformed znode is logged."""
         leadership = self._election.leadership
 
         def on_answer(result: object) -> None:
@@ -289,7 +290,7 @@ class ZookeeperController:
         self._register(BrokerZnode.decode(broker_path(broker), node.data), czxid)
 
     def _register(self, znode: BrokerZnode, czxid: int) -> None:
-        """A new incarnation: the former one leaves its ISRs first, where it was not fenced."""
+        """Register a new incarnation. The former one leaves its ISRs first, unless it was fenced."""
         controller, broker = self.decider, znode.broker_id
         self._registered[broker] = czxid
         self._leaving.pop(broker, None)
@@ -317,7 +318,7 @@ class ZookeeperController:
             controller.begin(work)
 
     def on_leaving(self, broker: int) -> None:
-        """The broker has asked for a controlled shutdown: that it still answers does not make it alive."""
+        """The broker has asked for a controlled shutdown: it is not unfenced although it still answers."""
         if broker in self._registered:
             self._leaving[broker] = self._registered[broker]
 
@@ -325,7 +326,7 @@ class ZookeeperController:
         self._starting.pop(broker, None)
 
     def _on_unreachable(self, broker: int) -> None:
-        """A connection to the broker ended: is the process gone?"""
+        """A connection to the broker ended: probe whether its process is gone."""
         known = self.decider.image.brokers.get(broker)
         if broker in self._starting:
             return
@@ -337,7 +338,7 @@ class ZookeeperController:
         self._look = self._ports.wakeups.call_at(at_ms, self._look_again)
 
     def _look_again(self) -> None:
-        """Brokers that are registered and fenced: do those very processes answer after all?"""
+        """Probe the brokers that are registered and fenced: do the registered processes answer after all?"""
         controller = self.decider
         for broker, czxid in sorted(self._registered.items()):
             known = controller.image.brokers.get(broker)
@@ -362,7 +363,7 @@ class ZookeeperController:
                 self._take_back(broker, f"broker {broker} answers again")
 
     def _delete(self, znode: TopicZnode) -> None:
-        """A deletion that a predecessor began."""
+        """Continue a deletion that a predecessor began."""
         replicas = {number: one.replicas for number, one in znode.partitions.items()}
         topic_id = znode.topic_id or ZERO_UUID
         topic = DeletedTopic(znode.topic, topic_id, replicas)

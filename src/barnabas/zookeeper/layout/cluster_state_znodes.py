@@ -22,16 +22,17 @@ MIGRATION = "/migration"
 
 @dataclass(frozen=True, slots=True)
 class ControllerZnode:
-    """The broker that is the controller; ephemeral. A KRaft controller that has taken over says its epoch."""
+    """The broker that is the controller; ephemeral. Of a KRaft controller that has taken over: persistent,
+    with its epoch."""
 
     broker_id: int
     timestamp_ms: int
     kraft_epoch: int | None = -1
-    """None where the znode is of version 1, which has no such field."""
+    """-1 for a broker; None where the znode is of version 1, which has no such field."""
     path = CONTROLLER
 
     def is_held_by_kraft(self, ephemeral_owner: int) -> bool:
-        """Whether a KRaft controller has taken the cluster over: its znode is no session's, and stays."""
+        """Whether a KRaft controller has taken the cluster over: the znode is then persistent."""
         return not ephemeral_owner and self.kraft_epoch is not None and self.kraft_epoch >= 0
 
     def encode(self) -> bytes:
@@ -58,7 +59,7 @@ class ControllerZnode:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochZnode:
-    """Counts the controllers. Every change is conditional on this znode's version."""
+    """Counts the controllers. Every write of a controller is conditional on this znode's version."""
 
     epoch: int
     path = CONTROLLER_EPOCH

@@ -1,8 +1,8 @@
 """`/config/{topics,brokers,clients,users,ips}/NAME` and `/config/changes`: dynamic configuration.
 
 One znode holds everything of one entity: a topic's or broker's configuration, a client's quotas, a user's
-quotas and SCRAM credentials. Names of users, clients and IP addresses are sanitized; `<default>` is
-for all others.
+quotas and SCRAM credentials. Names of users, clients and IP addresses are sanitized. The entity
+`<default>` holds for all that have none of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
 
 
 def sanitize(name: str) -> str:
-    """As `Sanitizer.sanitize`: a name that can be part of a path."""
+    """A name as part of a path: percent-encoded, as by Kafka's `Sanitizer.sanitize`."""
     return quote(name, safe="")
 
 
@@ -41,7 +41,7 @@ def entity_of(kind: int, name: str) -> str | None:
 
 
 def resource_of(entity: str) -> tuple[int, str] | None:
-    """The resource of an entity; None for clients, users and IP addresses, which are none."""
+    """The configuration resource (type, name) of an entity; None for clients, users and IP addresses."""
     folder, _, name = entity.partition("/")
     for kind, known in _FOLDERS.items():
         if known == folder and name and "/" not in name:
@@ -80,7 +80,7 @@ class ConfigChangeZnode:
 
     entity: str
     name: str = ""
-    """Of the znode, once it has its number."""
+    """Name of the znode with its sequence number; empty before it is created."""
 
     @property
     def path(self) -> str:
@@ -91,7 +91,7 @@ class ConfigChangeZnode:
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> ConfigChangeZnode:
-        """Raises `MalformedZnode`. Version 1 (before 0.11) has type and name apart."""
+        """Raises `MalformedZnode`. Version 1 (before 0.11) has type and name in two fields."""
         fields = JsonReader.parse(path, data)
         name = path.removeprefix(f"{CHANGES}/")
         if fields.check_version(1, 2) == 1:

@@ -20,7 +20,7 @@ class MalformedZnode(ValueError):
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """Compact, in the mapping's order, text as UTF-8, control characters as Jackson escapes them."""
+    """Compact JSON in UTF-8, in the mapping's order; control characters are escaped as Jackson does."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     if "\\u00" in text:
         text = _LOWER_ESCAPE.sub(lambda match: f"\\u00{match[1].upper()}", text)
@@ -36,7 +36,7 @@ class JsonReader:
 
     @classmethod
     def parse(cls, path: str, data: bytes) -> JsonReader:
-        """Raises `MalformedZnode`, as all that follow."""
+        """Raises `MalformedZnode`, as the methods below do."""
         try:
             value = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -95,7 +95,7 @@ class JsonReader:
         return JsonReader(self.path, value)
 
     def optional_object(self, key: str) -> JsonReader:
-        """Empty where it is missing."""
+        """An empty object if `key` is missing."""
         return self.object(key) if self.has(key) else JsonReader(self.path, {})
 
     def objects(self, key: str) -> list[JsonReader]:
@@ -118,7 +118,7 @@ class JsonReader:
 
 
 def decimal_text(path: str, data: bytes) -> int:
-    """A znode that holds one number as text."""
+    """The number that a znode has as decimal text. Raises `MalformedZnode`."""
     try:
         return int(data.decode())
     except ValueError:

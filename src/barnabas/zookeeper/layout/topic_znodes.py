@@ -1,6 +1,7 @@
 """`/brokers/topics/T`: a topic's id and assignment; `.../partitions/P/state`: leader, ISR and epochs.
 
-A state znode's version is the partition's epoch. `leader_recovery_state` is written only while it recovers.
+A state znode's version is the partition epoch. `leader_recovery_state` is written only while the leader
+recovers (KIP-704).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ STATE_PATH = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
-    """The replicas of one partition, in order of preference, and what a reassignment does with them."""
+    """The replicas of one partition, the preferred leader first, and those that a reassignment adds and
+    removes."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -33,7 +35,7 @@ class PartitionAssignment:
 class TopicZnode:
     topic: str
     topic_id: Uuid | None
-    """None where no broker since 2.8 has controlled the cluster."""
+    """None if no controller of Kafka 2.8 or later has been there (KIP-516)."""
     partitions: Mapping[int, PartitionAssignment] = field(default_factory=dict)
     version: int = VERSION
 
@@ -146,4 +148,5 @@ class PartitionStateZnode:
         )
 
     def under(self, controller_epoch: int) -> PartitionStateZnode:
+        """The same state as a controller of this epoch writes it."""
         return replace(self, controller_epoch=controller_epoch)

@@ -1,8 +1,8 @@
-"""`/controller`, `/controller_epoch` and `/migration` as a KRaft controller takes and keeps them.
+"""A KRaft controller's claim on a ZooKeeper cluster: `/controller`, `/controller_epoch`, `/migration`.
 
-Every write of its office is a transaction that checks the version of `/controller_epoch` and replaces
-`/migration` at the version that it left there: of two controllers of a quorum the one that was replaced
-changes nothing.
+Every write under the claim is a transaction that checks the version of `/controller_epoch` and replaces
+`/migration` at the version that this controller left there. A controller that the quorum has replaced can
+therefore change nothing.
 
 Source: Kafka 3.9's ``KafkaZkClient.tryRegisterKRaftControllerAsActiveController`` and
 ``retryMigrationRequestsUntilConnected``.
@@ -43,10 +43,10 @@ class ClaimRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """A claim that holds."""
+    """A claim that was written: epochs, and the versions on which the next writes are conditional."""
 
     controller_epoch: int
-    """With which brokers are commanded."""
+    """The controller epoch in requests to brokers in ZooKeeper mode."""
     epoch_version: int
     migration: MigrationZnode
     migration_version: int
@@ -58,8 +58,8 @@ class Office:
         metadata_epoch: int,
         bounds: ZookeeperBounds,
     ) -> list[Multi]:
-        """The operations, cut where one transaction cannot hold them; the last one says that the znodes are
-        at `metadata_offset` of the log."""
+        """The operations, cut into transactions that the ensemble accepts. The last one sets `/migration` to
+        `metadata_offset` and `metadata_epoch`: the znodes have the log up to there."""
         left = deque(operations)
         check = CheckVersion(CONTROLLER_EPOCH, self.epoch_version)
         found: list[Multi] = []
@@ -73,7 +73,7 @@ class Office:
         return found
 
     def after(self, transactions: Sequence[Multi]) -> Office:
-        """When all of `transactions` are done."""
+        """The claim when all of `transactions` are done."""
         if not transactions:
             return self
         last = transactions[-1].operations[1]
@@ -86,7 +86,7 @@ class Office:
 
 
 def held_office(znodes: Mapping[str, NodeData]) -> Office:
-    """The office that was taken and is not released. `znodes` has `PATHS`. Raises `MalformedZnode`."""
+    """The claim that `znodes` have. `znodes` has all `PATHS`. Raises `MalformedZnode`."""
     epoch, mark = znodes[CONTROLLER_EPOCH], znodes[MIGRATION]
     return Office(
         ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch.data).epoch,
@@ -99,8 +99,8 @@ def held_office(znodes: Mapping[str, NodeData]) -> Office:
 def take(
     znodes: Mapping[str, NodeData], controller: int, kraft_epoch: int, wall_ms: int
 ) -> tuple[Multi, Office]:
-    """The transaction that claims the office, and the office that it gives. `znodes` has `PATHS`, as far as
-    they are there. Raises `ClaimRefusedError`, `MalformedZnode`, `KeyError` for a cluster without epochs."""
+    """The transaction that makes the claim, and the claim after it. `znodes` has those of `PATHS` that exist.
+    Raises `ClaimRefusedError`, `MalformedZnode`, and `KeyError` if there is no `/controller_epoch`."""
     epoch_node = znodes[CONTROLLER_EPOCH]
     epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch + 1
     operations: list[Operation] = [
@@ -134,7 +134,7 @@ def take(
 
 
 def release(znodes: Mapping[str, NodeData]) -> Multi:
-    """The end of the claim: brokers on ZooKeeper rule again."""
+    """End the claim: brokers in ZooKeeper mode elect a controller again."""
     return Multi(
         (
             CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version),
@@ -145,6 +145,6 @@ def release(znodes: Mapping[str, NodeData]) -> Multi:
 
 
 def end_of_way_back(znodes: Mapping[str, NodeData]) -> Multi:
-    """The claim stays, its mark goes: `release` and `copying.way_back` are refused from then on."""
+    """Delete `/migration` and keep the claim: `release` and `copying.way_back` are refused from then on."""
     check = CheckVersion(CONTROLLER_EPOCH, znodes[CONTROLLER_EPOCH].stat.version)
     return Multi((check, Delete(MIGRATION)))

@@ -1,12 +1,11 @@
-"""A controller's migration of a running cluster: performs what `driver` asks for.
+"""Migrates a running cluster from ZooKeeper to KRaft: performs the effects of the `driver` machine.
 
-`OnlineMigration` is a duty of the quorum's controller and reads the committed image. Its session to the
-ensemble is that of this node. Everything that is under way belongs to one office; an answer that comes after
-its end is left alone.
+`OnlineMigration` is a duty of the quorum's controller and reads the committed image. It uses this node's
+ZooKeeper session. An answer that comes after the claim has ended is ignored.
 
-In dual write the committed image is compared with the znodes as often as it moves: what moved while a
-transaction was under way goes with the next one. Brokers in ZooKeeper mode are commanded after the znodes
-are written, as by Kafka, so that what they read there is never older than what they are ordered.
+In dual write, the changes of the committed image are written to the znodes. Changes that are committed while
+a transaction is under way go into the next one. Brokers in ZooKeeper mode receive orders after the znodes
+are written, as from Kafka's controller: what a broker reads in ZooKeeper is never older than its orders.
 
 Source: Kafka 3.9's ``KRaftMigrationDriver`` (its events) and ``MigrationPropagator``.
 """
@@ -60,11 +59,11 @@ class OnlineMigration:
         self.now = Migration()
         self._office: claim.Office | None = None
         self._turn = 0
-        """Counts what was stopped: an answer of an earlier turn is left alone."""
+        """`_stop` increments it: an answer of an earlier turn is ignored."""
         self._walk: ZnodeWalk | None = None
         self._retry: Wakeup | None = None
         self._writer: DualWriter | None = None
-        """From the moment at which all znodes are read: what is committed then is gathered in `_moved`."""
+        """Set once all znodes are read; from then on `_moved` collects what is committed."""
         self._moved = ImageChanges()
         self._under_way = False
         orders.on_stale = lambda epoch: self._on(
@@ -205,7 +204,8 @@ class OnlineMigration:
         self._submit([transaction], claimed)
 
     def _copy(self, znodes: Znodes) -> None:
-        """Into the log, as one metadata transaction, which a controller that takes over aborts."""
+        """Append the znodes' records to the log as one metadata transaction. A controller that takes over
+        aborts it."""
         controller = self._controller
         done = ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.MIGRATION)
         records = [*records_of(znodes), done]
@@ -235,7 +235,7 @@ class OnlineMigration:
     # -- dual write ------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """What has moved since the last write."""
+        """Write what has changed since the last write, unless a write is under way."""
         writer, changes = self._writer, self._moved
         if self.now.phase is not MigrationPhase.DUAL_WRITE or self._under_way or writer is None:
             return
@@ -274,7 +274,7 @@ class OnlineMigration:
         self._submit(transactions, done)
 
     def _submit(self, transactions: Sequence[Multi], then: Callable[[], None]) -> None:
-        """One after the other; a failure, or an unknown outcome, ends the office."""
+        """Submit one after the other. A failure or an unknown outcome ends the claim."""
         turn, (first, *rest) = self._turn, transactions
 
         def on_done(result: object) -> None:

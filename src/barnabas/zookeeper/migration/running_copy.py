@@ -1,7 +1,7 @@
-"""The znodes of a running cluster as the records that a quorum's log takes up.
+"""The znodes of a running cluster as records for the metadata log of the quorum.
 
-Unlike the copy of a stopped cluster every partition keeps its leader and epochs, for its brokers serve on. A
-topic whose deletion was asked for is left out: it goes when the znodes follow the log.
+Every partition keeps its leader and epochs, unlike in the copy of a stopped cluster, because its brokers
+continue to serve. A topic whose deletion was requested is left out; dual write then deletes its znodes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from barnabas.zookeeper.operations import NodeData
 
 
 def records_of(znodes: Mapping[str, NodeData]) -> list[Message]:
-    """All but the registrations, which brokers have made with the quorum, and levels, which are the
-    quorum's. Raises `MalformedZnode`."""
+    """All records except registrations and feature levels: brokers have registered with the quorum, and the
+    quorum has its own levels. Raises `MalformedZnode`."""
     layout = ClusterLayout()
     layout.load(znodes)
     for path in znodes:

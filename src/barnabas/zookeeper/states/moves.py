@@ -13,9 +13,9 @@ from types import MappingProxyType
 from barnabas.metadata.image.partition_states import NEW, NON_EXISTENT, OFFLINE, ONLINE
 
 DELETION_STARTED = "ReplicaDeletionStarted"
-"""StopReplica was given to the broker."""
+"""StopReplica was sent to the broker."""
 DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-"""The broker has answered it: the log is gone."""
+"""The broker has answered StopReplica: the log is gone."""
 DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
 """The broker is not alive, or could not delete the log: it is asked again."""
 

@@ -1,7 +1,8 @@
-"""Server-side assignors: who shall have which partition (KIP-848).
+"""Server-side assignors: which member gets which partition (KIP-848).
 
-An assignor is a generator over a :class:`~.spec.GroupSpec`: each step takes a few milliseconds at most, its
-value are the targets. Source: ``group.assignor`` of Apache Kafka 4.3.
+An assignor is a generator function of a :class:`~.spec.GroupSpec`. A step of the generator takes a few
+milliseconds at most; its return value is the target assignment. Source: ``group.assignor`` of Apache Kafka
+4.3.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ ASSIGNORS: dict[str, Callable[[GroupSpec], Steps]] = {
     "uniform": assign_uniform,
     "range": assign_range,
 }
-"""By the name in ``group.consumer.assignors``."""
+"""Assignors by their names in ``group.consumer.assignors``."""
 
 
 def finish(steps: Steps) -> Targets:
-    """All steps that are left, at once."""
+    """Run the remaining steps without a pause, and return the target assignment."""
     while True:
         try:
             next(steps)

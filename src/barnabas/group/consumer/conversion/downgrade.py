@@ -1,4 +1,4 @@
-"""A consumer group becomes a classic one when its last member of the consumer protocol is gone.
+"""A consumer group becomes a classic group when its last member of the consumer protocol leaves.
 
 Source: ``GroupMetadataManager.convertToClassicGroup`` and ``ClassicGroup.fromConsumerGroup`` of Apache
 Kafka 4.3; KIP-848, "Migrating".
@@ -28,7 +28,8 @@ from barnabas.wire.errors import ErrorCode
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Whether only members of the classic protocol are left `without` some, and may be a group."""
+    """Whether the group may become a classic group when the members `without` are removed: the others all
+    use the classic protocol, the group's migration policy allows it, and they are not too many."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     return (
         bool(left)
@@ -49,8 +50,9 @@ def downgrade(
     *,
     rebalance: bool = True,
 ) -> Outcome:
-    """The group is a classic one from now on. `joining` is a static member that took another's place,
-    whose records are in `records` already."""
+    """Convert the group to a classic group without the members `leaving`. `joining` is a static member that
+    replaces one of the others; `records` already has its records. With `rebalance`, the classic group begins
+    a rebalance."""
     members = [member for member_id, member in group.members.items() if member_id not in leaving]
     renamed: dict[str, str] = {}
     if joining is not None:
@@ -65,7 +67,7 @@ def downgrade(
         *group_tombstones(group, renamed),
         group_record(classic, assignments),
     ]
-    # The groups' table can be undone; what the classic group holds is not in its record.
+    # Not by replay: the record lacks a part of the classic group's state. A lost write undoes this change.
     table.groups.put(group.group_id, classic)
     for member_id, _ in group.members.items():
         for kind in (

@@ -1,8 +1,8 @@
-"""What a broker of ZooKeeper mode adds to DescribeCluster for clients that ask by our tagged fields.
+"""The tagged fields of Barnabas in DescribeCluster, as a broker in ZooKeeper mode answers them.
 
-``EventsAfter``: the steps that its controllers have taken since the one of that number (-1: all that it
-remembers). ``RefusalsAfter``: what they refused. ``StatesOf``: the states of these topics' partitions and
-replicas, where this broker is the controller.
+``EventsAfter``: the steps of its controllers with a higher number than this (-1: all that it remembers).
+``RefusalsAfter``: the requests that they refused, likewise. ``StatesOf``: the states of the partitions and
+replicas of these topics, if this broker is the controller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.wire.messages.describe_cluster_response import (
 from barnabas.zookeeper.states.state_book import StateBook
 
 NOT_ASKED = -2
-"""Of those who do not know the fields."""
+"""Value of the fields in requests of clients that do not know them."""
 
 
 def asks_more(request: DescribeClusterRequest) -> bool:
