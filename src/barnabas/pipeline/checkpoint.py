@@ -1,12 +1,12 @@
 """What a Spark checkpoint says about one micro-batch: a digest of the entry that planned it.
 
 Spark writes ``offsets/<n>`` before batch n runs: the offsets of every source and the time of planning.
-It never writes the entry again; a batch that is repeated is repeated from it. A checkpoint that was
-rolled back plans batch n once more, at another time. So the digest tells a repeated batch from
-another one of the same number, however alike their rows are.
+It never writes the entry again, and it repeats a batch from it. A checkpoint that was rolled back plans
+batch n again, at another time. So the digest differs between a repeated batch and another batch of the
+same number, even if their rows are equal.
 
-Nothing is promised where the checkpoint cannot be read from Python (``s3a:``, Hadoop's default file
-system) or is another query's: then there is no digest, and callers go by what else they know.
+There is no digest if Python cannot read the checkpoint (``s3a:``, Hadoop's default file system) or if it
+is of another query.
 
 Source: Spark's ``OffsetSeqLog`` and ``StreamMetadata`` (the file ``metadata``).
 """
@@ -26,7 +26,7 @@ DIGEST_CHARACTERS = 32
 
 
 def planned(options: SinkOptions, query: str, batch: int) -> str:
-    """Digest of what `query` has planned as `batch`, or nothing where that cannot be read. Without
+    """Digest of what `query` has planned as `batch`, or an empty text if that cannot be read. Without
     ``checkpointLocation`` the checkpoint is looked for around the staging location."""
     location = options.checkpoint
     if location is None and options.staging is not None:

@@ -1,8 +1,8 @@
-"""A Kafka-speaking cluster as a pipeline needs it: blocking calls that outlive a dead leader.
+"""A cluster that speaks Kafka's protocol, for a pipeline: blocking calls that are retried.
 
-Owns connections, the present leaders, and patience: whatever a new leader, a restarted node or a
-slow metadata log heals is tried again until `patience_ms` is over. What no waiting heals comes
-back at once as :class:`KafkaError` or a :class:`PipelineError`.
+Owns the connections and the known leaders. An error that a new leader, a restarted node or time can
+cure is retried for `patience_ms`. Every other one is raised at once, as :class:`KafkaError` or a
+:class:`PipelineError`.
 
 One object per process and bootstrap (``ClusterClient.shared``): Spark keeps Python workers, so
 connections serve many tasks. Not for use by several threads. Works against any broker that
@@ -43,15 +43,15 @@ BACKOFF_MS_MIN = 20.0
 BACKOFF_MS_MAX = 500.0
 CREATION_MS = 15_000.0
 SETTLED_MS = 3_000.0
-"""How long an answer that says records are gone is asked for again before it is believed: a broker may
-lag, or not know yet that it leads no more."""
+"""How long a request is repeated whose answer says that records are gone. The broker's log may lag, or it
+may not know yet that it is no longer the leader."""
 
 TRANSIENT = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
-"""Errors that a new leader or a little time heals. A topic that is not there is an answer."""
+"""Errors that a new leader or a little time cures. An unknown topic is an answer, no such error."""
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition, as last heard."""
+    """The leader of a partition in the last metadata."""
 
     endpoint: Endpoint
     epoch: int
@@ -59,14 +59,14 @@ class PartitionLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """One topic as last heard; `leaders` lacks partitions that have none now."""
+    """One topic in the last metadata; `leaders` lacks partitions without a leader."""
 
     name: str
     topic_id: Uuid
     partitions: tuple[int, ...]
     leaders: Mapping[int, PartitionLeader]
     is_internal: bool = False
-    """Kafka's own, such as ``__consumer_offsets``: no pattern means it."""
+    """Kafka's own, such as ``__consumer_offsets``: no pattern matches it."""
 
 
 class OffsetAt(NamedTuple):
@@ -244,12 +244,12 @@ class ClusterClient:
         )
 
     def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
-        """One topic, from memory where it is known."""
+        """One topic, from the cache if it is there."""
         return self._topics.get(name) or self.topics([name], create=create).get(name)
 
     def partition_count(self, name: str) -> int:
         """How many partitions a topic to write to has now; brokers may create it, which takes them a
-        moment. Raises `ClusterUnreachableError` where it does not come into being."""
+        moment. Raises `ClusterUnreachableError` if it is not created."""
         patience = Patience(min(self.patience_ms, CREATION_MS))
         while True:
             found = self.topics([name], create=True).get(name)
@@ -263,19 +263,19 @@ class ClusterClient:
         return None if topic is None else topic.leaders.get(partition.partition)
 
     def broker(self, node_id: int) -> Endpoint | None:
-        """Where a broker listens, as last heard."""
+        """Where a broker listens, by the last metadata."""
         return self._brokers.get(node_id)
 
     def brokers(self) -> list[Endpoint]:
-        """All that are known, as last heard."""
+        """The endpoints of all brokers of the last metadata."""
         return [self._brokers[each] for each in sorted(self._brokers)]
 
     def ask_another(self) -> None:
-        """Have the next question to any broker go to another than the last."""
+        """Send the next `call_any` to another broker than the last."""
         self._turn += 1
 
     def forget(self, topic: str) -> None:
-        """What is known of `topic` has proved wrong."""
+        """Drop `topic` from the cache: its metadata has proved wrong."""
         self._topics.pop(topic, None)
 
     # -- offsets ---------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class ClusterClient:
         response = self.connection(endpoint).call(
             request, list_offsets_response.ListOffsetsResponse, timeout_ms=self.request_timeout_ms
         )
-        trouble = ""
+        transient = ""
         for topic in response.topics:
             for answer in topic.partitions:
                 partition = TopicPartition(topic.name, answer.partition_index)
@@ -363,10 +363,10 @@ class ClusterClient:
                 elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     unknown[partition] = unknown.get(partition, 0) + 1
                 elif code in TRANSIENT:
-                    trouble = code.name
+                    transient = code.name
                 else:
                     raise KafkaError(code, f"offsets of {partition}")
-        return trouble
+        return transient
 
     # -- producers -------------------------------------------------------------------------------
 

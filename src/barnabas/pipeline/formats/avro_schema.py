@@ -62,7 +62,9 @@ def parsed(schema: RegisteredSchema) -> Any:
         for _, each in _in_order(schema.references):
             fastavro.parse_schema(_without_numbers(json.loads(each.text)), named)
         return fastavro.parse_schema(_without_numbers(json.loads(schema.text)), named)
-    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
+    except (
+        SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError,
+    ) as error:  # fmt: skip
         raise PipelineError(f"this is no Avro schema: {type(error).__name__}: {error}") from error
 
 
@@ -99,7 +101,7 @@ def columns_of(schema: RegisteredSchema) -> Column:
             _collect(json.loads(each.text), "", known)
         top = json.loads(schema.text)
         _collect(top, "", known)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"value.schema is no JSON: {error}") from error
     if not isinstance(top, dict) or top.get("type") != "record":
         raise OptionError("value.schema is an Avro record: {'type': 'record', ...}")

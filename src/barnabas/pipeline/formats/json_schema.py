@@ -26,7 +26,7 @@ def ddl_of(text: str) -> str:
     """Columns of the object that the schema describes, as DDL. Raises `OptionError`."""
     try:
         top = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"the JSON schema is no JSON: {error}") from error
     found = _type(top, top, 0)
     if not found.startswith("struct<"):

@@ -33,7 +33,7 @@ BAD = (ValueError, TypeError, OverflowError, LookupError, json_format.ParseError
 
 
 class ProtobufEncoder:
-    """Of one task."""
+    """Encodes the values of one task. Raises `BadRowError` with the row and the column."""
 
     def __init__(self, schema: RegisteredSchema, message: str, prefix: bytes) -> None:
         self._descriptor = message_of(*pool_of(schema), message)
@@ -99,7 +99,8 @@ def _set_message(message: Any, value: Any, field: FieldDescriptor) -> None:
     if name in (TIMESTAMP, DURATION):
         message.seconds, micros = divmod(value, MICROS)
         if name == DURATION and message.seconds < 0 < micros:
-            message.seconds, micros = message.seconds + 1, micros - MICROS  # signs are the same
+            # Seconds and nanos of a Duration have the same sign.
+            message.seconds, micros = message.seconds + 1, micros - MICROS
         message.nanos = micros * 1000
     elif name in AS_JSON:
         json_format.Parse(value, message)
@@ -121,7 +122,7 @@ def _scalar(value: Any, field: FieldDescriptor) -> Any:
 
 
 def path_of(descriptor: Descriptor) -> tuple[int, ...]:
-    """Indexes from the file down to the message."""
+    """The index of each message type, from the file's down to `descriptor`: Confluent's message indexes."""
     path = []
     while descriptor.containing_type is not None:
         path.append(list(descriptor.containing_type.nested_types).index(descriptor))

@@ -1,10 +1,12 @@
 """A schema registry with Confluent's REST interface: schemas by id and by subject, with what they refer to.
 
-Owns requests, retries and a cache per process. To register a schema again changes nothing, so that is tried
-again too. A schema under an id never changes, so it is asked for once.
-An answer that says no is definite (`UnknownSchemaError`: the record is bad); a registry that does not answer
-is asked again, at each of its URLs, until the time for it is over (`RegistryError`: the task fails, and Spark
-runs it again). An id that was unknown is asked for again after a while, as it may be registered by then.
+Owns requests, retries and a cache per process. The schema of an id never changes, so it is requested once.
+An unknown id is requested again after `UNKNOWN_MS`, as it may be registered by then. Registering a schema
+twice changes nothing, so that request is retried too.
+
+A status of 400 to 499, except 429, is definite: 404 is `UnknownSchemaError` (the record is bad), the others
+are `RegistryError`. After any other failure each URL is tried again for `TIMEOUT_MS`. Then `RegistryError`
+ends the task, and Spark runs it again.
 
 Source: Confluent's Schema Registry API, "Schemas" and "Subjects"; ``format=serialized`` for Protobuf.
 """
@@ -47,8 +49,7 @@ class UnknownSchemaError(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """`text` is the schema; of Protobuf the serialized file in base64. `references` are (name, schema), each
-    after those that it refers to itself."""
+    """`text` is the schema; for Protobuf the serialized file in base64. `references` are (name, schema)."""
 
     kind: str
     text: str
@@ -73,14 +74,14 @@ class SchemaRegistry:
 
     @classmethod
     def shared(cls, options: RegistryOptions, *, serialized: bool) -> SchemaRegistry:
-        """This process's, with what it has learned."""
+        """The registry of this process for `options`, with its cache."""
         key = (options, serialized)
         if key not in cls._shared:
             cls._shared[key] = cls(options, serialized=serialized)
         return cls._shared[key]
 
     def by_id(self, number: int) -> RegisteredSchema:
-        """Raises `RegistryError`."""
+        """The schema of this id, from the cache if it is there. Raises `RegistryError`."""
         found = self._by_id.get(number)
         if found is not None:
             return found
@@ -97,7 +98,7 @@ class SchemaRegistry:
         return found
 
     def by_subject(self, subject: str, version: str) -> RegisteredSchema:
-        """Raises `RegistryError`."""
+        """The schema of this subject and version. Raises `RegistryError`."""
         return self._schema_of(self._version(subject, version), ())
 
     def registered(self, subject: str, version: str) -> tuple[int, RegisteredSchema]:
@@ -108,8 +109,8 @@ class SchemaRegistry:
     def register(
         self, subject: str, kind: str, text: str, references: Sequence[Mapping[str, Any]] = ()
     ) -> tuple[int, int]:
-        """Id and version of the schema in the subject, where it may be already. Raises `RegistryError`, also
-        where the registry finds it incompatible with what the subject has."""
+        """Register a schema, unless the subject has it already; its id and version. Raises `RegistryError`,
+        also for a schema that the registry finds incompatible with the subject."""
         body: dict[str, Any] = {"schema": text, "references": list(references)}
         if kind != "AVRO":
             body["schemaType"] = kind
@@ -145,13 +146,13 @@ class SchemaRegistry:
         return RegisteredSchema(answer.get("schemaType", "AVRO"), text, tuple(references))
 
     def _get(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """With a `body` it is a POST."""
+        """GET `path`, or POST `body` to it. Raises `RegistryError`."""
         deadline = now_ms() + self._patience_ms
         while True:
             for url in self._options.urls:
                 try:
                     return self._ask(url, path, body)
-                except (OSError, ValueError) as error:
+                except (OSError, ValueError, RecursionError) as error:
                     if isinstance(error, urllib.error.HTTPError) and _is_definite(error.code):
                         raise self._refused(url, path, error) from error
                     last = f"{url}: {error}"
@@ -183,7 +184,7 @@ class SchemaRegistry:
     def _refused(self, url: str, path: str, error: urllib.error.HTTPError) -> RegistryError:
         try:
             said = json.loads(error.read(BYTES_MAX)).get("message", "")
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             said = ""
         sentence = f"{url}{path}: {error.code} {said or error.reason}"
         return UnknownSchemaError(sentence) if error.code == 404 else RegistryError(sentence)

@@ -1,8 +1,8 @@
-"""The Parquet files of one micro-batch: written where no reader looks, on disk before they are named.
+"""The Parquet files of one micro-batch: written to a hidden folder, and synced before a table names them.
 
-Owns the hidden folder ``_staged`` of a table. What is in it belongs to a batch that is under way, or to one
-whose driver was killed; a run clears it when it begins. Tasks write the files, so driver and executors share
-the path. Source: Hadoop's and Arrow's rule that names with ``_`` are no data.
+Owns the hidden folder ``_staged`` of a table. Its files belong to a batch that is under way, or to one whose
+driver was killed; a run clears it when it begins. Tasks write the files: driver and executors must share the
+path. Source: Hadoop's and Arrow's rule that names with ``_`` are no data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PART = "barnabas_part"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Which micro-batch: `job` names the writer for good, `planned` is the digest of its plan."""
+    """One micro-batch: `job` is the name of the writer in all its runs, `planned` the digest of the plan."""
 
     job: str
     number: int
@@ -42,8 +42,8 @@ class BatchRows(Protocol):
     def staged(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> Path:
-        """Write the rows; a folder with their files and nothing else that a reader takes for data, a folder
-        below it for each value of `partition_by`. `keeps`: the files have these columns too."""
+        """Write the rows into a new folder, with a subfolder for each value of `partition_by`, and return it.
+        Readers take no other file in it for data. `keeps`: the files have these columns too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ def clear_staged(table: str) -> None:
 
 
 def write_staged(frame: DataFrame, table: str, batch: Batch, partition_by: tuple[str, ...]) -> Path:
-    """A folder with the rows of the batch and nothing else that a reader takes for data."""
+    """Write the rows of the batch into a new folder, whose only data they are, and return it. Raises
+    `StagingError` if driver and executors do not share the folder."""
     folder = Path(table, STAGED, f"{batch.number}-{uuid.uuid4().hex}")
     writer = frame.write.mode("errorifexists").partitionBy(*partition_by)
     writer.parquet(f"file://{folder}")
@@ -82,7 +83,7 @@ def write_staged(frame: DataFrame, table: str, batch: Batch, partition_by: tuple
         raise StagingError(f"{folder} is not there: driver and executors do not share {table}")
     for each in folder.rglob("*"):
         if each.name.startswith((".", "_")):
-            if each.is_file():  # checksums and marks of Hadoop's
+            if each.is_file():  # Hadoop's checksums and markers
                 each.unlink()
         elif each.is_file():
             sync(each)
@@ -94,7 +95,7 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def sync(path: Path) -> None:
-    """Of a file, or of a folder's names."""
+    """fsync a file, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

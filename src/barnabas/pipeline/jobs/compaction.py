@@ -1,10 +1,11 @@
-"""Small files of a table become large ones; rows stay what they are.
+"""Merges small files of a table into large ones; the rows stay the same.
 
-Owns three ways. Delta: deltalake's own ``OPTIMIZE``, one commit. Iceberg: the small files of each partition
-are read and written as few, and one commit replaces the ones by the others; a commit in between makes it
-fail, and nothing has changed. A Parquet folder has no log: the folders of old batches are merged into one, by
-steps that a later compaction finishes where this one is killed. Its readers may miss rows meanwhile, so they
-rest, and so does the job. The last batch of each job keeps its folder, as it is the one that may be repeated.
+- Delta: ``OPTIMIZE`` of deltalake, in one commit.
+- Iceberg: the small files of each partition are read and written as few, and one commit replaces them. If
+  another commit comes between, it fails and nothing has changed.
+- Parquet: a folder has no log. The folders of old batches are merged into one, in steps that a later
+  compaction finishes if this one is killed. Readers may miss rows meanwhile: stop them and the job before.
+  The last batch of each job keeps its folder, because Spark may repeat it.
 
 Files that a commit no longer names stay on disk for readers of old versions, until the table's own tools
 (``vacuum``, ``expire_snapshots``) remove them.
@@ -36,7 +37,7 @@ TARGET_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """How many files a table had that were merged, and how many came of them."""
+    """How many files were merged, and how many they became."""
 
     table: str
     before: int
@@ -44,7 +45,7 @@ class Compacted:
 
 
 def compact_tables(job: Job | None, path: str, target_bytes: int) -> list[Compacted]:
-    """Those of a job, or the one at `path`. Raises `PipelineError`."""
+    """Compact the tables of a job, or the one at `path`. Raises `PipelineError`."""
     if job is None:
         log = Path(path, "_delta_log")
         return [
@@ -83,7 +84,7 @@ def compact_delta(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
 def compact_iceberg(
     name: str, properties: Mapping[str, str], target_bytes: int = TARGET_BYTES
 ) -> Compacted:
-    """Raises `PipelineError` where another commit came between."""
+    """Compact a table. Raises `PipelineError` if another commit came between."""
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
     from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 
@@ -121,7 +122,7 @@ def compact_iceberg(
 
 
 def _lots_of(table: Any, target_bytes: int) -> Iterator[list[Any]]:
-    """Files of a partition that are worth merging, about `target_bytes` at a time."""
+    """Groups of two or more small files of one partition, each group of about `target_bytes`."""
     waiting: dict[str, list[Any]] = {}
     for task in table.scan().plan_files():
         file = task.file
@@ -146,7 +147,7 @@ def _lots_of(table: Any, target_bytes: int) -> Iterator[list[Any]]:
 
 
 def compact_parquet(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
-    """Raises `PipelineError` where the folder is none of a job's."""
+    """Compact a Parquet folder. Raises `PipelineError` if no job has written it."""
     table = Path(path)
     finish_compaction(table)
     before = after = 0
@@ -187,7 +188,7 @@ def _job_of(folder: Path) -> str:
 
 
 def _merge(old: list[Path], merged: Path, target_bytes: int) -> int:
-    """The rows of `old` below the same subfolders in `merged`; how many files."""
+    """Write the rows of `old` into the same subfolders of `merged`; returns the number of files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

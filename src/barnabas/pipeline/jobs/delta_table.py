@@ -1,9 +1,9 @@
-"""A Delta table that takes each micro-batch once: its log has the batch's number in the commit of its rows.
+"""A Delta table that has each micro-batch once: the commit of its rows has the batch's number.
 
 Tasks write the files; the driver names them in one commit with a transaction identifier (``txn``: the job and
-the batch's number). Rows of an upsert are merged by deltalake on the driver, under the same identifier. A
-file that no commit names is no data. A repeated batch finds its number in the log. Two
-drivers that commit one batch at once conflict in the log, and one of them fails.
+the batch's number). A file that no commit names is no data. For an upsert deltalake merges the rows on the
+driver, under the same identifier. A repeated batch finds its number in the log. If two drivers commit one
+batch at once, they conflict in the log, and one fails.
 
 Needs the extra ``[tables]``. Source: Delta's protocol, "Transaction Identifiers".
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 NULL = "__HIVE_DEFAULT_PARTITION__"
 PLANNED = "barnabas.planned"
 COMMITS_MAX = 1000
-"""How far back the commit of a repeated batch is looked for; another writer may have committed since."""
+"""How many commits back a repeated batch is looked for; other writers may have committed since."""
 
 
 def check_installed() -> None:
@@ -60,11 +60,12 @@ class DeltaTable:
         self._rules = rules
 
     def begin(self) -> None:
-        """Before a run's first batch."""
+        """Clean up what an earlier run of a job has left. For the start of a run."""
         clear_staged(self.path)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
-        """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
+        this number."""
         return self.take(FrameRows(self._rules.rows_of(frame)), batch)
 
     def land_in(self, schema: StructType) -> str:
@@ -72,7 +73,7 @@ class DeltaTable:
         return self.path
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`."""
+        """As `append`, of rows that may be files already."""
         table = self._open()
         if table is not None and self._is_there(table, batch):
             return False
@@ -121,7 +122,7 @@ class DeltaTable:
         )
 
     def _named(self, file: Path, staged: Path, batch: Batch) -> Any:
-        """The file in the table's folder, and what its log says of it."""
+        """Move the file into the table's folder; returns the entry that names it in the log."""
         import pyarrow.parquet as pq
         from deltalake.transaction import AddAction
 
@@ -160,7 +161,7 @@ class DeltaTable:
         )
 
     def _grow(self, table: Any, schema: Any) -> None:
-        """Columns that the table lacks are added in a commit of their own: repeated, it finds them there."""
+        """Add columns that the table lacks, in a commit of their own; a repeated batch finds them there."""
         there, given = _types(table.schema()), _types(schema)
         fresh = self._rules.check_columns(self.path, there, given)
         if fresh:
@@ -168,7 +169,7 @@ class DeltaTable:
             table.update_incremental()
 
     def _upsert(self, table: Any, given: BatchRows, batch: Batch) -> None:
-        """Rows whose key the table has replace those; the others are added. One commit."""
+        """Replace rows whose key the table has, and add the others, in one commit."""
         from deltalake import Schema
 
         staged = given.staged(self.path, batch)

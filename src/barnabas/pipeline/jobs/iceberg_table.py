@@ -1,12 +1,12 @@
-"""An Iceberg table that takes each micro-batch once: the batch's number is in the commit of its rows.
+"""An Iceberg table that has each micro-batch once: the commit of its rows has the batch's number.
 
 Tasks write the files where the table has its data; the driver adds them in one commit, which also sets the
 table's property ``barnabas.job.<job>`` to the batch's number and digest, and puts both into the snapshot's
-summary. A repeated batch finds its number in the property, which outlives the snapshots that are expired. Two
-drivers that commit at once: the catalog takes one, and the other looks again.
+summary. A repeated batch finds its number in the property, which remains when snapshots expire. If two
+drivers commit at once, the catalog accepts one; the other reads the table again.
 
-Files are added by name mapping, as they carry no field ids. Rows of an upsert go through the driver, which
-looks for their keys in the table: a way for small batches.
+Files are added by name mapping, as they have no field ids. For an upsert the driver reads the rows and looks
+for their keys in the table: this suits small batches.
 
 Needs the extra ``[tables]``. Source: Iceberg's table spec, "Snapshots", "Name Mapping"; pyiceberg's
 ``add_files``.
@@ -50,7 +50,7 @@ def check_installed() -> None:
 
 
 def open_catalog(properties: Mapping[str, str]) -> Any:
-    """Any catalog that pyiceberg knows, by its properties. Raises `PipelineError`."""
+    """Open a catalog of any kind that pyiceberg knows, by its properties. Raises `PipelineError`."""
     check_installed()
     from pyiceberg.catalog import load_catalog
 
@@ -58,12 +58,12 @@ def open_catalog(properties: Mapping[str, str]) -> Any:
     name = given.pop("name", "default")
     try:
         return load_catalog(name, **given)
-    except Exception as error:  # a catalog's client raises what it likes
+    except Exception as error:  # clients of catalogs raise errors of any type
         raise PipelineError(f"the Iceberg catalog {name} cannot be opened: {error}") from error
 
 
 class IcebergTable:
-    """`name` is namespace.table in the catalog of `properties`."""
+    """The table `name` (``namespace.table``) of the catalog with these properties."""
 
     keeps_parts = True
     """Whether a file has the columns by which the table is partitioned."""
@@ -77,22 +77,23 @@ class IcebergTable:
         self._rules = rules
 
     def begin(self) -> None:
-        """Before a run's first batch."""
+        """Clean up what an earlier run of a job has left. For the start of a run."""
         table = self._open()
         if table is not None:
             clear_staged(str(folder_of(table)))
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
-        """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
+        this number."""
         return self.take(FrameRows(self._rules.rows_of(frame)), batch)
 
     def land_in(self, schema: StructType) -> str:
-        """The folder below which reading tasks write files with such rows. The table is created where it is
-        missing, as its catalog says where it is."""
+        """The folder below which reading tasks write files with such rows. A missing table is created
+        first, because the catalog chooses the folder."""
         return str(folder_of(self._open() or self._create(schema)))
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`."""
+        """As `append`, of rows that may be files already."""
         table = self._open() or self._create(rows.schema)
         if self._is_there(table, batch):
             return False
@@ -198,7 +199,7 @@ class IcebergTable:
             )
 
     def _grow(self, table: Any, change: Any, schema: Any) -> None:
-        """In the same commit."""
+        """Add columns that the table lacks, in the commit of the batch."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
         there = _types(schema_to_pyarrow(table.schema(), include_field_ids=False))
@@ -209,7 +210,7 @@ class IcebergTable:
 
 
 def folder_of(table: Any) -> Path:
-    """Where the table is. Raises `PipelineError` where tasks could not write there."""
+    """The folder of the table. Raises `PipelineError` if it is no path, where tasks could not write."""
     place = urlsplit(table.location())
     if place.scheme not in ("", "file"):
         raise PipelineError(
@@ -220,7 +221,7 @@ def folder_of(table: Any) -> Path:
 
 
 def _types(schema: Any) -> dict[str, str]:
-    """As Iceberg has them: it knows one kind of text, of bytes and of list."""
+    """Types by column, as Iceberg stores them: it has one type of text, of bytes and of list."""
     from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
 
     normal = schema_to_pyarrow(_pyarrow_to_schema_without_ids(schema), include_field_ids=False)

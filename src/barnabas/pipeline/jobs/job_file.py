@@ -1,7 +1,7 @@
-"""The file of a job: read, checked as a whole, typed.
+"""Reads the file of a job (TOML), checks all of it, and returns it as a typed `Job`.
 
-Owns the keys of the file and its errors, each with line and key and, for a misspelt one, the nearest that
-there is. Options of ``format("barnabas")`` are written as dotted keys; the checks of readers and writers
+Owns the keys of the file and its errors. An error has line and key and, for a misspelt key, the nearest
+known one. Options of ``format("barnabas")`` are written as dotted keys; the checks of readers and writers
 hold for them. Needs neither Spark nor a cluster.
 
 ``${NAME}`` in a text is the environment's variable: secrets stay out of files.
@@ -58,7 +58,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class JobFileError(PipelineError):
-    """All that is wrong in a file, one sentence a line."""
+    """All errors of a file, one sentence a line."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__("\n".join(found))
@@ -117,7 +117,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What is compared: `folders` of stopped nodes, or topics of the source on each of their replicas."""
+    """What is compared: `folders` of stopped nodes, or the replicas of the source's topics."""
 
     folders: tuple[str, ...] = ()
     replicas: bool = True
@@ -159,7 +159,7 @@ def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
 
 
 def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
-    """As `load`, of a file's text."""
+    """As `load`, for the `text` of `file`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -173,7 +173,7 @@ def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
 
 
 class _Reading:
-    """One reading of one file: it goes through all of it and notes what is wrong."""
+    """Reads one file to its end, and collects all its errors."""
 
     def __init__(
         self, file: str, lines: Mapping[KeyPath, int], environment: Mapping[str, str]
@@ -190,7 +190,7 @@ class _Reading:
         self.errors.append((line, where + sentence))
 
     def filled(self, value: Any, path: KeyPath) -> Any:
-        """With variables of the environment."""
+        """`value` with the environment's variables in place of ``${NAME}``, also in tables and lists."""
         if isinstance(value, dict):
             return {
                 name: self.filled(each, (*path, *name.split("."))) for name, each in value.items()
@@ -484,7 +484,7 @@ class _Reading:
             return None
 
     def passes(self, check: Any, options: Mapping[str, str], path: KeyPath) -> bool:
-        """Run a check of the format's options; its error is one of the key that it names."""
+        """Run a check of the format's options. Its error is reported at the key that it names."""
         try:
             check(options)
         except OptionError as error:
@@ -553,7 +553,8 @@ class _Reading:
 
 
 def time_ms(value: Any) -> int | None:
-    """Of a time of TOML's, an ISO text or ms; a time without zone is UTC. Raises `ValueError`."""
+    """A TOML time, ISO 8601 text or number of ms as ms since 1970. A time without zone is UTC. Raises
+    `ValueError`."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -565,7 +566,7 @@ def time_ms(value: Any) -> int | None:
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
-    """Dotted keys of TOML are tables in tables."""
+    """Keys with dots and values: TOML reads a dotted key as tables in tables."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{name}.")

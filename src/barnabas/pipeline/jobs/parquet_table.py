@@ -1,12 +1,12 @@
-"""A folder of Parquet files that takes each micro-batch once, and shows it as a whole or not at all.
+"""A folder of Parquet files that has each micro-batch once, as a whole or not at all.
 
 Batch n of a job is the folder ``batch=<job>-<n>``. Its files are written in a hidden folder, which is renamed
-when they are all on disk: one step of the file system, so a reader that lists the table finds the batch whole
-or does not find it. A batch that Spark repeats finds its folder and changes nothing. The folder has the
-digest of the plan: a batch of the same number with another plan is an error, not another's rows dropped.
+when they are all on disk. A rename is one step of the file system: a reader that lists the table finds the
+whole batch or nothing of it. A batch that Spark repeats finds its folder and changes nothing. The folder has
+the digest of the plan. A batch of the same number with another plan is a `LedgerError`.
 
-A reader that lists the table while it grows sees batches up to some moment; a table format with a log
-(:mod:`delta_table`) gives it one moment for all.
+A reader that lists the table while it grows may or may not find the newest batches. In a table format with a
+log (:mod:`delta_table`) a reader has one version.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 COLUMN = "batch"
-"""What readers make of the folders' names: a column that the rows do not have."""
+"""The column that readers derive from the folders' names; the rows do not have it."""
 MARK = "_batch.json"
 COMPACTION = "_compaction.json"
-"""The plan of a compaction that is under way, or was when its process was killed."""
+"""The plan of a compaction that is under way, or whose process was killed."""
 
 
 class ParquetTable:
@@ -50,12 +50,13 @@ class ParquetTable:
         self.partition_by = partition_by
 
     def begin(self) -> None:
-        """Before a run's first batch."""
+        """Finish a compaction and clean up what an earlier run of a job has left. For the start of a run."""
         finish_compaction(Path(self.path))
         clear_staged(self.path)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
-        """Whether the batch was written now; if not, it was there. Raises `LedgerError`."""
+        """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
+        this number."""
         return self.take(FrameRows(frame), batch)
 
     def land_in(self, schema: StructType) -> str:
@@ -63,7 +64,7 @@ class ParquetTable:
         return self.path
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`."""
+        """As `append`, of rows that may be files already."""
         if COLUMN in (each.lower() for each in rows.schema.names):
             raise LedgerError(
                 f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"
@@ -120,7 +121,7 @@ class ParquetTable:
 
 
 def finish_compaction(table: Path) -> None:
-    """The steps of a plan that are left: the merged folder takes the place of the old ones."""
+    """Do the remaining steps of a compaction's plan: put the merged folder in the place of the old ones."""
     plan = table / COMPACTION
     if not plan.is_file():
         return

@@ -1,10 +1,12 @@
-"""The mirror's position in both clusters, batch by batch, in a topic of the target.
+"""Offset syncs of a mirror: pairs of positions in source and target, in a topic of the target.
 
-Owns the topic ``barnabas-offset-syncs.<alias>.internal`` and the topics that records go to. When a batch is
-committed, where it ends in the source and where the target's partitions end then is one sync per
-partition. An offset is translated by the last sync that is not behind it: what lies between the two is
-read again, nothing is missed. MirrorMaker's syncs name records, these name positions: so the topic has
-another name, and nothing is added for an offset behind a sync.
+Owns the topic ``barnabas-offset-syncs.<alias>.internal`` and the topics that records are mirrored to. After
+the commit of a batch each partition gets one sync: the batch's end offset in the source, and the end offset
+of the target's partition at that time. A consumer's offset is translated by the last sync at or before it.
+The records between the two are read again, and none is missed.
+
+MirrorMaker's syncs name records, these name positions. So the topic has another name than MirrorMaker's, and
+an offset after a sync is translated to the sync itself.
 
 The mirror is the only writer of its topics. A batch that is repeated finds the target's ends where they were.
 """
@@ -57,7 +59,7 @@ def remote_topic(alias: str, topic: str) -> str:
 def ensure_topic(
     cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str] | None = None
 ) -> None:
-    """Make the topic, or give it more partitions. Raises `KafkaError` where that is not permitted."""
+    """Create the topic, or give it more partitions. Raises `KafkaError` if the cluster refuses that."""
     patience = Patience(cluster.patience_ms)
     while True:
         found = cluster.topics([name]).get(name)
@@ -101,7 +103,7 @@ def _grow(cluster: ClusterClient, name: str, partitions: int) -> ErrorCode:
 
 
 def append(options: SinkOptions, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
-    """Keys and values to the first partition of an internal topic, acknowledged by all in-sync replicas."""
+    """Write keys and values to partition 0 of an internal topic, with acks=all."""
     pairs = list(records)
     if not pairs:
         return
@@ -114,7 +116,7 @@ def append(options: SinkOptions, topic: str, records: Iterable[tuple[bytes, byte
 
 
 def read_all(options: SinkOptions, topic: str) -> list[tuple[bytes, bytes]]:
-    """Keys and values of an internal topic in their order; none where it is not there."""
+    """Keys and values of an internal topic in log order; none if it does not exist."""
     cluster = options.cluster.connect()
     if cluster.topics([topic]).get(topic) is None:
         return []
@@ -143,7 +145,7 @@ class OffsetSyncs:
             self._learn(sync_from(key, value))
 
     def _learn(self, sync: OffsetSync) -> bool:
-        """Whether it says something new."""
+        """Add a sync. False if it is not after the last one of its partition."""
         known = self._known.setdefault(sync.of, [])
         if known and known[-1][0] >= sync.upstream:
             return False
@@ -151,7 +153,7 @@ class OffsetSyncs:
         return True
 
     def ensure_targets(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Topics of the target with as many partitions as the source's have."""
+        """Give the topics of the target as many partitions as the source's have."""
         counts: dict[str, int] = {}
         for topic, partition in ends:
             counts[topic] = max(counts.get(topic, 0), partition + 1)
@@ -159,7 +161,7 @@ class OffsetSyncs:
             ensure_topic(self._options.cluster.connect(), remote_topic(self._alias, topic), count)
 
     def committed(self, ends: Mapping[TopicPartition, int]) -> None:
-        """A batch that ends there in the source is in the target."""
+        """Write the syncs of a batch that the target has; `ends` are its end offsets in the source."""
         cluster = self._options.cluster.connect()
         at = {
             TopicPartition(remote_topic(self._alias, each.topic), each.partition): LATEST
@@ -175,8 +177,8 @@ class OffsetSyncs:
         append(self._options, syncs_topic(self._alias), syncs)
 
     def translated(self, of: TopicPartition, upstream: int) -> int | None:
-        """Where a reader of the target continues that has read the source up to `upstream`; None where no
-        sync is before it."""
+        """Where a consumer at offset `upstream` of the source continues in the target; None if no sync is at
+        or before it."""
         known = self._known.get(of, [])
         at = bisect_right(known, (upstream, 1 << 62))
         return known[at - 1][1] if at else None

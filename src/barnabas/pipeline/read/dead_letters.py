@@ -2,7 +2,7 @@
 
 Owns the shape of a dead letter: the record's key and raw value, and where it comes from in headers of Kafka
 Connect's names, so that tools for Connect's dead letter queues read them. A source cannot write them itself,
-as its tasks may run twice; the query's own sink does, under the batch that read them.
+as its tasks may run twice; the query's sink writes them, in the batch that read them.
 
 Source: KIP-298, Connect's ``DeadLetterQueueReporter``.
 """

@@ -1,12 +1,11 @@
-"""Rows of a small micro-batch that come with its plan, so that no task starts Python to read them.
+"""The driver reads a small micro-batch while it plans it, so that no task starts Python to read it.
 
-A Python task costs Spark tens of milliseconds, whatever it reads; fetching a few records costs the driver's
-planning process one or two. Spark has a way for rows that a plan brings: it takes them as Arrow from a reader
-of its class `_SimpleStreamReaderWrapper` and keeps them as a block. A task reads the block, and where that is
-lost, the ranges of the plan. So a reader here is of that class for as long as it has such rows.
+A Python task costs Spark tens of milliseconds, however little it reads. Fetching a few records costs the
+driver's planning process one or two. Spark accepts rows together with a plan from readers of its class
+`_SimpleStreamReaderWrapper`: it takes them as Arrow and keeps them as a block. A task then reads the block
+or, if that is lost, the ranges of the plan. A reader here is therefore of that class while it has such rows.
 
-Whatever goes wrong while the driver reads is left to the task: it meets the same, waits longer, and has the
-error's sentence.
+If the driver fails to read, the task reads: it waits longer, and raises the error if it fails too.
 
 Source: pyspark's ``python_streaming_source_runner`` (`partitions_func`), ``PythonMicroBatchStream``,
 ``PythonStreamingPartitionReaderFactory``.
@@ -30,8 +29,8 @@ RANGES_MAX = 64
 BYTES_MAX = 4 << 20
 """Of Arrow; what is larger is left to a task."""
 WEIGHT_KEPT = 0.9
-"""What is left, trigger by trigger, of the size that kept a micro-batch from being read here: records may be
-small again."""
+"""Factor on the estimated bytes per offset at each micro-batch that it keeps from being read here. The
+estimate falls until reading is tried again, as records may have become smaller."""
 
 
 class RowsWithPlan:
@@ -46,10 +45,10 @@ class RowsWithPlan:
     def _class(self) -> type:
         return type(self) if self._rows is None else _SimpleStreamReaderWrapper
 
-    __class__: Any = property(_class)  # what `isinstance` asks for
+    __class__: Any = property(_class)  # `isinstance` reads it
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Spark asks for them once, right after the plan."""
+        """The rows that came with the plan. Spark asks for them once, right after the plan."""
         rows, self._rows = self._rows, None
         return iter(rows or ())
 
@@ -59,7 +58,8 @@ class RowsWithPlan:
         ranges: Sequence[Range],
         read: Callable[[InputPartition], Iterable[pa.RecordBatch]],
     ) -> None:
-        """Read what the one task of a plan is to read, if it is little."""
+        """Read here what the plan's only task is to read, if that is at most `offsets_max` offsets and
+        `BYTES_MAX` bytes."""
         self._rows = None
         offsets = sum(each.size for each in ranges)
         if len(tasks) != 1 or not 0 < offsets <= self._offsets_max or len(ranges) > RANGES_MAX:

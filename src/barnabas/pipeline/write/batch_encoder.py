@@ -3,7 +3,7 @@
 Takes the columns of Spark's Kafka connector (``key``, ``value``, ``topic``, ``partition``, ``headers``) and
 ``timestamp``, the record's CreateTime. Chooses each row's partition as Kafka's default partitioner does
 (murmur2 of the key; in turn where there is none), and writes whole batches, compressed, without producer
-identity: who publishes them stamps that in (:func:`barnabas.record.batch.stamp_producer`).
+identity: the publisher sets that later (:func:`barnabas.record.batch.stamp_producer`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EncodedBatch(NamedTuple):
 
 @dataclass(slots=True)
 class BytesColumn:
-    """A binary or string column as arrays; ``ends`` are positions in ``data``."""
+    """A binary or string column as arrays; ``ends`` (rows + 1) are positions in ``data``."""
 
     ends: kernels.Ints
     valid: kernels.Bytes
@@ -47,7 +47,7 @@ class BytesColumn:
 
     @classmethod
     def of(cls, column: Any, rows: int) -> BytesColumn:
-        """`column` (null means all null) as it lies in Arrow's buffers, uncopied."""
+        """The buffers of `column`, not copied. `column` is None or of type null if all values are null."""
         if column is None or pa.types.is_null(column.type):
             return cls.frozen(
                 np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), np.empty(0, np.uint8)
@@ -117,7 +117,8 @@ class BatchEncoder:
     def __init__(
         self, options: SinkOptions, partitions_of: Callable[[str], int], *, wall_ms: int, turn: int
     ) -> None:
-        """`turn` says where rows without a key begin; tasks differ in it so that they spread."""
+        """`turn` is where the round robin of rows without a key begins; it differs between tasks so that they
+        spread. `wall_ms` (since 1970) is the timestamp of rows without one."""
         self._options = options
         self._partitions_of = partitions_of
         self._wall_ms = wall_ms

@@ -8,7 +8,7 @@ from the attempt that Spark chose, and publishes them: in a transaction
 :class:`barnabas.pipeline.write.commit_log.CommitLog` under the batch id, exactly once however often the batch
 is run.
 
-What is not promised without transactions: that readers see a batch all at once. Decision records:
+Without transactions a reader may see a part of a batch before the rest. Decision records:
 docs/decisions on exactly-once writes of pipelines.
 """
 
@@ -70,9 +70,9 @@ BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
 """Spark gives the jobs of a query the run id as their group, also within foreachBatch."""
 UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""A group that a program has set itself may be the same in every run: it says nothing."""
+"""A job group of another form was set by a program and may be the same in every run: it is ignored."""
 MESSAGE_BYTES_MAX = 256 << 20
-"""What a task hands over with its message where there is no place to stage it."""
+"""The most that a task sends with its commit message where there is no staging location."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
 
 
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
-    """A task's work: encode, and keep where the driver finds it."""
+    """Encode the rows of a task, and keep them in the message or in a file. Raises `StagingError`."""
     from barnabas.pipeline.write.batch_encoder import BatchEncoder
 
     context = TaskContext.get()
@@ -137,9 +137,9 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
 
 
 def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
-    """Publish batch `number` of the application, if that has not been done; whatever ended an
-    earlier run of it. Returns how many record batches this run sent. Raises `LedgerError` where the
-    ledger has something else under that number."""
+    """Publish batch `number` of the application, unless that is done; finish what an earlier run of it has
+    begun. Returns how many record batches this run sent. Raises `LedgerError` if the ledger has another
+    batch of that number."""
     assert options.staging is not None
     first = messages[0]
     ledger = CommitLog(open_store(options.staging), first.application)
@@ -154,7 +154,7 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
         return 0
     cluster = options.cluster.connect()
     for earlier in ledger.unfinished(committed.batch, number):
-        # A part of it may have landed, and what follows it must not go before the rest.
+        # A part of it may be in the topic already; the rest has to be there before the next batch.
         before = replace(asked, batch=earlier.batch, origin=replace(origin, planned=""))
         admit(before, committed, earlier)
         finish(options, cluster, ledger, earlier, committed, before, look_first=True)
@@ -175,7 +175,7 @@ def publish_next(
     asked: AdmissionRequest,
     messages: Sequence[StagedTask],
 ) -> int:
-    """Publish the batch that was asked for, all before it being published."""
+    """Publish the batch `asked.batch`; all batches before it are published."""
     manifest = ledger.manifest(asked.batch)
     look_first = manifest is not None
     if manifest is None:
@@ -197,7 +197,8 @@ def publish_next(
 def check_staged(
     ledger: CommitLog, messages: Sequence[StagedTask], asked: AdmissionRequest
 ) -> None:
-    """Before a manifest names them: the driver can read the files of all tasks to their ends."""
+    """Check, before a manifest names the files of the tasks, that the driver can read them to their ends.
+    Raises `StagingError`."""
     for each in messages:
         end = sum(chunk.size for chunk in each.chunks)
         if each.file is None or not end:
@@ -228,7 +229,7 @@ def finish(
     *,
     look_first: bool,
 ) -> int:
-    """Publish a manifest, and say so. Returns how many record batches this run sent."""
+    """Publish a manifest, and commit it in the ledger. Returns how many record batches this run sent."""
     patience: Patience | None = None
     try:
         while True:
@@ -261,7 +262,7 @@ def finish(
 
 
 def way_out(asked: AdmissionRequest) -> str:
-    """For a batch that cannot be published as things are, and so keeps back all that follow it."""
+    """What an operator can do about a batch that cannot be published, and that holds up all later ones."""
     skip = asked.command("skip", "--batch", str(asked.batch))
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
@@ -278,9 +279,12 @@ def plan(
     number: int,
     origin: Origin,
 ) -> tuple[Manifest, list[bytes]]:
-    """The manifest of a batch that is run for the first time, and the contents it carries. Sequences go
-    on within a run. Those of another run may have been used since, where its ledger was restored
-    or copied: brokers would take rows under them for duplicates."""
+    """The manifest of a batch that is run for the first time, and the data that the messages bring.
+
+    Sequence numbers continue within a run of the query. Another run gets a new producer id: if the ledger
+    was restored or copied, later sequence numbers may have been used, and brokers would take rows under
+    them for duplicates.
+    """
     identity, known = committed.identity, committed.sequences
     if identity is None or not origin.run or origin.run != committed.origin.run:
         identity, known = ProducerIdentity(*cluster.init_producer_id()), {}
@@ -317,7 +321,7 @@ def send(
     *,
     look_first: bool,
 ) -> int:
-    """Publish a manifest, without what `look_first` finds in the logs."""
+    """Publish a manifest. `look_first`: without the batches that are in the topics' logs already."""
     outgoing = list(manifest.outgoing(ledger.store))
     if look_first:
         there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
@@ -340,8 +344,8 @@ def as_they_are(left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
 
 
 def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
-    """Batches that a topic found too large, cut by the ``kafka.batch.size`` of now, which a manifest
-    may be older than. Raises `WriteRefusedError` where that changes nothing."""
+    """Batches that were too large for a topic, cut to the present ``kafka.batch.size``, which may be less
+    than when the manifest was made. Raises `WriteRefusedError` if no batch of a partition gets smaller."""
     from barnabas.pipeline.write.recut import recut
 
     chunks: list[Chunk] = []
@@ -372,8 +376,8 @@ def renew(
     chunks: Sequence[Chunk],
     data: Sequence[bytes],
 ) -> Manifest:
-    """What has not landed of a manifest goes out under a new identity, as brokers have forgotten the one
-    it has, or in other batches than it had."""
+    """Replace a manifest by one with a new producer id, for the batches that are not in the topics yet:
+    brokers have forgotten the old producer id, or the batches were cut again."""
     partitions = sorted({each.partition for each in chunks})
     fresh = replace(
         manifest,
@@ -386,7 +390,7 @@ def renew(
 
 
 def outgoing_of(options: SinkOptions, messages: Sequence[StagedTask]) -> list[Outgoing]:
-    """What tasks have staged, with sequences that begin at 0."""
+    """The batches that tasks have staged; sequence numbers begin at 0."""
     store = open_store(options.staging) if options.staging else None
     outgoing: list[Outgoing] = []
     sequences: dict[TopicPartition, int] = {}
@@ -436,8 +440,8 @@ def discard(options: SinkOptions, messages: Sequence[StagedTask | None]) -> None
 def discard_unless_named(
     options: SinkOptions, messages: Sequence[StagedTask | None], number: int
 ) -> None:
-    """As `discard`, of batch `number`. Where the commit itself failed a manifest may name the
-    files: then they stay, for the run that ends what it began."""
+    """As `discard`, for batch `number`. If its commit failed, a manifest may name the files: then they stay
+    for the run that completes it."""
     tasks = given(messages)
     if tasks and options.staging is not None:
         ledger = CommitLog(open_store(options.staging), tasks[0].application)

@@ -29,6 +29,8 @@ class Registry:
     fails: int = 0
     closed: set[str] = field(default_factory=set)
     """Subjects that take no further schema."""
+    content: bytes = b""
+    """Content of every answer in place of its JSON."""
 
     def register(
         self, subject: str, schema: str, *, kind: str = "AVRO", references: Any = ()
@@ -99,7 +101,7 @@ def registry_server(
             self.say(*registry.take(self.path, body))
 
         def say(self, code: int, answer: dict[str, Any]) -> None:
-            content = json.dumps(answer).encode()
+            content = registry.content or json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

@@ -16,15 +16,20 @@ import pyarrow as pa
 import pytest
 
 from barnabas.cli.local.certificate_authority import Authority
-from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.formats.avro_schema import columns_of
+from barnabas.pipeline.errors import OptionError, PipelineError
+from barnabas.pipeline.formats.avro_schema import columns_of, parsed
+from barnabas.pipeline.formats.json_schema import ddl_of
 from barnabas.pipeline.formats.resolved_schema import ReaderSchema, reader_schema
 from barnabas.pipeline.formats.schema_registry import (
+    RegisteredSchema,
     RegistryError,
     SchemaRegistry,
 )
 from barnabas.pipeline.formats.value_options import RegistryOptions
 from tests.unit.pipeline.formats.registry_server import Registry, registry_server
+
+NESTED = b"[" * 200_000
+"""JSON too deep to be read."""
 
 FLIGHT: dict[str, Any] = {
     "type": "record",
@@ -174,6 +179,27 @@ def test_a_registry_is_asked_again_until_it_answers() -> None:
         url = registry.url
     with pytest.raises(RegistryError, match="does not answer"):
         SchemaRegistry(RegistryOptions((url,)), serialized=False, patience_ms=50).by_id(1)
+
+
+def test_a_deeply_nested_answer_of_a_registry_is_an_error() -> None:
+    with registry_server() as registry:
+        registry.register("s", json.dumps(FLIGHT))
+        registry.content = NESTED
+        once = SchemaRegistry(RegistryOptions((registry.url,)), serialized=False, patience_ms=0)
+        with pytest.raises(RegistryError, match="does not answer"):
+            once.by_id(1)
+        with pytest.raises(RegistryError, match="schema 2 is not in the registry"):
+            once.by_id(2)
+
+
+def test_a_deeply_nested_schema_is_an_error() -> None:
+    schema = RegisteredSchema("AVRO", NESTED.decode())
+    with pytest.raises(PipelineError, match="this is no Avro schema: RecursionError"):
+        parsed(schema)
+    with pytest.raises(OptionError, match=r"value\.schema is no JSON"):
+        columns_of(schema)
+    with pytest.raises(OptionError, match="the JSON schema is no JSON"):
+        ddl_of(schema.text)
 
 
 def test_a_registry_is_reached_by_tls_with_certificates(tmp_path: Path) -> None:
