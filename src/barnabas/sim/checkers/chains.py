@@ -273,7 +273,7 @@ class HeldLog:
         self._segments[-1] = -2
 
     def _move_start(self, log: PartitionLog) -> list[Link]:
-        """The log start offset moved: old batches are gone, or the log was emptied and starts after its former end."""
+        """The log start offset moved: old batches are gone, or the log was emptied and begins further on."""
         start = self._start = log.log_start_offset
         known = self.versions.committed.get(start)
         held = self.at(start)
