@@ -1,4 +1,8 @@
-"""What a formatted directory says before the first record is committed: ``bootstrap.checkpoint``."""
+"""Reads ``bootstrap.checkpoint``: the metadata records that formatting a directory leaves for the first
+leader.
+
+Source: Kafka's ``BootstrapDirectory``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,9 @@ from barnabas.wire.schema import Message
 
 
 def read_bootstrap(disk: Disk, directory: str) -> list[Message]:
-    """The records that the first leader commits; none where there is no file (an older format, or a
-    directory that Apache Kafka cleaned up). Raises :class:`DirectoryError` where it is damaged."""
+    """The records that the first leader of the quorum writes; none where there is no file (an older format,
+    or a directory from which Apache Kafka removed it). Raises :class:`DirectoryError` where it is
+    damaged."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return []

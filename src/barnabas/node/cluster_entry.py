@@ -1,8 +1,8 @@
-"""A broker's first questions to the ZooKeeper ensemble: of which cluster it is, and which broker.
+"""Finds a starting broker's cluster id and broker id in ZooKeeper, once per process.
 
-Makes the persistent znodes that every broker needs, and the cluster's id where there is none; has an id
-given to a broker whose file has none. What ``meta.properties`` says of an earlier start must agree. Once
-per process.
+Creates the persistent znodes that every broker needs, and the cluster id where the ensemble has none.
+Generates a broker id where neither the configuration nor ``meta.properties`` has one. A cluster id in
+``meta.properties``, from an earlier start, must equal the ensemble's; otherwise the node halts.
 
 Source: Kafka 3.9's ``KafkaServer.startup`` (getOrGenerateClusterId, getOrGenerateBrokerId).
 """
@@ -28,7 +28,7 @@ from barnabas.zookeeper.session_keeper import SessionKeeper
 
 
 class ClusterEntry:
-    """Asks as soon as the ensemble serves; `on_known` gets the cluster's id and the broker's."""
+    """Begins when the session is connected; calls `on_known` with the cluster id and the broker id."""
 
     def __init__(
         self,
@@ -38,7 +38,8 @@ class ClusterEntry:
         directories: Mapping[str, tuple[str, int]],
         on_known: Callable[[str, int], None],
     ) -> None:
-        """`directories`: cluster and broker that each log directory says it is of."""
+        """`directories`: the cluster id and broker id in the ``meta.properties`` of each log directory, by
+        path."""
         self._ports = ports
         self._sessions = sessions
         self._config = config
@@ -108,7 +109,7 @@ class ClusterEntry:
 
 
 def _parents_first(paths: Sequence[str]) -> list[str]:
-    """All of `paths` with their parents, each before its children."""
+    """`paths` and all their parents, each parent before its children."""
     every: dict[str, None] = {}
     for path in paths:
         parts = path.strip("/").split("/")

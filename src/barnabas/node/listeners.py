@@ -1,7 +1,7 @@
-"""A node's listeners: which tables they serve, and where others reach them.
+"""A node's listeners: their API tables, security, limits and advertised endpoints.
 
-Listeners are bound before the roles exist (their real ports are part of what the roles say about
-themselves), and serve from the next turn of the loop on, when every table is filled.
+Listeners are bound before the roles are created, as the roles advertise the real ports. They serve from the
+next turn of the event loop on, when every API table is filled.
 
 Source: Kafka's ``SocketServer``.
 """
@@ -36,7 +36,7 @@ FeatureSource = Callable[[], Features]
 
 
 def no_credentials(mechanism: str, user: str) -> ScramCredential | None:
-    """Of a node without metadata."""
+    """The `Credentials` of a node without metadata: no user has any."""
     return None
 
 
@@ -51,14 +51,14 @@ class Listeners:
         credentials: Credentials = no_credentials,
         tokens: Tokens | None = None,
     ) -> None:
-        """`credentials` are those of SCRAM, `tokens` are delegation tokens. Raises ``ConfigError``."""
+        """`credentials` looks up SCRAM credentials, `tokens` delegation tokens. Raises ``ConfigError``."""
         self._ports = ports
         self._config = config
         self.servers: dict[str, RequestServer] = {}
         self._bound: dict[str, Listener] = {}
         self.connections = ConnectionQuotas(ports.clock.now_ms, ports.network.capacity)
         self._own_limits = ""
-        """Which addresses `connections` has limits of their own for, as configured."""
+        """The configured text of the limits for single addresses (max.connections.per.ip.overrides)."""
         self._disconnected: list[Callable[[int], None]] = []
         sockets = config.sockets
         limits = ServerLimits(
@@ -100,7 +100,7 @@ class Listeners:
         self.certificates.begin()
 
     def _is_for_nodes(self, spec: ListenerSpec) -> bool:
-        """Whether clients do not come to it."""
+        """Whether only nodes of the cluster use the listener."""
         config = self._config
         if spec.name in config.controller_listener_names:
             return True
@@ -109,7 +109,7 @@ class Listeners:
     # -- limits that change ------------------------------------------------------------------------
 
     def follow(self, texts: Mapping[str, str]) -> None:
-        """A broker's configuration has changed: `texts` hold from now on."""
+        """Apply a broker's changed configuration; `texts` are its values by key."""
         for stage in self.stages.values():
             stage.follow(texts)
         own = texts.get(ADDRESS_LIMITS, "")
@@ -130,7 +130,8 @@ class Listeners:
         self.connections.limits = connection_limits(texts, self.servers, own)
 
     def _addresses_of(self, text: str) -> dict[str, int]:
-        """The limits of addresses, where the configuration may name hosts. Blocks. Raises ``ConfigError``."""
+        """Connection limits by address. `text` may name hosts, which are resolved here. Blocks. Raises
+        ``ConfigError``."""
         found: dict[str, int] = {}
         for name, most in parse_address_limits(text).items():
             try:
@@ -142,7 +143,8 @@ class Listeners:
         return found
 
     def advertised(self, specs: Iterable[ListenerSpec]) -> dict[str, Endpoint]:
-        """Where others reach the listeners `specs`, with their real ports. May block."""
+        """The advertised endpoints of the listeners `specs`, with their real ports, by listener name. May
+        block."""
         said = self._config.reached_at(specs, self._ports.network.machine_name)
         return {
             name: Endpoint(at.host, at.port or self._bound[name].endpoint.port)
@@ -153,21 +155,22 @@ class Listeners:
         return [self.servers[spec.name].table for spec in specs]
 
     def add_sasl(self, table: ApiTable) -> None:
-        """Serve SaslHandshake and SaslAuthenticate to connections that need them no more, as Kafka does."""
+        """Serve SaslHandshake and SaslAuthenticate with handlers that refuse them, for connections that
+        need no authentication, or no more, as Kafka does."""
         table.add_handler(HANDSHAKE_API, refuse_handshake, [])
         table.add_handler(AUTHENTICATE_API, refuse_authenticate, None)
 
     def on_disconnect(self, callback: Callable[[int], None]) -> None:
-        """Tell `callback` the id of each connection that ends."""
+        """Call `callback` with the id of each connection that ends."""
         self._disconnected.append(callback)
 
     def measure(self, specs: Iterable[ListenerSpec], meter: RequestMeter | None) -> None:
-        """Charge the requests that come to `specs`; None ends that."""
+        """Meter the requests to the listeners `specs` with `meter`; None ends the metering."""
         for spec in specs:
             self.servers[spec.name].meter = meter
 
     def hold(self, specs: Iterable[ListenerSpec]) -> None:
-        """Let connections to `specs` come, but serve none before `serve`."""
+        """Accept connections to the listeners `specs`, but read no requests before `serve`."""
         for spec in specs:
             self.servers[spec.name].hold()
 

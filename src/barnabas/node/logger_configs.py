@@ -1,8 +1,9 @@
-"""Describes and changes the levels of this node's log as configuration of a broker's loggers (KIP-412).
+"""Describes and changes the log levels of this node, as configurations of type BROKER_LOGGER (KIP-412).
 
-Wraps the handlers of DescribeConfigs and IncrementalAlterConfigs on every listener. This node, also a
-controller, answers for resources of the type BROKER_LOGGER itself and passes the others to those handlers;
-the results are in the order of the requested resources. Source: Kafka's RuntimeLoggerManager, ConfigHelper.
+Wraps the handlers of DescribeConfigs and IncrementalAlterConfigs on every listener of a broker or a
+controller. The node answers for resources of type BROKER_LOGGER itself and passes the others to the wrapped
+handler; the results are in the order of the requested resources. Source: Kafka's RuntimeLoggerManager,
+ConfigHelper.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ _EMPTY: dict[type[Message], type[Message]] = {
     alter.IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
 }
 DYNAMIC_BROKER_LOGGER = 6
-"""The source of a level, in DescribeConfigs."""
+"""Config source of a log level in DescribeConfigs; the number of Kafka's ``ConfigSource``."""
 
 
 class OwnLoggers(NamedTuple):
-    """This node's loggers and who it is."""
+    """This node's id and loggers."""
 
     node_id: int
     loggers: Loggers
 
     def serve(self, table: ApiTable) -> None:
-        """Stand before the two handlers of one listener, where it has them."""
+        """Wrap the two handlers in the `table` of one listener, where it has them."""
         for key, field, own in (
             (ApiKey.DESCRIBE_CONFIGS, "results", self._described),
             (ApiKey.INCREMENTAL_ALTER_CONFIGS, "responses", self._altered),
@@ -89,7 +90,7 @@ class OwnLoggers(NamedTuple):
     def _altered(
         self, resource: alter.AlterConfigsResource, request: alter.IncrementalAlterConfigsRequest
     ) -> AlterConfigsResourceResponse:
-        """All of a resource's changes or none."""
+        """Apply all changes of a resource, or none where one is invalid."""
         answer = AlterConfigsResourceResponse(
             resource_type=BROKER_LOGGER, resource_name=resource.resource_name, error_message=None
         )
@@ -151,7 +152,8 @@ class OwnLoggers(NamedTuple):
 
 
 def _before(handle: Handler, field: str, own: Callable[[Any, Any], Message]) -> Handler:
-    """`handle` for everything but loggers, which `own` answers; `field` has the answers."""
+    """A handler that answers BROKER_LOGGER resources by `own` and passes the others to `handle`. `field` is
+    the response's list of results."""
 
     def handled(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         if all(resource.resource_type != BROKER_LOGGER for resource in request.resources):

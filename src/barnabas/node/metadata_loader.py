@@ -1,12 +1,13 @@
-"""What the quorum replicates, as this node sees it: one stream of committed records, several readers.
+"""Applies the committed metadata records of the quorum to this node's controller and broker.
 
-:class:`MetadataLoader` is the state machine that the quorum's replica drives. It feeds the controller (where
-this node is one) and the broker's image, and tells the broker what moved once per run of
-batches. The controller's snapshot is the node's; a broker alone makes one from its image.
+:class:`MetadataLoader` is the state machine that the quorum's replica drives. It passes committed batches to
+the controller (where this node is one), applies them to the broker's image, and reports the changes to
+the broker once per call. The node's snapshots come from the controller; a node that is only a broker makes
+them from its image.
 
-What is large takes many turns of the loop: a snapshot fills new images, which take the place of the old
-ones when they are whole, and a batch of thousands of records is read before any of it is applied. So
-readers see all of a batch or nothing of it.
+Large inputs take several turns of the event loop. A snapshot fills new images, which replace the old ones
+when they are complete. A large commit is decoded in slices before any of it is applied. So readers see all
+of a batch or nothing of it.
 
 Source: Kafka's ``MetadataLoader``.
 """
@@ -30,12 +31,13 @@ OnMetadata = Callable[[MetadataImage, ImageChanges], None]
 OnLeader = Callable[[int, int], None]
 
 STAGE_STEP = 50
+"""Values of a snapshot that are decoded between two checks of the slice's size."""
 RECORD_WEIGHT = 10
-"""A value of a snapshot that is no new partition takes as long as so many of those."""
+"""Cost of a snapshot's record that is not a new partition, where a new partition costs 1."""
 
 
 class MetadataLoader:
-    """The committed image and those who follow it."""
+    """The committed image and its readers."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
@@ -46,6 +48,8 @@ class MetadataLoader:
         self.on_leader: OnLeader | None = None
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
+        """Apply committed batches. Returns the remaining work, a step per turn, where they are large; else
+        None."""
         if sum(len(batch.values) for batch in batches) > self._bounds.applied_inline_max:
             return self._or_halt(self._commit_in_slices(batches))
         try:
@@ -58,7 +62,7 @@ class MetadataLoader:
         controller, image = self.controller, self.image
         staged: list[list[Replayable]] = []
         if self.on_metadata is not None:
-            for batch in batches:  # read once, for both images
+            for batch in batches:  # decode once, for both images
                 staged.append([])
                 image.stage(batch.values, staged[-1])
         if controller is not None:
@@ -70,7 +74,8 @@ class MetadataLoader:
     def _replay(
         self, batches: Sequence[CommittedBatch], staged: Sequence[Sequence[Replayable]]
     ) -> None:
-        """Replay each batch once: after a fault in a reader of the image, all batches are passed again."""
+        """Replay the batches that the image does not have yet. After a fault in a reader of the image, the
+        quorum's replica passes all batches again."""
         image = self.image
         for batch, records in zip(batches, staged, strict=True):
             if batch.last_offset > image.offset:
@@ -95,6 +100,7 @@ class MetadataLoader:
             self.on_metadata(image, image.take_changes())
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:
+        """Replace the images by the content of `snapshot`, a step per turn of the loop."""
         if self.controller is not None:
             self.controller.on_snapshot_coming()
         return self._or_halt(self._load(snapshot))
@@ -118,15 +124,15 @@ class MetadataLoader:
                 image.replay_batch(staged, *position)
         for image in filled:
             image.moved_to(*position)
-        former: list[list[Topic | None]] = []
+        replaced: list[list[Topic | None]] = []
         if self.controller is not None:
-            former.append(self.controller.image.slots)
+            replaced.append(self.controller.image.slots)
             self.controller.on_snapshot(filled.pop(0))
         if self.on_metadata is not None:
-            former.append(self.image.slots)
+            replaced.append(self.image.slots)
             self.image.become(filled.pop(0))
             self.on_metadata(self.image, self.image.take_changes())
-        for slots in former:
+        for slots in replaced:  # to release many topics at once would block the loop
             while slots:
                 del slots[-self._bounds.dropped_per_turn :]
                 if slots:
@@ -148,6 +154,8 @@ class MetadataLoader:
             self.on_leader(leader_id, epoch)
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        """The encoded records of a snapshot of the committed image, in slices; None where none can be
+        made."""
         if self.controller is not None:
             return self.controller.snapshot()
         return snapshot_values(self.image)

@@ -1,8 +1,8 @@
-"""One node: its roles assembled, from a configuration and ports, to a process that serves.
+"""One node: assembles its roles from a configuration and ports.
 
-The composition root. Order of start: identity of the directories, listeners bound (their real ports
-are part of what the roles say of themselves), the quorum's replica, the controller, the broker, tables
-filled, and only then everything begins. Nothing here decides anything.
+The composition root; it decides nothing. Order of start: check the identity of the log directories, bind the
+listeners (the roles advertise their real ports), create the quorum's replica, the controller and the broker,
+fill the API tables. Only then do the roles start.
 
 Source: Kafka's ``SharedServer``.
 """
@@ -54,7 +54,7 @@ from barnabas.wire.api_versions import Features
 
 LOCK_FILE = ".lock"
 QUORUM_LEAVES_MS_MAX = 1_000.0
-"""For telling the other voters; those that are gone too do not answer."""
+"""Time for the quorum's replica to resign and to inform the other voters, which may have ended as well."""
 
 
 class Node:
@@ -74,7 +74,7 @@ class Node:
         self.security = NodeSecurity(config)
         name = f"node-{config.node_id}"
         self.channels = Channels(ports, name, security=self.security.between_brokers)
-        """To brokers; `quorum_channels` lead to controllers."""
+        """Connections to brokers; `quorum_channels` has those to controllers."""
         self.quorum_channels = self.channels
         if not self.security.is_open:
             self.quorum_channels = Channels(ports, name, security=self.security.to_controllers)
@@ -88,8 +88,8 @@ class Node:
         self._policies = NO_POLICIES
 
     def start(self) -> None:
-        """Take part. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
-        ``ConfigError``, ``OSError`` with one sentence where that cannot be."""
+        """Start the node. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
+        ``ConfigError`` or ``OSError``, with one sentence, where it cannot start."""
         if self.config.is_controller:
             self._policies = load_policies(self.config.properties)
         self.security.check(self.ports, self.listeners.stages.values())
@@ -116,7 +116,7 @@ class Node:
             complete_meta_properties, disk, random_bytes=self.ports.rng("ids").randbytes
         )
         for path in directories_of(config):
-            with suppress(OSError):  # such a directory is offline, or ends the start below
+            with suppress(OSError):  # the check below marks it offline or refuses the start
                 if complete(path):
                     self.ports.log("info", "log.directory_completed", path=path)
         identities = check_directories(
@@ -200,8 +200,8 @@ class Node:
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
-        # As in Kafka: who comes before the broker is in the cluster waits, instead of learning of
-        # a cluster without brokers.
+        # As in Kafka: requests wait until the broker is registered and unfenced; answered earlier, clients
+        # would see a cluster without brokers.
         self.listeners.hold(config.broker_listeners)
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
@@ -211,22 +211,24 @@ class Node:
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
 
     def _measure(self, quotas: ClientQuotas) -> None:
-        """Charge clients while there are quotas; with none, listeners ask nothing."""
+        """Meter clients' requests while quotas exist; without quotas, listeners have no meter."""
         meter = ClientMeter(quotas) if quotas.active else None
         self.listeners.measure(self.config.broker_listeners, meter)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """As the metadata have it."""
+        """The SCRAM credential in the metadata; None where the user has none."""
         return scram_credential(self._known_image().scram_credentials, mechanism, user)
 
     def _known_image(self) -> MetadataImage:
-        """A controller alone has its own image, with what is not committed yet."""
+        """The image to read credentials from. A node that is only a controller has just the controller's
+        image, which includes uncommitted records."""
         if self.broker is None and self.controller is not None:
             return self.controller.image
         return self.metadata.image
 
     def _features(self) -> Features:
-        """A controller alone has no image but its own; kraft.version is the quorum's to know."""
+        """The feature levels for ApiVersions. A node that is only a controller takes them from the
+        controller; kraft.version comes from the quorum, not from the metadata."""
         levels, offset = self.metadata.image.features, self.metadata.image.offset
         if self.broker is None and self.controller is not None:
             levels, offset = self.controller.finalized.levels, self.controller.finalized.offset
@@ -238,8 +240,8 @@ class Node:
     # -- the end ---------------------------------------------------------------------------------
 
     def begin_shutdown(self, on_done: Callable[[], None]) -> None:
-        """Controlled: the broker hands its leaderships over and closes its logs, then the quorum's
-        replica steps back; `on_done` follows."""
+        """Begin a controlled shutdown: the broker moves its leaderships away and closes its logs, then the
+        quorum's replica resigns, then `on_done` is called."""
         if self._stopping:
             return
         self._stopping = True
@@ -266,11 +268,11 @@ class Node:
 
     @property
     def logs_closed(self) -> int:
-        """How far the end has come, for who has to decide whether it takes too long."""
+        """Number of logs that the shutdown has closed: shows whether it makes progress."""
         return 0 if self.broker is None else self.broker.logs_closed
 
     def describe(self) -> dict[str, object]:
-        """State for people, metrics and logs."""
+        """State for metrics, logs and the CLI."""
         return {
             "node": int(self.config.node_id),
             "quorum": self.quorum.describe(),

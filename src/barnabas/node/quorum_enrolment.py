@@ -1,11 +1,11 @@
-"""What a broker in ZooKeeper mode has in addition while its cluster migrates to KRaft (KIP-866).
+"""A ZooKeeper broker's additional parts while its cluster migrates to KRaft (KIP-866).
 
-An observer of the quorum, in the first log directory, and a channel of its own to the active controller, by
-which the broker registers there, too. When a KRaft controller has taken `/controller` over, everything that
-this broker asks of its controller goes to the quorum.
+They are an observer of the quorum, in the first log directory, and a channel to the quorum's active
+controller, through which the broker also registers with the quorum. When a KRaft controller has taken over
+`/controller`, all requests of this broker to its controller go to the quorum.
 
-The observer begins with an empty log at each start: what is in the directory may be of an attempt that was
-reverted.
+The observer starts with an empty log every time: a log in the directory may come from an earlier migration
+that was reverted.
 
 Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled; ``KafkaRaftManager.maybeDeleteMetadataLogDir``).
 """
@@ -30,10 +30,11 @@ from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.schema import Message
 
 LEAVES_MS_MAX = 500.0
+"""Time for the observer to leave the quorum when the broker stops."""
 
 
 class QuorumEnrolment:
-    """This broker, as the quorum knows it."""
+    """This broker's membership in the quorum: observer, registration and channel to the controller."""
 
     def __init__(
         self,
@@ -44,7 +45,8 @@ class QuorumEnrolment:
         to_brokers: Channels,
         is_kraft: Callable[[], bool],
     ) -> None:
-        """`is_kraft`: whether a KRaft controller rules. Blocks on the disk. Raises ``OSError``."""
+        """`is_kraft`: whether a KRaft controller is the cluster's controller. Blocks on the disk. Raises
+        ``OSError``."""
         self._ports = ports
         self._config = config
         self.is_kraft = is_kraft
@@ -67,11 +69,11 @@ class QuorumEnrolment:
         )
         timeout_ms = config.broker.request_timeout_ms
         self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
-        """To the active controller of the quorum, whether it rules already or not."""
+        """To the quorum's active controller, whether it is the cluster's controller yet or not."""
         self.channel.look = self._on_leader
         self._lifecycle: BrokerLifecycle | None = None
         self.on_leader: Callable[[], None] = lambda: None
-        """Another controller of the quorum is active, or none is known."""
+        """Called when the quorum's active controller changes or is no longer known."""
 
     # -- the way to the controller ------------------------------------------------------------
 
@@ -89,7 +91,7 @@ class QuorumEnrolment:
         timeout_ms: float | None = None,
         purpose: str = "",
     ) -> None:
-        """To the controller, secured as its listener is."""
+        """Send `request` to the cluster's controller, with the security of its listener."""
         channels = self._to_controllers if self.is_kraft() else self._to_brokers
         channels.send(
             target, request, on_done, version=version, timeout_ms=timeout_ms, purpose=purpose
@@ -104,7 +106,8 @@ class QuorumEnrolment:
     def lifecycle(
         self, identity: BrokerIdentity, zookeeper: ZookeeperRegistration
     ) -> MigratingLifecycle:
-        """Both registrations, and the observer's start."""
+        """Start the observer. Returns the lifecycle of both registrations, with ZooKeeper and with the
+        quorum."""
         quorum = BrokerLifecycle(
             self._ports,
             self.channel,
@@ -128,11 +131,11 @@ class QuorumEnrolment:
 
     @property
     def broker_epoch(self) -> int:
-        """Of the registration with the quorum."""
+        """Epoch of the registration with the quorum; -1 before there is one."""
         return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
 
     def close(self, on_closed: Callable[[], None]) -> None:
-        """Stop following the quorum."""
+        """Leave the quorum and close the channels, then call `on_closed`."""
 
         def left() -> None:
             self.channel.close()
@@ -143,7 +146,7 @@ class QuorumEnrolment:
         self.quorum.shutdown(left, LEAVES_MS_MAX)
 
     def describe(self) -> dict[str, object]:
-        """State for people, metrics and logs."""
+        """State for metrics, logs and the CLI."""
         return {"rules": self.is_kraft(), "quorum": self.quorum.describe()}
 
     def __repr__(self) -> str:

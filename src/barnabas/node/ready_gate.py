@@ -1,10 +1,10 @@
-"""Requests of clients and brokers that wait until a starting broker knows the cluster.
+"""Requests that wait until a starting broker in ZooKeeper mode has the cluster's metadata.
 
-Where ZooKeeper coordinates the cluster a broker takes its controller's orders on the listener of clients,
-so the listener serves before the broker knows any topic. What is asked meanwhile waits, as connections do
-under a quorum; else a client would learn of a cluster without topics.
+Where ZooKeeper coordinates the cluster, a broker may receive its controller's orders on the listener that
+clients use. So the listener must serve before the broker knows any topic. Until then all other requests
+wait; answered earlier, clients would see a cluster without topics. (In KRaft mode the connections wait.)
 
-Source: Kafka's ``SocketServer.enableRequestProcessing``, which waits for the start and not for the metadata.
+Source: Kafka's ``SocketServer.enableRequestProcessing``, which waits for the start, not for the metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, Wo
 
 
 class ReadyGate:
-    """Closed until `open`, and open for ever after."""
+    """Holds requests until `open` is called, and none after that."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -28,12 +28,13 @@ class ReadyGate:
         self.is_open = False
 
     def open(self) -> None:
+        """Handle the waiting requests, in the order of their arrival, and from now on each at once."""
         self.is_open = True
         waiting, self._waiting = self._waiting, []
         call_all(waiting)
 
     def before(self, module: HandlerModule) -> HandlerModule:
-        """`module`, whose requests wait until the gate is open."""
+        """`module` behind this gate: its requests wait until the gate is open."""
 
         def handle(request: Any, ctx: RequestContext, role: Any) -> Any:
             if self.is_open:
@@ -48,7 +49,7 @@ class ReadyGate:
         self, module: HandlerModule, request: Any, ctx: RequestContext, role: Any, parked: Parked
     ) -> None:
         if parked.done:
-            return  # its connection is gone
+            return  # its connection has ended
         api: Api = module.API
         failed = partial(self._fail, api, request, parked)
         try:

@@ -1,9 +1,9 @@
-"""What the metadata of a recovered quorum have to be beyond.
+"""Records that raise the epochs and producer ids of a recovered quorum.
 
-The lost majority may have given out numbers that the survivor would give out again: leader epochs, with
-which brokers have written since, partition epochs, producer ids. One offset in one epoch is one batch, and
-one producer id is one producer's. So ordinary records, which Apache Kafka replays as well,
-raise all of them by a wide margin, as the quorum's own epoch is raised.
+The lost majority may have assigned numbers that the survivor does not know and would assign again: leader
+epochs, with which brokers have written since, partition epochs and producer ids. But an offset and leader
+epoch must identify one batch, and a producer id one producer. So the recovery raises all of these numbers by
+a wide margin, like the quorum's own epoch. It writes ordinary records, which Apache Kafka replays, too.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from barnabas.wire.codec import MalformedError
 from barnabas.wire.schema import Message
 
 PRODUCER_IDS_SKIPPED = 1_000_000
-"""A thousand blocks."""
+"""Producer ids that are skipped: a thousand blocks."""
 
 
 def beyond_what_was_lost(opened: BootstrappedReplica) -> Iterator[list[bytes]]:
-    """The values to be written behind the mark of a recovery, a batch each. Blocks. Raises ``OSError``,
-    :class:`CorruptLogError`, ``CorruptSnapshotError``, :class:`RecoveryRefusedError`."""
+    """The encoded records to append after the record that marks the recovery; each list is one batch. Blocks.
+    Raises ``OSError``, :class:`CorruptLogError`, ``CorruptSnapshotError``, :class:`RecoveryRefusedError`."""
     image = image_of(opened)
     if METADATA_VERSION not in image.features:
-        return  # nothing was given out yet
+        return  # no number was assigned yet
     if image.transaction is not None:
         abort = AbortTransactionRecord(reason="what another began was lost with the quorum")
         yield encode_records([abort], image.metadata_version)
@@ -47,7 +47,8 @@ def beyond_what_was_lost(opened: BootstrappedReplica) -> Iterator[list[bytes]]:
 
 
 def image_of(opened: BootstrappedReplica) -> MetadataImage:
-    """All that a replica's directory has, committed or not. Raises as `beyond_what_was_lost`."""
+    """The image of all records in a replica's directory, committed or not. Raises as
+    `beyond_what_was_lost`."""
     image, log, snapshot = MetadataImage(track_changes=False), opened.log, opened.snapshot
     at = opened.shape.start_offset
     try:

@@ -1,9 +1,9 @@
-"""What a broker's listener serves where ZooKeeper coordinates the cluster.
+"""The APIs on a broker's listener where ZooKeeper coordinates the cluster.
 
-Every broker may be the controller, so the controller's APIs are on the listeners of brokers, as in
-Kafka 3.9. A broker that is not the controller hands on to it what clients ask (KIP-590), so that a client
-which has missed an election need not find the controller first. Brokers' own requests to it are answered
-NOT_CONTROLLER elsewhere.
+Any broker may be the controller, so brokers' listeners serve the controller's APIs, as in Kafka 3.9. A
+broker that is not the controller forwards clients' requests to it (KIP-590), so that a client that missed
+an election does not have to find the controller first. It answers other brokers' requests to the controller
+with NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from barnabas.zookeeper.layout.config_znodes import entity_of
 from barnabas.zookeeper.states.describe_cluster_fields import asks_more, tell_more
 
 OwnRequests = AclRequests | TokenRequests
-"""What a broker writes to znodes itself, and not its controller."""
+"""Handlers of the requests whose results a broker itself writes to znodes, not the controller."""
 ReadAgain = Callable[[Sequence[str], Callable[[], None]], None]
 """Reads the configurations of entities from their znodes, then calls back."""
 FORWARDED = cast(
@@ -83,15 +83,17 @@ FORWARDED = cast(
         alter_user_scram_credentials,
     ),
 )
-"""The controller answers them; other brokers hand them on."""
+"""APIs that the controller answers; other brokers forward them to it."""
 OF_ANY_BROKER = (
     ApiKey.ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.ALTER_CLIENT_QUOTAS,
 )
-"""Of these, what any broker of Kafka 3.9 answers: clients do not look for the controller."""
+"""Those of `FORWARDED` that every broker of Kafka 3.9 answers itself. Clients send them to any broker."""
 OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
+"""APIs by which brokers ask the controller."""
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
+"""APIs by which the controller gives orders to brokers."""
 RULES = {
     **BROKER_RULES,
     **{
@@ -108,7 +110,7 @@ RULES = {
     **{module.API.key: ACTION for module in ORDERS},
     controlled_shutdown.API.key: ACTION,
 }
-"""What the authorizer is asked of the APIs that a broker answers itself."""
+"""The authorizer's rules for the APIs that a broker answers itself."""
 
 
 def add_to(
@@ -120,8 +122,9 @@ def add_to(
     gate: ReadyGate,
     read_again: ReadAgain,
 ) -> None:
-    """Serve a broker's APIs, the controller's, and what controllers order. All but orders, and what only
-    controllers answer, wait at the `gate`."""
+    """Add to `table` the APIs of a broker, those of the controller, and the controller's orders. Requests
+    wait at the `gate`, except for the orders and for what only the controller answers (`OF_BROKERS`,
+    ControlledShutdown)."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
         names_steps = module.API.key is ApiKey.DESCRIBE_CLUSTER
@@ -153,9 +156,9 @@ def add_forwarding(
     is_kraft: Callable[[], bool],
     to_quorum: ControllerChannel,
 ) -> None:
-    """While the cluster migrates: this broker forwards DescribeQuorum to the quorum's leader, and what it
-    otherwise writes itself (`own`: access control entries and delegation tokens) to a KRaft controller that
-    holds `/controller`. That controller writes them to the znodes, where every broker reads them."""
+    """Forward requests while the cluster migrates. DescribeQuorum goes to the quorum's leader. When a KRaft
+    controller holds `/controller`, requests of `own` (ACLs and delegation tokens) go to it; it writes their
+    results to the znodes, which every broker reads."""
 
     def describe(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
@@ -181,12 +184,13 @@ def _kraft_or_here(
 
 
 def guard_with(table: ApiTable, authorizer: Authorizer | None) -> None:
-    """Judge what a broker answers itself; what the controller answers is judged where it is answered."""
+    """Authorize the requests that a broker answers itself. The controller authorizes those that it
+    answers."""
     guard(table, RULES, authorizer, judged_elsewhere=(module.API.key for module in FORWARDED))
 
 
 def _judged(module: HandlerModule, authorizer: Authorizer | None) -> HandlerModule:
-    """By the entries that this broker has: a controller is a broker here."""
+    """`module` behind this broker's authorizer: in ZooKeeper mode, a controller is also a broker."""
     if authorizer is None:
         return module
     entry = ApiEntry(module.API, module.handle, None, 0, 0, 0)
@@ -197,7 +201,8 @@ def _judged(module: HandlerModule, authorizer: Authorizer | None) -> HandlerModu
 def _create_topics(
     request: CreateTopicsRequest, ctx: RequestContext, controller: ZookeeperController
 ) -> Message | Parked | None:
-    """A topic that is being deleted exists until its last replica is gone."""
+    """CreateTopics; refuses topics that are being deleted, as they exist until their last replica is
+    deleted."""
     going = [topic for topic in request.topics if topic.name in controller.deletions]
     if not going:
         return create_topics.handle(request, ctx, controller.decider)
@@ -247,7 +252,8 @@ def _here_or_there(
 
 
 def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
-    """Answered when this broker has read what was written: its client may ask it next what holds."""
+    """`module`, whose answers wait until this broker has read the new configuration from the znodes: its
+    client may next ask this broker to describe it."""
 
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         found = [entity_of(one.resource_type, one.resource_name) for one in request.resources]
@@ -271,7 +277,7 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
 
 
 def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
-    """DescribeCluster with what this broker's controllers did, where it is asked for."""
+    """`module` (DescribeCluster), whose answer also has this broker's steps as the controller, on request."""
 
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         def more(response: Message | None) -> Message | None:
@@ -302,7 +308,8 @@ def _restricted(module: HandlerModule, controller: ZookeeperController) -> Handl
 
 
 def _with_known_resources(module: HandlerModule) -> HandlerModule:
-    """Topics and brokers: Kafka 3.9 keeps no other configuration of these APIs in ZooKeeper."""
+    """`module` for topics and brokers only: through these APIs, Kafka 3.9 keeps no other configurations in
+    ZooKeeper. Raises INVALID_REQUEST for others."""
 
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         for resource in request.resources:

@@ -1,7 +1,7 @@
-"""Runs of small batches at once, over arrays: compaction's compiled outer loops.
+"""Compaction's compiled outer loops: they process many small batches in one call.
 
-Where batches are small, what is done once per batch outside of here costs more than their records: reading
-the header, checking it and the CRC, the look at the map of keys, copying what stays, the segment's indexes.
+For small batches, Python's work per batch would cost more than that per record: to read and check the
+header and the CRC, to look up keys, to copy the batches that stay, to update the segment's indexes.
 
 Source: Kafka protocol guide, record batch format v2.
 """
@@ -23,12 +23,12 @@ from barnabas.record.words import Words, big_32, big_64, crc32c
 
 HEADER_SIZE = 61
 ENTRY_NUMBERS = 4
-"""Of an entry that `index_run` makes."""
+"""Numbers in one index entry of `index_run`."""
 
 
 @compiled
 def next_offset_of(data: Bytes, at: int) -> int:
-    """Behind the batch at `at`."""
+    """The offset after the last one of the batch at `at`."""
     return big_64(data, at) + big_32(data, at + 23) + 1
 
 
@@ -56,9 +56,11 @@ def read_batches(
     data: Bytes, at: int, size_max: int, low: int, high: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
 ) -> int:  # fmt: skip
-    """Read ahead the records of the small plain batches at `at`, as many batches as have `RECORDS_AHEAD`
-    records; `batches` gets where each ends and how many records it has. Returns how many batches; 0 where the
-    first one has more records, or is not plainly sound."""
+    """Read ahead the records of the small plain batches from `at` on, up to `RECORDS_AHEAD` records in all.
+
+    `batches` gets two numbers per batch, its end and its record count. Returns the number of batches; 0
+    where the first one has more records, or is not a valid small plain batch.
+    """
     filled = found = 0
     while found < RECORDS_AHEAD:
         size = small_plain_batch(data, at, size_max, low, high)
@@ -88,9 +90,12 @@ def note_run(
     from_offset: int, used: int, keys_max: int, slots_max: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Put the keys of the small plain batches at the front of `data` into the table, as long as it holds
-    fewer than `keys_max` keys and has room (`slots_max`). (Their bytes, the offset behind them, keys in the
-    table, and how many more a batch left there that is not plainly sound)."""
+    """Put the keys of the small plain batches at the start of `data` into the table of keys.
+
+    Stops when the table has `keys_max` keys, or where the next batch might exceed `slots_max` or is not a
+    valid small plain batch. Returns (bytes processed, offset after them, keys in the table, further keys from
+    an invalid batch at which it stopped).
+    """
     at, end = 0, low
     while used < keys_max:
         found = read_batches(data, at, size_max, end, high, k0, k1, slots, hashes, rows, batches)
@@ -125,8 +130,8 @@ def note_run(
 
 @compiled
 def must_be_seen(data: Bytes, at: int, behind: int, round_end: int) -> bool:
-    """Whether compaction's rules ask for more than the keys of this batch: it has a delete horizon, a
-    producer or no records, or ends the round."""
+    """Whether compaction needs more of this batch than its keys: it has a delete horizon, a producer id or no
+    records, or is the last one of the round."""
     return bool(
         data[at + 22] & 0x40
         or big_64(data, at + 43) >= 0
@@ -140,8 +145,8 @@ def long_batch_stays(
     data: Bytes, at: int, to: int, known_end: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs,
 ) -> int:  # fmt: skip
-    """As `stay_whole`, for all records of the batch in ``data[at:to]``; -1 also where they are not plainly
-    sound."""
+    """As `stay_whole`, for all records of the batch in ``data[at:to]``; -1 also where a record is
+    malformed."""
     position, left, stays = at + HEADER_SIZE, big_32(data, at + 57), -2
     while left > 0:
         read, position = read_ahead(
@@ -174,15 +179,15 @@ def clean_run(
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs, batches: Longs,
     out: Bytes,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Copy to `out` the small plain batches at the front of `data` that stay unchanged, and pass over those
-    of which no record stays. Stop at the first batch that has to be rewritten or looked at. Returns (bytes
-    read, the offset behind them, bytes written, records that stay)."""
+    """Copy the small plain batches at the start of `data` that stay unchanged to `out`, and skip those of
+    which no record stays. Stop at the first batch of which only a part stays, or which `must_be_seen`.
+    Returns (bytes read, offset after them, bytes written, records that stay)."""
     at, end, size_out, records, begin = 0, low, 0, 0, 0
     copies_more = True
     while copies_more:
         found = read_batches(data, at, size_max, end, high, k0, k1, slots, hashes, rows, batches)
         is_long = found == 0
-        if is_long:  # more records than are read ahead at once, or the end
+        if is_long:  # a batch with more than RECORDS_AHEAD records, or no further valid batch
             size = small_plain_batch(data, at, size_max, end, high)
             if size == 0:
                 break
@@ -202,7 +207,7 @@ def clean_run(
                 break
             if stays == 1:
                 records += count
-            else:  # what stays side by side is copied at once
+            else:  # copy the adjacent batches before it that stay
                 copy_bytes(data, begin, out, size_out, at - begin)
                 size_out += at - begin
                 begin = to
@@ -217,10 +222,13 @@ def index_run(
     data: Bytes, position: int, interval: int,
     since_index: int, max_timestamp: int, offset_of_max: int, entries: Longs,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """What :meth:`barnabas.log.segments.segment.Segment.update_for_batch` makes of the whole batches in
-    `data`, which begin at `position`. `entries` gets `ENTRY_NUMBERS` per index entry: last offset,
-    position, largest timestamp so far, its offset.
-    Returns (entries, bytes since the last one, largest timestamp, its offset)."""
+    """Index entries for the complete batches in `data`, which begin at `position` of the segment, as
+    :meth:`barnabas.log.segments.segment.Segment.update_for_batch` makes them.
+
+    `interval` is `index.interval.bytes`. `entries` gets `ENTRY_NUMBERS` per entry: last offset, position,
+    largest timestamp so far, its offset. Returns (number of entries, bytes since the last one, largest
+    timestamp, its offset).
+    """
     at = count = 0
     while at < len(data):
         size = big_32(data, at + 8) + 12

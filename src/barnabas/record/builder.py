@@ -1,6 +1,7 @@
-"""Makes record batches of format v2: for coordinators, the quorum's log, the client and tests.
+"""Builds record batches of format v2 for coordinators, the quorum's log, the client and tests.
 
-A record is ``(key, value)`` or ``(key, value, headers)`` or ``(key, value, headers, timestamp_ms)``.
+A record is ``(key, value)``, ``(key, value, headers)`` or ``(key, value, headers, timestamp_ms)``; headers
+are (name, value) pairs.
 
 Source: Kafka's ``MemoryRecordsBuilder``.
 """
@@ -43,7 +44,7 @@ class ControlType:
 
 
 def write_varint(value: int, out: bytearray) -> None:
-    """Zigzag varint."""
+    """Append a signed 64-bit `value` as a zigzag varint."""
     value = (value << 1) ^ (value >> 63)
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -59,8 +60,8 @@ def write_record(
     value: bytes | None,
     headers: Iterable[tuple[str, bytes | None]] = (),
 ) -> None:
-    """Append one record with its length."""
-    # Numbers of one byte, as most are, are written in place: this is called once per record.
+    """Append one record with its length to `out`. `timestamp_delta` is in ms."""
+    # One-byte varints, the usual case, are encoded inline: calls for them would cost most of the time.
     body = bytearray(1)  # attributes
     for number in (timestamp_delta, offset_delta):
         if 0 <= number < 64:
@@ -118,8 +119,9 @@ def build_batch(
     log_append_time: bool = False,
     offset_deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """One batch. `timestamp_ms` is that of records which bring none; `offset_deltas` leave gaps
-    (compaction), the last one being the batch's."""
+    """One batch. `timestamp_ms` is the timestamp of records without their own. `offset_deltas` has the
+    offset delta of each record, for batches with gaps (compaction); by default they are 0, 1, 2 and so on.
+    The last one is the batch's last offset delta."""
     body = bytearray()
     first: int | None = None
     max_timestamp = -1
@@ -164,7 +166,7 @@ def control_batch(
     producer_epoch: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """Control records of (type, value) in one batch."""
+    """A control batch. `controls` are the (type, value) of its records."""
     return build_batch(
         [(CONTROL_KEY.pack(0, kind), value) for kind, value in controls],
         timestamp_ms=timestamp_ms,

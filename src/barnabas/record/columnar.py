@@ -1,18 +1,17 @@
-"""Record batches v2 → Arrow columns, without a Python object per record.
+"""Decodes record batches v2 into Arrow columns, without a Python object per record.
 
-Owns the way from fetched bytes to :class:`pyarrow.RecordBatch` for analytics: finds the whole
-batches in a fetched run, checks their CRC, decompresses, and lets compiled loops
-(:mod:`barnabas.record.columnar_kernels`) lay records into columns. Python runs per *batch*.
+Converts fetched bytes to :class:`pyarrow.RecordBatch`: finds the complete batches, checks their CRC,
+decompresses them, and writes their records to columns by compiled loops
+(:mod:`barnabas.record.columnar_kernels`). Python code runs once per *batch*.
 
-* Control batches give no rows; batches of aborted transactions give none where the fetch said
-  which transactions were aborted (`read_committed`).
-* Records before `start` or from `end` on are left out; the part of a batch that a fetch has cut
-  off at the end is left for the next one.
-* Bytes that are no batch, a wrong CRC, or records that contradict their batch raise
-  :class:`CorruptBatchError`: columns never hold a guess.
+* Control batches give no rows. Batches of aborted transactions give none where the fetch reported
+  the aborted transactions (`read_committed`).
+* Records before `start` or from `end` on are left out. An incomplete batch at the end of the bytes is
+  ignored; the next fetch has it whole.
+* Bytes that are no batch, a wrong CRC, and records that contradict their batch raise
+  :class:`CorruptBatchError`.
 
-It knows nothing of topics or sockets. Needs numpy and pyarrow; numba makes it fast. The broker
-never imports it.
+Needs numpy and pyarrow; is fast with numba only. The broker does not import this module.
 
 Source: Kafka protocol guide, record batch v2 (KIP-98); control records (KIP-98).
 """
@@ -43,23 +42,27 @@ from barnabas.record.unpacking import Unpacker
 from barnabas.types import Buffer
 
 GROUP_BYTES_MAX = 8 << 20
-"""Uncompressed bytes that go into one Arrow batch, beyond a single record batch larger than that."""
+"""Uncompressed bytes in one Arrow batch; a single larger record batch makes a larger one."""
 GROUP_RECORDS_MAX = 1 << 15
+"""Records in one Arrow batch; a single record batch with more makes a larger one."""
 SMALL_BYTES = 1024
-"""Of a batch that is decoded with others in one call, if it is plain."""
+"""Largest size of a batch that is decoded in one call together with others, if it is plain (`NOT_PLAIN`)."""
 SMALL_RUN = 4
-"""So many small batches in a row are followed by more."""
+"""Number of small batches in a row after which the following ones are decoded in one call."""
 SMALLEST_BATCH = HEADER_SIZE + 7
+"""Size of a batch with one empty record."""
 NOT_PLAIN = CODEC_MASK | CONTROL | TRANSACTIONAL
+"""A batch with none of these attributes is plain."""
 KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
 ALL = frozenset({KEY, VALUE, HEADERS, TIMESTAMP, "topic", "partition", "offset", "timestampType"})
-"""Names of columns."""
+"""Names of all columns."""
 IN_RECORDS = frozenset({KEY, VALUE, HEADERS, TIMESTAMP})
-"""Columns that only the records have; the others follow from headers of batches."""
+"""Columns for which records must be decoded; the others follow from the headers of batches."""
 
 
 class AbortedTransaction(NamedTuple):
-    """As a read_committed fetch reports it: data of `producer_id` from `first_offset` on is void."""
+    """An aborted transaction in the answer to a read_committed fetch: the records of `producer_id` from
+    `first_offset` up to its ABORT marker are not to be read."""
 
     producer_id: int
     first_offset: int
@@ -67,24 +70,26 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class AbortedFilter:
-    """Tells which batches of a run belong to aborted transactions (read_committed)."""
+    """Finds the batches that a read_committed reader must skip: control batches and those of aborted
+    transactions. Batches must come in the order of their offsets."""
 
     aborted: list[AbortedTransaction]
-    """Not yet begun, by first offset, last first."""
+    """Transactions whose first offset is not reached yet, the next one last."""
     open: set[int] = field(default_factory=set)
-    """Producers whose data at the present offset is void."""
+    """Producers in an aborted transaction at the present offset."""
 
     @classmethod
     def of(cls, aborted: Sequence[AbortedTransaction]) -> AbortedFilter:
+        """A filter at the start of a run; `aborted` may have any order."""
         return cls(sorted(aborted, key=lambda each: -each.first_offset))
 
     def is_void(self, batch: BatchView) -> bool:
-        """Take the next batch of the run; True where its records must not be seen."""
+        """Take the next batch of the run. True where its records are to be skipped."""
         header = batch.header
         while self.aborted and self.aborted[-1].first_offset <= header.last_offset:
             self.open.add(self.aborted.pop().producer_id)
         if header.is_control:
-            # Compaction leaves the last marker of a producer, or of a round, as an empty header.
+            # Compaction may empty a control batch but keep it, for the producer's state or an offset.
             if header.record_count and control_type(batch) == ControlType.ABORT:
                 self.open.discard(header.producer_id)
             return True
@@ -92,11 +97,11 @@ class AbortedFilter:
 
 
 def control_type(batch: BatchView) -> int:
-    """Type of a control batch's record: 0 abort, 1 commit, above that markers of other kinds."""
+    """The `ControlType` of a control batch's first record. Raises :class:`CorruptBatchError`."""
     data = kernels.frozen(np.frombuffer(batch.payload, np.uint8))
     end = len(data)
     _, position = kernels.read_varint(data, 0, end)
-    for skipped in (1, 0):  # attributes and timestamp delta, offset delta
+    for skipped in (1, 0):  # attributes (1 byte) and timestamp delta; offset delta
         if position >= 0:
             _, position = kernels.read_varint(data, position + skipped, end)
     key_at, key_size = 0, 0
@@ -108,17 +113,17 @@ def control_type(batch: BatchView) -> int:
 
 
 class DecodedRecords(NamedTuple):
-    """What one fetched run gave."""
+    """The decoded records of one fetched run."""
 
     columns: list[Columns]
     next_offset: int
-    """Where the next fetch begins: behind the last whole batch, or at `start` if there is none."""
+    """Offset for the next fetch: after the last complete batch, or `start` if there is none."""
     rows: int
 
 
 @dataclass(slots=True)
 class Columns:
-    """Rows of one partition as columns; ``*_ends`` has one element more than there are rows."""
+    """Records of one partition as columns; all have the same number of rows."""
 
     offsets: kernels.Longs
     timestamps_us: kernels.Longs
@@ -127,7 +132,7 @@ class Columns:
     keys: Binary
     values: Binary
     headers: Headers | None
-    """Keys, values and headers are empty where they were not wanted."""
+    """None where headers were not wanted; keys and values that were not wanted are empty or null."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -162,7 +167,8 @@ class Columns:
 
 @dataclass(slots=True)
 class Binary:
-    """Byte strings end to end: the i-th is ``data[ends[i]:ends[i + 1]]``, or null."""
+    """Byte strings one after the other: row i is ``data[ends[i]:ends[i + 1]]``, or null where ``valid[i]``
+    is 0."""
 
     ends: kernels.Ints
     valid: kernels.Bytes
@@ -170,19 +176,20 @@ class Binary:
 
     @classmethod
     def empty(cls, rows: int, size: int) -> Binary:
-        """Room for `rows` strings of `size` bytes together."""
+        """Arrays to be filled with `rows` strings of at most `size` bytes in all."""
         ends = np.empty(rows + 1, np.int32)
         ends[0] = 0
         return cls(ends, np.empty(rows, np.uint8), np.empty(size, np.uint8))
 
     @classmethod
     def nothing(cls, rows: int) -> Binary:
-        """So many nulls."""
+        """`rows` nulls."""
         return cls(np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), np.empty(0, np.uint8))
 
     def cut(self, rows: int) -> Binary:
+        """The first `rows` rows."""
         used = int(self.ends[rows])
-        # The room was made for the worst case; holding it through a query would keep it all.
+        # `data` has the size of the worst case: a view would keep all of it in memory during a query.
         data = self.data[:used].copy() if used < len(self.data) // 2 else self.data[:used]
         return Binary(self.ends[: rows + 1], self.valid[:rows], data)
 
@@ -196,7 +203,7 @@ class Binary:
 
 @dataclass(slots=True)
 class Headers:
-    """All headers of the rows end to end; row i has those from ``ends[i]`` to ``ends[i + 1]``."""
+    """The headers of all rows one after the other; row i has those from ``ends[i]`` up to ``ends[i + 1]``."""
 
     ends: kernels.Ints
     keys: Binary
@@ -209,6 +216,7 @@ def validity(valid: kernels.Bytes) -> pa.Buffer:
 
 
 def repeated_text(text: str, rows: int) -> pa.Array:
+    """A string array of `rows` times `text`."""
     raw = np.frombuffer(text.encode(), np.uint8)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(
@@ -217,7 +225,8 @@ def repeated_text(text: str, rows: int) -> pa.Array:
 
 
 def headers_to_arrow(headers: Headers | None, rows: int, type_: pa.DataType) -> pa.Array:
-    """``list<struct<key, value>>``; a record without headers has null, as in Spark's connector."""
+    """An array of ``list<struct<key, value>>``; null for a record without headers, as in Spark's
+    connector."""
     if headers is None:
         return pa.nulls(rows, type_)
     items = pa.StructArray.from_arrays(
@@ -243,7 +252,7 @@ def decode(
     include_headers: bool = False,
     check_crc: bool = True,
 ) -> DecodedRecords:
-    """All of `decode_groups` at once. Raises :class:`CorruptBatchError`."""
+    """All groups of `decode_groups`, and the offset of the next fetch. Raises :class:`CorruptBatchError`."""
     wanted = ALL if include_headers else ALL - {HEADERS}
     groups = decode_groups(records, start, end, aborted=aborted, wanted=wanted, check_crc=check_crc)
     columns = list(groups)
@@ -266,12 +275,12 @@ def decode_groups(
     check_crc: bool = True,
     unpacker: Unpacker | None = None,
 ) -> Iterator[Columns]:
-    """Decode the records of a fetched run whose offset is in ``[start, end)``, some thousands at a time.
+    """Decode the records of fetched bytes whose offset is in ``[start, end)``, some thousands at a time.
 
-    `aborted` are the aborted transactions that a read_committed fetch reported; None reads
-    uncommitted. `wanted` says which columns are filled, by their names; where nothing but offsets is wanted
-    they are read off the headers of batches that have no gaps. `unpacker` is one's own, where several runs
-    are read in turn. Raises :class:`CorruptBatchError`.
+    `aborted` are the aborted transactions that a read_committed fetch reported; None reads uncommitted
+    records too. `wanted` names the columns to fill. If none of them is in `IN_RECORDS`, the rows of batches
+    without gaps are made from their headers alone. A caller that decodes several runs in turn may pass its
+    own `unpacker`, whose buffer is then reused. Raises :class:`CorruptBatchError`.
     """
     void = None if aborted is None else AbortedFilter.of(aborted)
     group = _Group(unpacker or Unpacker(), start, end, wanted)
@@ -301,15 +310,16 @@ def decode_groups(
 
 
 def is_small(header: BatchHeader) -> bool:
-    """Whether such batches are decoded many in one call, if their bytes are sound."""
+    """Whether the batch may be decoded in one call together with others: small and plain."""
     return header.length <= SMALL_BYTES and not header.attributes & NOT_PLAIN
 
 
 def _small_groups(
     records: Buffer, position: int, start: int, end: int, wanted: frozenset[str]
 ) -> Generator[Columns, None, int]:
-    """Columns of the small plain batches at `position`; where the batches behind them begin."""
-    from barnabas.record.small_batches import decode_small_batches  # loaded only where it is needed
+    """Yields columns of the small plain batches from `position` on; returns the position of the next
+    batch."""
+    from barnabas.record.small_batches import decode_small_batches  # loaded only where it is used
 
     data = kernels.frozen(np.frombuffer(records, np.uint8))
     while True:
@@ -327,7 +337,7 @@ def _small_groups(
 
 
 class _Group:
-    """Batches that are decoded together."""
+    """Batches that are decoded together, into one Arrow batch."""
 
     def __init__(self, unpacker: Unpacker, start: int, end: int, wanted: frozenset[str]) -> None:
         self._unpacker = unpacker
@@ -337,8 +347,8 @@ class _Group:
         self._bytes = self._records = 0
 
     def take(self, batch: BatchView) -> bool:
-        """Whether the batch is one of the group now; the first one always is. Raises
-        :class:`CorruptBatchError`."""
+        """Add `batch` to the group, if it has room; an empty group takes every batch. Returns whether it did.
+        Raises :class:`CorruptBatchError`."""
         bytes_max = GROUP_BYTES_MAX - self._bytes if self._batches else None
         if self._batches and self._records + batch.header.record_count > GROUP_RECORDS_MAX:
             return False
@@ -351,7 +361,7 @@ class _Group:
         return True
 
     def columns(self) -> Iterator[Columns]:
-        """The rows of the group, if it has any; the next one begins empty."""
+        """Decode the group, if it has rows, and empty it. Raises :class:`CorruptBatchError`."""
         if self._batches:
             columns = decode_group(self._batches, *self._range, self._wanted)
             self._batches, self._bytes, self._records = [], 0, 0
@@ -365,7 +375,7 @@ def _filled(columns: Columns) -> Iterator[Columns]:
 
 
 def _offsets_of(batch: BatchView, start: int, end: int) -> Iterator[Columns]:
-    """Columns of one batch without gaps, by its header alone."""
+    """Columns of one batch without gaps, made from its header alone."""
     header = batch.header
     first, after = max(header.base_offset, start), min(header.next_offset, end)
     rows = after - first
@@ -381,7 +391,8 @@ def _offsets_of(batch: BatchView, start: int, end: int) -> Iterator[Columns]:
 
 
 class _Room:
-    """Columns to be filled: `rows` rows whose bytes are `size` at most."""
+    """Columns to be filled with at most `rows` rows, whose keys, and whose values, have at most `size`
+    bytes."""
 
     def __init__(self, rows: int, size: int, wanted: frozenset[str]) -> None:
         self._offsets = np.empty(rows, np.int64)
@@ -397,7 +408,7 @@ class _Room:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The last arguments of the loops, in their order."""
+        """The columns as the last arguments of the compiled loops, in their order."""
         keys, values = self._keys, self._values
         return (
             self._offsets, self._timestamps, self._append_time, keys.ends, keys.valid, keys.data,
@@ -405,7 +416,7 @@ class _Room:
         )  # fmt: skip
 
     def columns(self, rows: int, headers: Headers | None) -> Columns:
-        """What the first `rows` rows have."""
+        """The first `rows` rows."""
         return Columns(
             self._offsets[:rows],
             self._timestamps[:rows],
@@ -419,6 +430,7 @@ class _Room:
 def decode_group(
     group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, wanted: frozenset[str]
 ) -> Columns:
+    """Decode batches with their uncompressed sections. Raises :class:`CorruptBatchError`."""
     rows = sum(batch.header.record_count for batch, _ in group)
     room = _Room(rows, sum(len(payload) for _, payload in group), wanted)
     offsets, timestamps, append_time, *arrays = room.arrays
@@ -451,6 +463,8 @@ def decode_group_headers(
     header_starts: kernels.Longs,
     header_counts: kernels.Ints,
 ) -> Headers:
+    """Decode the headers of the rows that `decode_group` decoded; `spans` are (section, first row, row
+    after the last) of each batch."""
     rows = len(header_counts)
     ends: npt.NDArray[np.int32] = np.zeros(rows + 1, np.int32)
     np.cumsum(header_counts, out=ends[1:])

@@ -1,15 +1,15 @@
-"""Walking and writing records of format v2 over arrays: the compiled inner loops.
+"""Decodes and encodes records of format v2 in arrays: the compiled inner loops.
 
-Owns the byte format of a *record* (not of a batch) as loops over ``uint8`` arrays that numba
-compiles; where numba is missing the same functions run interpreted, some hundred times slower
-and with the same results (``COMPILED`` says which). Compiled code is kept on disk by numba (see
-:mod:`barnabas.record.kernel_cache`), so that a process pays for the compiler once per installation.
+Owns the byte format of a *record* (not of a batch), as loops over ``uint8`` arrays that numba compiles.
+Without numba the same functions run interpreted, with the same results, about a hundred times slower
+(``COMPILED`` says which). numba caches the machine code on disk (see
+:mod:`barnabas.record.kernel_cache`), so that the loops are compiled once per installation.
 
-Interpreted, an element of an array is a numpy number of the array's width: ``int()`` makes it wide
-enough before arithmetic that leaves that width. Compiled, it changes nothing.
+``int()`` around array elements is for the interpreted case: an element is a numpy number of the array's
+width, in which arithmetic would overflow. Compiled, it has no effect.
 
-Every loop is bounds-checked: bytes that are no records give an error code, never a read beyond
-the array. Nothing here allocates per record.
+Every loop checks bounds: malformed records give an error code, never a read beyond the array. Nothing
+here allocates per record.
 
 Source: Kafka protocol guide, record format v2 (KIP-98); murmur2 as Kafka's BuiltInPartitioner.
 """
@@ -46,7 +46,7 @@ MASK_32 = 0xFFFFFFFF
 
 
 def compiled(function: F) -> F:
-    """`function` as machine code where numba is installed, as it is where not."""
+    """`function`, compiled where numba is installed; unchanged where it is not."""
     if not COMPILED:
         return function
     made: F = jitted(numba.njit, numba.config, function)
@@ -57,8 +57,8 @@ A = TypeVar("A", bound=npt.NDArray[Any])
 
 
 def frozen(array: A) -> A:
-    """`array`, read-only. Machine code is made per type of its arguments, and whether an array can
-    be written to is part of that: inputs are always frozen, so that there is one version of each."""
+    """`array`, made read-only. numba compiles a version per argument types, and read-only arrays are a type
+    of their own. Input arrays are always frozen, so that each loop is compiled only once."""
     array.flags.writeable = False
     return array
 
@@ -78,7 +78,8 @@ else:
 
 @compiled
 def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """(value, next position) of a zigzag varint before `end`; next position -1 on bad bytes."""
+    """(value, next position) of the zigzag varint at `position`; next position -1 where it is malformed or
+    does not end before `end`."""
     value = 0
     shift = 0
     while position < end and shift < 70:
@@ -95,7 +96,7 @@ def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @compiled
 def skip_headers(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """(number of headers, next position) of a record's headers; next position -1 on bad bytes."""
+    """(number of headers, next position) of a record's headers; next position -1 where they are malformed."""
     count, position = read_varint(data, position, end)
     if position < 0 or count < 0 or count > end - position:
         return 0, -1
@@ -114,7 +115,8 @@ def skip_headers(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @compiled
 def read_field(data: Bytes, position: int, end: int) -> tuple[int, int, int]:
-    """(start, size, next position) of a length-prefixed field; size -1 is null, next -1 bad."""
+    """(start, size, next position) of a length-prefixed field; size -1 is null, next position -1
+    malformed."""
     size, position = read_varint(data, position, end)
     if position < 0 or size < -1 or size > end - position:
         return 0, 0, -1
@@ -145,11 +147,11 @@ def decode_records(
 ) -> tuple[int, int]:
     """Append the records of one batch with ``first_offset <= offset < end_offset`` to columns.
 
-    `data` is the uncompressed records section. Columns are filled from `row` on; ``*_ends`` has
-    one element more than rows and ``*_ends[row]`` is where the next bytes are put; ``*_bytes`` must hold
-    all of `data` besides. `append_time_ms` replaces all timestamps where it is not negative.
-    `wanted` has the bit `KEYS` or `VALUES` where these bytes are copied; others are empty.
-    Returns (next row, OK or MALFORMED); fewer or more bytes than `count` records is malformed.
+    `data` is the uncompressed records section. Columns are filled from `row` on. ``*_ends`` has one element
+    more than there are rows; ``*_ends[row]`` is the position in ``*_bytes`` for the next bytes, after which
+    ``*_bytes`` must have room for all of `data`. `append_time_ms` replaces all timestamps unless negative.
+    `wanted` has the bits `KEYS` and `VALUES` for the columns to fill; rows of others are empty. Returns
+    (next row, OK or MALFORMED); `data` with fewer or more bytes than `count` records is malformed.
     """
     position = 0
     size_all = len(data)
@@ -208,7 +210,11 @@ def decode_headers(
     value_valid: Bytes,
     value_bytes: Bytes,
 ) -> int:
-    """Append the headers of rows that `decode_records` has walked; returns the next item."""
+    """Append the headers of the rows from `first_row` to `next_row` to columns, from `item` on.
+
+    `data` is the section from which `decode_records` decoded these rows: it has checked the bytes, so that
+    they are not checked again. Returns the next item.
+    """
     size_all = len(data)
     for row in range(first_row, next_row):
         _, position = read_varint(data, header_starts[row], size_all)
@@ -240,6 +246,7 @@ def write_varint(target: Bytes, position: int, value: int) -> int:
 
 @compiled
 def varint_size(value: int) -> int:
+    """Bytes of a zigzag varint of a value within 62 bits."""
     number = int(value)
     rest = (number << 1) ^ (number >> 63)
     size = 1
@@ -253,7 +260,7 @@ def varint_size(value: int) -> int:
 def headers_size(
     row: int, header_ends: Ints, key_ends: Ints, value_ends: Ints, value_valid: Bytes
 ) -> int:
-    """Bytes that the headers of `row` take, with their count."""
+    """Bytes of the encoded headers of `row`, with their count."""
     size = varint_size(header_ends[row + 1] - header_ends[row])
     for item in range(header_ends[row], header_ends[row + 1]):
         length = key_ends[item + 1] - key_ends[item]
@@ -310,11 +317,11 @@ def encode_records(
     header_value_valid: Bytes,
     header_value_bytes: Bytes,
 ) -> tuple[int, int]:
-    """Write ``rows[first:]`` as records of one batch until `bytes_max` would be passed.
+    """Encode the rows ``rows[first:]`` as records of one batch, up to `bytes_max` bytes.
 
-    At least one record is written, if `target` holds it. Timestamps (`stamps`, ms by row) are deltas to
-    that of the first; where there are none, deltas are 0. Offset deltas count from 0.
-    Returns (index of the first row not written, bytes written).
+    Encodes at least one record if `target` has room for it. Timestamp deltas are those of `stamps` (ms, by
+    row) to the first row's; all are 0 where `stamps` is empty. Offset deltas count from 0.
+    Returns (index of the first row that was not encoded, bytes written).
     """
     position = 0
     index = first
@@ -387,9 +394,11 @@ def murmur2(data: Bytes, start: int, size: int) -> int:
 def assign_partitions(
     partitions: Ints, counts: Ints, turn: int, key_ends: Ints, key_valid: Bytes, key_bytes: Bytes
 ) -> None:
-    """Fill ``partitions[row] < 0`` by the key's murmur2, or in turn from `turn` where no key is.
+    """Assign a partition to every row whose ``partitions[row]`` is negative.
 
-    ``counts[row]`` is the number of partitions of the row's topic (at least 1).
+    A row with a key gets the partition of the key's murmur2, as with Kafka's default partitioner. Rows
+    without a key get partitions round-robin, from `turn` on. ``counts[row]`` is the number of partitions of
+    the row's topic (at least 1).
     """
     for row in range(len(partitions)):
         if partitions[row] >= 0:

@@ -1,8 +1,8 @@
-"""Which byte strings are exactly one JSON object, as far as brackets and quotes tell: a compiled loop.
+"""Finds the byte strings that look like exactly one JSON object, by brackets and quotes, in a compiled loop.
 
-Owns the check before many values are read as lines of one text: a value that is accepted here begins with
-``{``, ends with the ``}`` that belongs to it, and has nothing but white space around. Whether what is between
-is JSON is the reader's to say.
+The check precedes a reader that parses many values as the lines of one text. A value that passes begins with
+``{``, ends with the matching ``}``, and has only spaces and tabs around it. The reader must still check that
+the content is JSON.
 
 Source: RFC 8259.
 """
@@ -13,8 +13,11 @@ from barnabas.record.columnar_kernels import Bytes, Ints, compiled, frozen
 
 
 def mark_objects(data: Bytes, starts: Ints, fine: Bytes, is_json: int) -> None:
-    """Set ``fine[row]`` to 1 where ``data[starts[row]:starts[row + 1]]`` is one object; where not `is_json`,
-    where it has anything but white space, and every quote is closed."""
+    """Set ``fine[row]`` to 1 where the value ``data[starts[row]:starts[row + 1]]`` passes; leave others at 0.
+
+    With `is_json` 1, a value passes if it looks like one JSON object. With 0 (CSV), it passes if it is not
+    blank and has an even number of double quotes.
+    """
     _mark(frozen(data), frozen(starts), fine, is_json)
 
 

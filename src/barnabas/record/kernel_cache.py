@@ -1,9 +1,9 @@
-"""Compiled loops are kept on disk where there is a place for them, and work where there is none.
+"""Caches compiled loops on disk where a directory can be written, and compiles in memory where none can.
 
-numba keeps machine code beside the source, else in the user's cache directory, and raises at import
+numba caches machine code beside the source, else in the user's cache directory, and raises at import
 where it can write to neither: containers without root, executors of YARN, read-only installations.
-Then a folder that a process has named in `fallback_folder` is used, before the loops are imported. Where
-none is named or it cannot be written either, each process compiles for itself.
+Then the folder that `fallback_folder` returns is used; a process sets it before it imports the loops. Where
+there is none or it cannot be written, each process compiles the loops again.
 
 Source: numba's ``core/caching.py``.
 """
@@ -19,15 +19,15 @@ def no_folder() -> str | None:
 
 
 fallback_folder: Callable[[], str | None] = no_folder
-"""Where to keep machine code if numba finds no place; None where there is none. Set by who starts a
-process (:mod:`barnabas.pipeline`, :mod:`barnabas.host.helper`)."""
+"""Returns the folder for machine code where numba finds none, or None. Set at the start of a process
+(:mod:`barnabas.pipeline`, :mod:`barnabas.host.helper`)."""
 
 is_kept = True
-"""False once a loop found no place: this process compiles it for itself."""
+"""False once a loop could not be cached on disk, so that this process compiled it in memory."""
 
 
 def jitted(njit: Callable[..., Any], config: Any, function: Callable[..., Any]) -> Any:
-    """`function` by numba's `njit` with its `config`, kept on disk where that is possible."""
+    """`function`, compiled by numba's `njit` and cached on disk where possible; `config` is numba's."""
     global is_kept
     options = {"nogil": True, "boundscheck": False}
     try:
@@ -37,7 +37,7 @@ def jitted(njit: Callable[..., Any], config: Any, function: Callable[..., Any]) 
             raise
     folder = fallback_folder()
     if folder is not None:
-        config.CACHE_DIR = folder  # looked at when a function is decorated, and at no other time
+        config.CACHE_DIR = folder  # numba reads it only when a function is decorated
         try:
             return njit(cache=True, **options)(function)
         except RuntimeError:

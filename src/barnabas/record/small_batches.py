@@ -1,7 +1,7 @@
-"""Runs of small plain batches → columns, in one compiled call.
+"""Decodes runs of small plain batches into columns, in one compiled call.
 
-Where a batch has a record or two, what Python does for each batch costs far more than its records do. Loaded
-only where there are such runs: machine code takes time and memory to load.
+For batches of one or two records, Python's work per batch costs far more than the decoding of the records.
+This module is imported only when such a run is found, as loading machine code takes time and memory.
 
 Source: Kafka protocol guide, record batch format v2.
 """
@@ -32,9 +32,13 @@ def decode_small_batches(
     value_ends: Ints, value_valid: Bytes, value_bytes: Bytes,
     header_starts: Longs, header_counts: Ints, wanted: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Append the records of the small plain batches at `at`, as `decode_records` does, as many batches as
-    have room. (Where the first one is that was not taken, rows, OK or MALFORMED); a batch that is not taken
-    is not small, not sound, or begins at `end_offset` or later."""
+    """Append the records of the small plain batches from position `at` on to columns, as `decode_records`
+    does.
+
+    Stops at the first batch that does not fit the columns, is not a valid small plain batch of at most
+    `size_max` bytes, or begins at `end_offset` or later. Returns (position of that batch, rows, OK or
+    MALFORMED). `append_time` gets 1 for rows whose timestamp is the broker's, else 0.
+    """
     row = 0
     while True:
         size = small_plain_batch(data, at, size_max, 0, LONG_MAX)
@@ -48,7 +52,7 @@ def decode_small_batches(
             or (wanted & VALUES and value_ends[row] + size > len(value_bytes))
         ):
             return at, row, OK
-        by_broker = data[at + 22] & 8
+        by_broker = data[at + 22] & 8  # attributes: the timestamp is that of the append
         next_row, status = decode_records(
             data[at + HEADER_SIZE : at + size], count, big_64(data, at), big_64(data, at + 27),
             big_64(data, at + 35) if by_broker else -1, first_offset, end_offset, row,

@@ -1,7 +1,7 @@
-"""The positions of the records in a batch, without an object per record.
+"""The positions of the records in a batch, as plain tuples instead of objects.
 
-For code that looks at every record but keeps none: compaction (keys), and the validation of what
-clients produce (keys, offsets, timestamps). Makes every check that reading the records makes.
+For code that examines every record but keeps none: compaction (keys), and the validation of clients'
+batches (keys, offsets, timestamps). Makes the same checks as decoding the records.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError
 from barnabas.record.decode import read_varint
 
 Span = tuple[int, int, int, int, bytes | None, bool]
-"""A record in its section: where it begins and ends, offset delta, timestamp delta, key, and whether it
-has a value. A plain tuple: there is one per record."""
+"""A record: (start and end position in its section, offset delta, timestamp delta in ms, key, whether it has
+a value). A plain tuple, as there is one per record."""
 
 
 def section_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
-    """The records of a batch in plain, at most `limit` bytes of them. Raises
-    :class:`CorruptBatchError`."""
+    """The uncompressed records section of a batch. Raises :class:`CorruptBatchError`, also where it has
+    more than `limit` bytes."""
     try:
         return memoryview(decompress(batch.header.codec, batch.payload, limit))
     except CompressionError as error:
@@ -25,8 +25,9 @@ def section_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryv
 
 
 def spans_of(section: memoryview, header: BatchHeader) -> list[Span]:
-    """Every record of a section. Raises :class:`CorruptBatchError` where it contradicts the header."""
-    # Numbers of one byte, as most are, are read in place: this loop runs once per record.
+    """The spans of all records in a section. Raises :class:`CorruptBatchError` where it contradicts the
+    header."""
+    # One-byte varints, the usual case, are decoded inline: a call per field would dominate this loop.
     data, spans = bytes(section), list[Span]()
     position, total, add = 0, len(section), spans.append
     try:
@@ -72,7 +73,8 @@ def spans_of(section: memoryview, header: BatchHeader) -> list[Span]:
 
 
 def _end_of_headers(data: bytes, position: int, end: int) -> int:
-    """The position behind a record's headers. Raises ``ValueError``, ``IndexError``."""
+    """The position after a record's headers. Raises ``ValueError`` or ``IndexError`` where they are
+    malformed."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise ValueError(f"it claims {count} headers")

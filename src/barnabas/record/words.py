@@ -1,7 +1,7 @@
-"""Numbers of several bytes out of byte arrays, and CRC-32C, for compiled loops: an instruction each where the
-machine has it, loops over bytes elsewhere, with the same results.
+"""Integers of 4 and 8 bytes from byte arrays, and CRC-32C, for compiled loops.
 
-Callers check bounds. Compiled code is kept on disk per kind of processor, see
+Where the machine has an instruction for it, each operation is one instruction; elsewhere it is a loop over
+bytes, with the same result. Callers check bounds. Machine code is cached on disk per processor type, see
 :mod:`barnabas.record.columnar_kernels`.
 """
 
@@ -30,7 +30,7 @@ _CASTAGNOLI = 0x82F63B78
 
 
 def _has_crc() -> bool:
-    """Whether the processor knows CRC-32C."""
+    """Whether the processor has an instruction for CRC-32C (SSE 4.2)."""
     if not COMPILED or platform.machine() not in ("x86_64", "AMD64"):
         return False
     from llvmlite import binding
@@ -39,7 +39,7 @@ def _has_crc() -> bool:
 
 
 def _crc_tables() -> Longs:
-    """Eight tables of CRC-32C, one for each byte of a word."""
+    """The eight tables of CRC-32C by slicing-by-8, one for each byte of a word; shape (8, 256)."""
     tables = np.zeros((8, _TABLE_BYTES), np.int64)
     for byte in range(_TABLE_BYTES):
         value = byte
@@ -60,6 +60,7 @@ _CRC = _crc_tables()
 
 @compiled
 def little_endian(data: Bytes, at: int) -> np.uint64:
+    """The unsigned little-endian number of eight bytes at `at`."""
     word = np.uint64(0)
     for i in range(7, -1, -1):
         word = (word << _EIGHT) | np.uint64(data[at + i])
@@ -68,6 +69,7 @@ def little_endian(data: Bytes, at: int) -> np.uint64:
 
 @compiled
 def big_endian(data: Bytes, at: int, size: int) -> int:
+    """The signed big-endian number of `size` bytes at `at`."""
     value = int(data[at])
     if value >= 0x80:
         value -= 0x100
@@ -87,16 +89,17 @@ def big_endian_32(data: Bytes, at: int) -> int:
 
 
 little_64: Callable[[Bytes, int], np.uint64] = little_endian
-"""Eight bytes, the first one the lowest."""
+"""The unsigned little-endian number of eight bytes at a position."""
 big_64: Callable[[Bytes, int], int] = big_endian_64
-"""A signed number of eight bytes."""
+"""The signed big-endian number of eight bytes at a position."""
 big_32: Callable[[Bytes, int], int] = big_endian_32
-"""A signed number of four bytes."""
+"""The signed big-endian number of four bytes at a position."""
 
 if COMPILED and sys.byteorder == "little":
 
     def _load(bits: int, swapped: bool, result: Any) -> Any:
-        """An intrinsic (array, position) -> the word of `bits` at that position."""
+        """A numba intrinsic (array, position) -> the word of `bits` bits there, of the numba type `result`.
+        With `swapped`, the bytes are big-endian."""
 
         def loading(_context: Any, data: Any, at: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -125,7 +128,7 @@ def no_prefetch(words: Words, at: int) -> None:
 
 
 prefetch: Callable[[Words, int], None] = no_prefetch
-"""Have the line of the processor's cache that holds ``words[at]`` brought near."""
+"""Start to load the cache line of ``words[at]`` into the processor's cache, for a write."""
 
 if COMPILED:
 
@@ -177,12 +180,13 @@ def crc32c_by_tables(data: Bytes, start: int, end: int) -> int:
 
 
 crc32c: Callable[[Bytes, int, int], int] = crc32c_by_tables
-"""CRC-32C of ``data[start:end]``: for short stretches."""
+"""CRC-32C of ``data[start:end]``; for short ranges."""
 
 if _has_crc():
 
     def _crc_step(name: str, bits: int, more_bits: int, signature: Any) -> Any:
-        """An intrinsic (CRC so far, more) -> CRC."""
+        """A numba intrinsic (CRC so far, next word) -> CRC, for the LLVM function `name`. `bits` is the
+        width of the CRC, `more_bits` that of the word."""
 
         def stepping(_context: Any, crc: Any, more: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

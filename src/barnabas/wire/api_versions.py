@@ -1,14 +1,14 @@
-"""ApiVersions: what a listener serves, told from its table.
+"""ApiVersions: the APIs and versions that a listener serves, from its table.
 
-Behaviour: any version is answered. One that is not known here gets version 0 of the response with
-UNSUPPORTED_VERSION and the range of ApiVersions, so that the client tries again (KIP-511). The
+Behaviour: a request of any version is answered. An unknown version gets version 0 of the response with
+UNSUPPORTED_VERSION and the supported versions of ApiVersions, so that the client can retry (KIP-511). The
 connection keeps the client's software name and version. Features come from a callback: the
-supported ranges of this program, the finalized levels of the cluster's metadata with their epoch.
+supported ranges of this program, and the finalized levels of the cluster's metadata with their epoch.
 
-Version notes: version 3 names the client's software; features stand from version 3 on; before
-version 4 a feature whose lowest level is 0 is left out, as older clients refuse a zero
-(KAFKA-17492). The response header is version 0 always, as the client cannot know before it.
-Produce is advertised from version 0 and refused below 3 (KAFKA-18659).
+Version notes: requests have the client's software from version 3 on, responses have features. Before
+version 4, features whose lowest level is 0 are left out, as older clients refuse a zero
+(KAFKA-17492). The response header always has version 0, as the client does not know yet what the node
+supports. Produce is advertised from version 0, but refused below version 3 (KAFKA-18659).
 
 Source: Kafka's ``ApiVersionManager``.
 """
@@ -37,12 +37,12 @@ _SCHEMA = API_SCHEMAS[ApiKey.API_VERSIONS]
 
 @dataclass(slots=True)
 class Features:
-    """What ApiVersions says about features. `supported` are (lowest, highest) levels."""
+    """The features in an ApiVersions response, by name. `supported` are (lowest, highest) levels."""
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
     epoch: int = -1
-    """Metadata offset at which `finalized` holds; -1 is unknown."""
+    """Metadata offset of which `finalized` are the levels; -1 is unknown."""
 
 
 FeatureSource = Callable[[], Features]

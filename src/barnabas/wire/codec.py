@@ -1,13 +1,12 @@
-"""Messages ↔ bytes: a reader and a writer compiled per (class, version) on first use.
+"""Encodes and decodes messages, by a reader and a writer that are compiled per (class, version) on first use.
 
-Safe by construction: the reader checks every claimed length against the bytes that are left; null is
-read and written only where the schema allows it; the reader skips unknown tagged fields (KIP-482);
-every malformed input is one typed error.
+The reader checks every claimed length against the bytes that are left. Null is read and written only
+where the schema allows it. The reader skips unknown tagged fields (KIP-482). All malformed input raises one
+typed error.
 
-What it does not do: frames, headers and correlation (:mod:`barnabas.wire.frames`,
-:mod:`barnabas.wire.server`). Hand-written readers of hot messages were measured and gained nothing:
-what is compiled here is what a person would write. Only where most bytes of a message are always the same
-do they gain (`prepare`).
+Frames, headers and correlation ids are not handled here (:mod:`barnabas.wire.frames`,
+:mod:`barnabas.wire.server`). Measured, hand-written readers of frequent messages are no faster than the
+compiled ones, except for messages most of whose bytes never change (`prepare`).
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from barnabas.wire.schema import Field, Message
 M = TypeVar("M", bound=Message)
 Reader = Callable[[memoryview, int], tuple[Any, int]]
 Splices = list[tuple[int, Buffer]]
+"""Buffers to insert into an encoded message, with their positions in it."""
 Writer = Callable[[Any, bytearray, Splices], None]
 
 SCALARS = {
@@ -32,16 +32,18 @@ SCALARS = {
     "int64": "q", "float64": "d", "uuid": "16s",
 }  # fmt: skip
 OF_ALL_REPLICAS = {"FetchRequest", "AlterPartitionRequest", "AlterPartitionReassignmentsRequest"}
+"""Requests that may name all replicas of a broker or cluster; `REPLICAS_ELEMENTS_MAX` bounds them."""
 SPLICE_MIN = 1024
-"""Records of at least this many bytes are passed on as they are, not copied into the frame."""
+"""Records of at least this many bytes are sent from their own buffer, not copied into the frame."""
 
 
 class MalformedError(ValueError):
-    """The bytes are no message of this class and version. The connection they came by ends."""
+    """The bytes are no valid message of this class and version. The connection that sent them is closed."""
 
 
 class UnsupportedFieldError(ValueError):
-    """A field was set that the version to write does not have and must not drop."""
+    """A message cannot be written in this version: for example, a field is set that the version does not
+    have."""
 
 
 _readers: dict[tuple[type[Message], int], Reader] = {}
@@ -59,7 +61,7 @@ def decode(cls: type[M], version: int, data: Buffer) -> M:
 
 
 def decode_prefix(cls: type[M], version: int, data: memoryview, position: int) -> tuple[M, int]:
-    """The message at `position` of `data` and the position behind it."""
+    """The message at `position` of `data`, and the position after it. Raises :class:`MalformedError`."""
     try:
         reader = _readers.get((cls, version)) or reader_for(cls, version)
         return reader(data, position)
@@ -68,7 +70,8 @@ def decode_prefix(cls: type[M], version: int, data: memoryview, position: int) -
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The message as buffers to send one after the other; large records are not copied."""
+    """The message as buffers to send in order; large records are not copied. Raises
+    :class:`UnsupportedFieldError`."""
     out = bytearray()
     splices: Splices = []
     write_into(message, version, out, splices)
@@ -76,7 +79,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def join(out: bytearray, splices: Splices) -> list[Buffer]:
-    """`out` with each splice standing at its position."""
+    """The bytes of `out` with each splice inserted at its position, as buffers to send in order."""
     if not splices:
         return [out]
     view, start = memoryview(out), 0
@@ -100,7 +103,8 @@ def encode_bytes(message: Message, version: int) -> bytes:
 
 
 def write_into(message: Message, version: int, out: bytearray, splices: Splices) -> None:
-    """Append the message to `out`; records of at least ``SPLICE_MIN`` bytes go to `splices`."""
+    """Append the message to `out`; records of at least ``SPLICE_MIN`` bytes go to `splices`. Raises
+    :class:`UnsupportedFieldError`."""
     cls = type(message)
     try:
         writer = _writers.get((cls, version)) or writer_for(cls, version)
@@ -128,7 +132,7 @@ def writer_for(cls: type[Message], version: int) -> Writer:
 
 
 def prepare(cls: type[Message], version: int, reader: Reader, writer: Writer) -> None:
-    """A reader and a writer made by hand, in the place of those that would be compiled."""
+    """Use a hand-written reader and writer instead of compiled ones."""
     _readers[cls, version], _writers[cls, version] = reader, writer
 
 
@@ -139,7 +143,7 @@ def check_version(cls: type[Message], version: int) -> None:
 
 
 def read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
-    """Unsigned varint of at most 5 bytes."""
+    """(value, next position) of the unsigned varint of at most 5 bytes at `position`."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -193,7 +197,7 @@ def not_in_version(what: str, version: int) -> UnsupportedFieldError:
 
 
 def write_runs(parts: Sequence[Buffer], flexible: bool, out: bytearray, splices: Splices) -> None:
-    """Length and bytes of record batches that stand in several buffers."""
+    """Append the length and bytes of record batches that are in several buffers."""
     size = sum(map(len, parts))
     if flexible:
         write_uvarint(size + 1, out)
@@ -210,7 +214,8 @@ _INT32 = Struct(">i")
 
 
 class _Source:
-    """Source of a function for one version: lines, the names they use, and which fields there are."""
+    """Python source of a reader or writer for one version: its lines and the values that its names refer
+    to."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -260,14 +265,17 @@ class _Source:
 
 
 def null_struct(field: Field) -> int:
-    """The byte before a structure that says there is none: 0 in a tagged field, -1 elsewhere."""
+    """The byte that means a null structure: 0 in a tagged field, 255 (-1) elsewhere."""
     return 0 if field.tag is not None else 255
 
 
 class _ReaderSource(_Source):
-    """A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
-    in place, as a call per element costs more than a small element itself. What is asked of this node is
-    bounded in elements, too; what answers it may be as large as its cluster."""
+    """Generates the source of a reader.
+
+    A structure at nesting level k is the local variable ``o<k>`` of the source. Elements of arrays are
+    decoded inline, as a call per element would cost more than decoding a small one. The number of elements is
+    bounded in requests; in responses it is not, as they grow with the cluster.
+    """
 
     bounded = False
 
@@ -284,7 +292,7 @@ class _ReaderSource(_Source):
         return reader
 
     def read_struct(self, cls: type[Message], depth: int, level: int) -> None:
-        """Source that decodes the bytes at ``pos`` into ``o{level}``."""
+        """Add source that decodes the bytes at ``pos`` into ``o{level}``."""
         plain, tagged, absent = self.fields(cls)
         o = f"o{level}"
         self.add(depth, f"{o} = {self.name('new', cls.__new__)}({self.name('cls', cls)})")
@@ -303,12 +311,13 @@ class _ReaderSource(_Source):
         self.read_run(run, depth, o, self.flexible)
         if self.flexible:
             self.read_tags(tagged, cls, depth, level)
-        for field in late:  # a structure is made only where none came
+        for field in late:  # a default structure is made only where the message has none
             self.add(depth, f"if {o}.{field.name} is None:")
             self.make_default(field, depth + 1, f"{o}.{field.name}")
 
     def make_default(self, field: Field, depth: int, target: str) -> None:
-        """A structure of defaults for `target`; in place where it has none in it, as a call costs more."""
+        """Add source that sets `target` to a structure of defaults; inline, to save a call, unless it is
+        nested."""
         assert field.struct is not None
         if any(part.kind == "struct" for part in field.struct.FIELDS):
             self.add(depth, f"{target} = {self.default_source(field)}")
@@ -319,13 +328,14 @@ class _ReaderSource(_Source):
             self.add(depth, f"made.{part.name} = {self.default_source(part)}")
 
     def begins_with_byte(self, field: Field) -> bool:
-        """Whether the field begins with a byte for ``n``: a compact length, or whether it is null."""
+        """Whether the field begins with a byte to read into ``n``: a compact length or the byte for null."""
         if field.array or (field.kind not in SCALARS and field.kind != "struct"):
             return self.flexible and field.flexible
         return field.kind == "struct" and self.nullable(field)
 
     def read_run(self, run: list[Field], depth: int, o: str, ahead: bool) -> None:
-        """Fields of fixed size, and with `ahead` the byte behind them, which is put in ``n``."""
+        """Add source that reads the fixed-size fields `run` at once; with `ahead`, also the next byte, into
+        ``n``."""
         if not run:
             if ahead:
                 self.add(depth, "n = buf[pos]; pos += 1")
@@ -338,8 +348,8 @@ class _ReaderSource(_Source):
         self.add(depth, f"pos += {layout.size}")
 
     def read_length(self, field: Field, depth: int, short: bool) -> None:
-        """Puts the length of what follows in ``n``, which has its first byte where it is compact; -1 is
-        null."""
+        """Add source that puts the next length into ``n``; -1 is null. ``n`` has the first byte of a compact
+        length already."""
         if self.flexible and field.flexible:
             self.add(depth, "if n > 127: n, pos = uvarint(buf, pos - 1)")
             self.add(depth, "n -= 1")
@@ -348,7 +358,7 @@ class _ReaderSource(_Source):
             self.add(depth, f"n, = {unpack}(buf, pos); pos += {2 if short else 4}")
 
     def read_field(self, field: Field, depth: int, cls: type[Message], level: int) -> None:
-        """Where the field begins with a byte, ``n`` has it already."""
+        """Add source that reads one field. ``n`` has its first byte already where `begins_with_byte`."""
         target, what = f"o{level}.{field.name}", repr(f"{cls.__name__}.{field.name}")
         if field.array:
             self.read_length(field, depth, short=False)
@@ -430,7 +440,7 @@ class _ReaderSource(_Source):
             self.add(depth, f"{target} = {items}")
 
     def read_tags(self, tagged: list[Field], cls: type[Message], depth: int, level: int) -> None:
-        """``n`` has the first byte of how many there are."""
+        """Add source that reads the tagged fields; ``n`` has the first byte of their number."""
         self.add(depth, "if n:")
         self.add(depth + 1, "if n > 127: n, pos = uvarint(buf, pos - 1)")
         if not tagged:
@@ -454,14 +464,14 @@ class _ReaderSource(_Source):
 
 
 class _WriterSource(_Source):
-    """The writing half; structures are named and nested as in :class:`_ReaderSource`."""
+    """Generates the source of a writer; structures are named and nested as in :class:`_ReaderSource`."""
 
     def __init__(
         self, version: int, flexible: bool, made: dict[type[Message], Writer] | None = None
     ) -> None:
         super().__init__(version, flexible)
         self.made: dict[type[Message], Writer] = {} if made is None else made
-        """Writers of structures, shared by all that stand in one message."""
+        """Writers of the structures in one message, each compiled once."""
 
     def writer(self, cls: type[Message]) -> Writer:
         if cls in self.made:
@@ -476,7 +486,7 @@ class _WriterSource(_Source):
         return writer
 
     def write_body(self, cls: type[Message], depth: int, level: int, out: str) -> None:
-        """Source that appends ``o{level}`` to `out`."""
+        """Add source that appends ``o{level}`` to `out`."""
         plain, tagged, absent = self.fields(cls)
         o = f"o{level}"
         for field in absent:
@@ -498,7 +508,7 @@ class _WriterSource(_Source):
             self.write_tags(tagged, cls, depth, level, out)
 
     def differs(self, field: Field, value: str) -> str:
-        """Source of a test whether the field's `value` is not its default."""
+        """The source of a test that the field's `value` is not its default."""
         if field.array:
             return (
                 f"{value} is not None" if field.default is None else f"{value} is None or {value}"
@@ -512,7 +522,7 @@ class _WriterSource(_Source):
         return f"{value} != {self.default_source(field)}"
 
     def struct_differs(self, field: Field, value: str) -> str:
-        """Field by field where they are scalars: comparing whole messages is slow."""
+        """As `differs`, for a structure; compares field by field if all are scalars, as that is faster."""
         assert field.struct is not None
         parts = field.struct.FIELDS
         if not all(part.kind in SCALARS and not part.array for part in parts):
@@ -523,7 +533,8 @@ class _WriterSource(_Source):
     def write_run(
         self, run: list[Field], depth: int, o: str, out: str, untagged: bool = False
     ) -> None:
-        """Fields of fixed size, and where `untagged` a byte of 0."""
+        """Add source that writes the fixed-size fields `run` at once; with `untagged`, also a 0, the number
+        of tagged fields."""
         if run:
             layout = ">" + "".join(SCALARS[f.kind] for f in run) + ("B" if untagged else "")
             values = [f"{o}.{f.name}" for f in run] + (["0"] if untagged else [])
@@ -620,7 +631,7 @@ class _WriterSource(_Source):
     def write_tags(
         self, tagged: list[Field], cls: type[Message], depth: int, level: int, out: str
     ) -> None:
-        # The count precedes the fields: it begins at 0 and each field adds 1. There are fewer than 128.
+        # `write_body` wrote the count as 0; each field that is written adds 1. There are fewer than 128.
         at, part = f"at{level}", f"part{level}"
         self.add(depth, f"{at} = len({out}) - 1")
         for field in tagged:
@@ -640,7 +651,7 @@ class _WriterSource(_Source):
             self.add(depth + 1, f"{out} += {part}")
 
     def fixed_size(self, field: Field) -> int | None:
-        """Bytes that every value of the field takes; None where they vary."""
+        """Encoded size of the field in bytes; None where it depends on the value."""
         if field.array or (field.kind != "struct" and field.kind not in SCALARS):
             return None
         if field.kind in SCALARS:
@@ -650,7 +661,7 @@ class _WriterSource(_Source):
         sizes = [self.fixed_size(part) for part in plain]
         if tagged or self.nullable(field) or None in sizes:
             return None
-        return sum(size for size in sizes if size is not None) + 1  # no tagged fields
+        return sum(size for size in sizes if size is not None) + 1  # the number of tagged fields, 0
 
 
 def _uvarint(value: int) -> bytes:
@@ -660,12 +671,12 @@ def _uvarint(value: int) -> bytes:
 
 
 SMALL_ARRAY = 33
-"""Layouts of arrays of fewer numbers are made once and kept."""
+"""Struct layouts of arrays with fewer numbers than this are cached."""
 
 
 @cache
 def _small_layouts(code: str, method: str) -> list[Callable[..., Any]]:
-    """By the number of elements: `method` of the layout of so many."""
+    """`method` of the struct layout of n elements, at index n."""
     return [getattr(_layout(code, count), method) for count in range(SMALL_ARRAY)]
 
 

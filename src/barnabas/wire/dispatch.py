@@ -1,9 +1,8 @@
-"""From a frame to a handler's answer and back: table of APIs, headers, one call.
+"""From a request's frame to the response's frame: the table of APIs, headers, the call of a handler.
 
-`ApiTable` says what a listener serves; `parse_header`, `decode_request` and `encode_response`
-are the steps between bytes and values. `call` is the one place that calls a handler and turns what
-it raises into a response. Used by :class:`barnabas.wire.server.ServerConnection` and by the
-controller's Envelope handler (KIP-590).
+`ApiTable` has the APIs of a listener; `parse_header`, `decode_request` and `encode_response` convert
+between bytes and values. Only `call` calls handlers; it turns an exception into an error response. Used by
+:class:`barnabas.wire.server.ServerConnection` and by the controller's Envelope handler (KIP-590).
 
 Does no I/O and keeps no state of a connection.
 """
@@ -33,7 +32,7 @@ from barnabas.wire.schema import Message
 
 Handler: TypeAlias = Callable[[Any, RequestContext, Any], Message | Parked | None]
 OnFault: TypeAlias = Callable[[RequestContext, BaseException], None]
-"""Told of an exception that no handler should raise; logs it with its traceback."""
+"""Called with an exception that no handler should raise; logs it with its traceback."""
 
 _HEAD = Struct(">hhih")
 _HEAD_SIZE = _HEAD.size
@@ -42,7 +41,8 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
 class NoAnswerError(Exception):
-    """A request without a response (Produce with acks=0) failed: only closing tells the client."""
+    """A request without a response (Produce with acks=0) failed: the connection must be closed, the only
+    signal that the client can get."""
 
 
 class ApiEntry(NamedTuple):
@@ -57,24 +57,26 @@ class ApiEntry(NamedTuple):
 
     @property
     def advertised(self) -> tuple[int, int]:
-        """(lowest, highest) version as ApiVersions tells them."""
+        """(lowest, highest) version in ApiVersions responses."""
         return (0 if self.api.key == ApiKey.PRODUCE else self.min_version, self.max_version)
 
 
 class ApiTable:
-    """The APIs of one listener by key. ApiVersions is always there: the connection answers it."""
+    """The APIs of one listener by key. ApiVersions is not in it: the connection answers it."""
 
     def __init__(self, entries: Iterable[ApiEntry] = ()) -> None:
         self._entries: dict[int, ApiEntry] = {}
         self.get = self._entries.get
-        """What serves an API key, or None."""
+        """The entry of an API key, or None."""
         self.advertised: list[Any] = []
-        """What ApiVersions says of this table, made when it is asked first."""
+        """This table in ApiVersions responses (`ApiVersion` structures), made at the first request; else
+        empty."""
         for entry in entries:
             self._put(entry)
 
     def add(self, module: HandlerModule, role: Any) -> ApiTable:
-        """Serve `module`'s API with `role` as its handler's third argument; returns itself."""
+        """Serve `module`'s API with `role` as its handler's third argument. Returns this table. Raises
+        ``ValueError`` where the API has a handler already."""
         return self.add_handler(module.API, module.handle, role)
 
     def add_handler(self, api: Api, handle: Handler, role: Any) -> ApiTable:
@@ -94,11 +96,11 @@ class ApiTable:
         self.advertised = []
 
     def replace(self, key: int, handle: Handler) -> None:
-        """Another handler for an API that is served, with the same role."""
+        """Replace the handler of an API in the table; its role stays the same."""
         self._entries[key] = self._entries[key]._replace(handle=handle)
 
     def guard(self, guarded: Callable[[ApiEntry], Handler]) -> None:
-        """Put what `guarded` makes of each entry in the place of its handler."""
+        """Replace the handler of each entry by ``guarded(entry)``."""
         for key, entry in list(self._entries.items()):
             self.replace(key, guarded(entry))
 
@@ -121,11 +123,11 @@ class Header(NamedTuple):
     correlation_id: int
     client_id: bytes | None
     body_at: int
-    """Position of the body; for an API or version not known here that of version 1 headers."""
+    """Position of the body in the frame; for an unknown API or version, as with a header of version 1."""
 
 
 def parse_header(frame: memoryview) -> Header:
-    """Request header version 1 or 2, by the API's version. Raises `MalformedError`."""
+    """The request header, of version 1 or 2 as the API's version requires. Raises `MalformedError`."""
     try:
         key, version, correlation_id, size = _HEAD.unpack_from(frame)
         position = _HEAD_SIZE
@@ -149,10 +151,9 @@ def parse_header(frame: memoryview) -> Header:
 
 
 def decode_request(entry: ApiEntry, header: Header, frame: memoryview) -> Message:
-    """The body. Raises `MalformedError`."""
+    """The request in the frame's body. Raises `MalformedError`."""
     api, version = entry.api, header.api_version
-    # Bytes behind the body are passed over, as Apache Kafka does: librdkafka 2.x sends Metadata v13 with
-    # three too many.
+    # Bytes after the body are ignored, as in Apache Kafka: librdkafka 2.x sends three after Metadata v13.
     message, _ = decode_prefix(api.request, version, frame, header.body_at)
     return message
 
@@ -160,7 +161,8 @@ def decode_request(entry: ApiEntry, header: Header, frame: memoryview) -> Messag
 def encode_response(
     entry: ApiEntry, response: Message, version: int, correlation_id: int
 ) -> list[Buffer]:
-    """A whole response frame: size, header (version 1 where the body is flexible), body."""
+    """The frame of a response: size, header (version 1 where the body is flexible), body. Raises
+    `UnsupportedFieldError`."""
     flexible = version >= entry.first_flexible and entry.api.key != _API_VERSIONS
     out = bytearray(9 if flexible else 8)
     splices: Splices = []
@@ -175,9 +177,9 @@ def encode_response(
 def call(
     entry: ApiEntry, request: Message, ctx: RequestContext, on_fault: OnFault
 ) -> Message | Parked | None:
-    """The handler's answer; what it raises becomes the API's error response.
+    """The handler's answer. If the handler raises, the answer is the API's error response.
 
-    Raises `NoAnswerError` where the API knows no such response to this request.
+    Raises `NoAnswerError` where the API has no error response to this request.
     """
     try:
         return entry.handle(request, ctx, entry.role)
@@ -201,7 +203,7 @@ def refuse(
     """The API's response that carries `error`. Raises `NoAnswerError`."""
     try:
         response = entry.api.error_response(request, error.code, error.message)
-    except Exception as fault:  # noqa: BLE001 - an API that cannot say no is a fault as any other
+    except Exception as fault:  # noqa: BLE001 - logged as any other fault
         on_fault(ctx, fault)
         response = None
     if response is None:
@@ -212,8 +214,8 @@ def refuse(
 def encode_or_error(
     entry: ApiEntry, request: Message, response: Message, ctx: RequestContext, on_fault: OnFault
 ) -> list[Buffer] | None:
-    """As `encode_response`; a response that its version cannot carry is the handler's fault and
-    becomes an error response. None where that cannot be written either."""
+    """As `encode_response`. If the response cannot be written in its version, that is logged as the handler's
+    fault, and an error response is written instead; None if that cannot be written, either."""
     try:
         return encode_response(entry, response, ctx.api_version, ctx.correlation_id)
     except UnsupportedFieldError as error:

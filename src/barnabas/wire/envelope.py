@@ -1,9 +1,9 @@
-"""Envelope: a request that a broker hands on to the active controller, with its principal (KIP-590).
+"""Envelope: a client's request that a broker forwards to the active controller, with its principal (KIP-590).
 
-The data are the frame as the client sent it (header and body, without size), the answer the frame
-to give back. The principal is two bytes of version and a DefaultPrincipalData. A controller that is not
-active says NOT_CONTROLLER in the envelope, whatever the inner response would look like, so that
-the broker asks again elsewhere.
+The envelope contains the frame of the client's request (header and body, without the size), its response
+the frame of the client's response. The principal is two bytes of version and a DefaultPrincipalData. If the
+controller is not active, the envelope's own error is NOT_CONTROLLER, whatever the inner response is, so that
+the broker retries with another controller.
 
 `wrap` and `unwrap` are the broker's half, `open_envelope` the controller's.
 
@@ -53,7 +53,7 @@ _PRINCIPAL_VERSION = Struct(">h")
 
 
 def wrap(request: Message, ctx: RequestContext) -> EnvelopeRequest:
-    """The envelope for `request` as it came by `ctx`."""
+    """The envelope for `request`, which a client sent with the header, principal and address in `ctx`."""
     client_id = b"" if ctx.client_id is None else ctx.client_id.encode()
     size = -1 if ctx.client_id is None else len(client_id)
     out = bytearray(
@@ -71,8 +71,8 @@ def wrap(request: Message, ctx: RequestContext) -> EnvelopeRequest:
 
 
 def unwrap(response: EnvelopeResponse, ctx: RequestContext) -> Message:
-    """The inner response. Raises `KafkaError` (the envelope's own code; NOT_CONTROLLER means ask
-    again) or `MalformedError`."""
+    """The inner response. Raises `KafkaError` with the envelope's own code (NOT_CONTROLLER: retry with
+    another controller) or `MalformedError`."""
     if response.error_code != ErrorCode.NONE or response.response_data is None:
         raise KafkaError(code_of(response.error_code), "the controller refused the envelope")
     schema = API_SCHEMAS[ctx.api_key]
@@ -95,7 +95,7 @@ def unwrap(response: EnvelopeResponse, ctx: RequestContext) -> Message:
 def open_envelope(
     table: ApiTable, envelope: EnvelopeRequest, ctx: RequestContext, on_fault: OnFault
 ) -> EnvelopeResponse | Parked:
-    """Call the handler that `table` has for the inner request, as the principal it carries."""
+    """Call the handler in `table` for the inner request, with the envelope's principal."""
     frame = memoryview(envelope.request_data)
     try:
         header = parse_header(frame)
@@ -176,8 +176,8 @@ def principal_bytes(principal: str, proof: Proof = Proof.OWN) -> bytes:
 
 
 def principal_of(data: bytes | None) -> tuple[str, Proof]:
-    """Inverse of `principal_bytes`; brokers refuse themselves what only strangers may not ask. Raises
-    `KafkaError` PRINCIPAL_DESERIALIZATION_FAILURE."""
+    """Inverse of `principal_bytes`. An unauthenticated peer becomes `Proof.OWN` here: the broker itself
+    refuses requests for which that matters. Raises `KafkaError` PRINCIPAL_DESERIALIZATION_FAILURE."""
     try:
         if data is None or len(data) < 2:
             raise MalformedError("an envelope without a principal")
@@ -198,7 +198,7 @@ def host_of(address: bytes) -> str:
 
 
 def address_bytes(host: str) -> bytes:
-    """The 4 or 16 bytes of an IP address; those of 0.0.0.0 where `host` is none."""
+    """The 4 or 16 bytes of an IP address; those of 0.0.0.0 where `host` is not an IP address."""
     try:
         return ip_address(host).packed
     except ValueError:

@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the exception that carries one with a sentence that says why.
+"""Kafka's error codes, and an exception with an error code and a message.
 
-A ``KafkaError`` is an answer to give, not a fault of this program: handlers raise it or put its
+A ``KafkaError`` is an answer to a client, not a fault of this program: a handler raises it, or puts its
 code and message into the response.
 """
 
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's numbers and names."""
+    """Error codes with Kafka's numbers and names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -189,7 +189,7 @@ RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A Kafka error code and one sentence that says why."""
+    """A Kafka error code and a message of one sentence that gives the reason."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)

@@ -1,13 +1,13 @@
-"""Frames out of a stream of bytes: four bytes of size, then the frame. Sans-IO.
+"""Splits a stream of bytes into frames: four bytes of size, then the frame. Sans-IO.
 
-Owns the receive buffers of one stream. Small frames are read many at once from one buffer and
-handed on as their own small copies; a frame that is larger than that buffer gets a buffer of its
-own size, into which the rest is received: no byte of it is copied again. A claimed size is
-believed only as far as the peer has sent frames of that order before, and then step by step: memory
-is taken as bytes arrive, so a peer pays for what it claims.
+Owns the receive buffers of one stream. Many small frames are received into one buffer, and each is passed on
+as a copy. An incomplete frame that takes more than half of that buffer gets its own buffer, into which the
+rest of it is received without another copy. That buffer has the claimed size at once only up to 1 MiB, or if
+the peer has sent a frame as large before. Otherwise it grows as bytes arrive, so that a peer cannot make the
+node allocate memory by a claim alone.
 
-Invariants: a frame handed out is read-only and never changes or moves afterwards; frames come
-in order, each once; nothing is handed out after an error.
+Invariants: a frame that was passed on is read-only and never changes or moves; frames come in order, each
+once; none is passed on after an error.
 
 Source: Kafka protocol guide, "Common request and response structure".
 """
@@ -27,14 +27,14 @@ _size_at = SIZE.unpack_from
 SMALL_BUFFER_BYTES = 8 * 1024
 LARGE_BUFFER_BYTES = limits.RECEIVE_BUFFER_BYTES
 _NO_BUFFER = memoryview(b"")
-"""Of a connection by which nothing has come: many are refused."""
+"""The buffer of a connection that has received nothing; so a connection that is refused takes no memory."""
 FIRST_STEP_BYTES = 1024 * 1024
-"""What a claimed size gets at first where the peer has sent nothing larger; doubled whenever full."""
+"""First size of the buffer of a large frame, unless the peer has sent a larger one; doubled when full."""
 
 
 def _unfilled_buffers() -> Callable[[int], bytearray]:
-    """Makes buffers without filling them with zeros first, where the interpreter can: they are
-    handed out only when every byte was received."""
+    """A function that makes buffers of a given size. Where the interpreter allows it, they are not filled
+    with zeros: a frame is passed on only when all its bytes were received."""
     try:
         make = ctypes.pythonapi.PyByteArray_FromStringAndSize
     except AttributeError:
@@ -48,10 +48,10 @@ _unfilled = _unfilled_buffers()
 
 
 class FrameReader:
-    """The receiving half of a connection; the buffer methods are those of ``ports.Receiver``.
+    """The receiving half of a connection, with the buffer methods of ``ports.Receiver``.
 
-    `on_frame` gets each frame without its size. `buffer_updated` raises `MalformedError` where a
-    size is negative or above `max_frame_bytes`; the stream is of no use afterwards.
+    `on_frame` is called with each frame, without its size. `buffer_updated` raises `MalformedError` where a
+    size is negative or above `max_frame_bytes`; the stream cannot be used after that.
     """
 
     __slots__ = (
@@ -71,16 +71,16 @@ class FrameReader:
         self._on_frame = on_frame
         self.max_frame_bytes = max_frame_bytes
         self._buffer = _NO_BUFFER
-        self._start = self._end = 0  # what of the shared buffer holds bytes not yet handed on
+        self._start = self._end = 0  # range of unprocessed bytes in the shared buffer
         self._frame: bytearray | None = None  # a large frame being received
         self._frame_size = self._filled = 0
-        self._largest = 0  # frame that this peer has sent whole
+        self._largest = 0  # size of the largest frame that the peer has sent completely
         self._view: memoryview | None = None  # the writable view of `_frame` given out last
 
     @property
     def _is_strange(self) -> bool:
-        """Whether only small frames are allowed, as before authentication: many such peers may come, and
-        each gets memory as it sends, not as it claims to."""
+        """Whether only small frames are allowed, as before authentication. Then buffers grow in small
+        steps, as there may be many such peers."""
         return self.max_frame_bytes < FIRST_STEP_BYTES
 
     @property
@@ -120,7 +120,7 @@ class FrameReader:
                     self._begin_large(size, buffer[start + 4 : end])
                     start = end = 0
                 break
-            # Set before the call: what it raises leaves the reader in order.
+            # Set before the call, so that the reader is consistent if it raises.
             self._start = stop
             self._on_frame(memoryview(buffer[start + 4 : stop].tobytes()))
             start = stop
@@ -137,7 +137,7 @@ class FrameReader:
             self._on_frame(memoryview(frame).toreadonly())
 
     def _keep_unfinished(self, start: int, end: int, filled_up: bool) -> None:
-        """Bring the unfinished rest to the front, where there is room for all of its frame."""
+        """Move the incomplete frame to the front of the buffer, which makes room for the rest of it."""
         left = end - start
         if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES and not self._is_strange:
             larger = memoryview(bytearray(LARGE_BUFFER_BYTES))

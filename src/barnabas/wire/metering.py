@@ -1,7 +1,7 @@
-"""What a listener asks when it answers a request: what the request used, and how long its client waits.
+"""The interface by which a listener meters requests for quotas.
 
-A client that used more than its share receives its answer, with the wait in it, and its connection is not
-read before the wait is over (KIP-219). A listener without a meter asks nothing.
+A client that exceeds its quota receives its answer with the throttle time in it, and its connection is not
+read until that time has passed (KIP-219). A listener without a meter does not throttle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.wire.schema import Message
 
 
 class RequestMeter(Protocol):
-    """Charges requests; one for a listener."""
+    """Records what requests use, and decides on throttle times. A listener has at most one."""
 
     def record_and_throttle_ms(
         self,
@@ -24,12 +24,12 @@ class RequestMeter(Protocol):
         request_bytes: int,
         spent_ms: float,
     ) -> float:
-        """Charge a request that `response` answers (None: no answer), and put the wait into it; returns the
-        wait in milliseconds."""
+        """Record a request, and set the throttle time in `response` (None: the request has no response).
+        Returns the throttle time in ms. `spent_ms` is the time that the handler took."""
 
 
 class Charge:
-    """One request between its arrival and its answer."""
+    """The metering of one request, from its arrival to its answer."""
 
     __slots__ = ("_began_ms", "_ctx", "_meter", "_now_ms", "_request", "_size", "_spent_ms")
 
@@ -50,10 +50,11 @@ class Charge:
         self._spent_ms = 0.0
 
     def handled(self) -> None:
-        """The handler has returned."""
+        """The handler has returned: note the time that it took."""
         self._spent_ms = self._now_ms() - self._began_ms
 
     def record_and_throttle_ms(self, response: Message | None) -> float:
+        """Record the request; returns the throttle time in ms."""
         return self._meter.record_and_throttle_ms(
             self._ctx, self._request, response, self._size, self._spent_ms
         )

@@ -1,8 +1,9 @@
-"""Between a connection and a handler: the API's declaration, the context, the parked reply.
+"""The interface between a connection and a handler: an API's declaration, the request's context, and a
+response that comes later.
 
 Handlers are synchronous: ``handle(request, ctx, role) -> response | Parked | None``. A handler that
-cannot answer yet returns a :class:`Parked`; the component that holds it completes it later and owns
-its deadline. ``None`` means that the protocol has no response (Produce with acks=0).
+cannot answer yet returns a :class:`Parked`. The component that keeps it completes it later, and is
+responsible for its deadline. ``None`` means that the protocol has no response (Produce with acks=0).
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ NOWHERE = Endpoint("", 0)
 
 
 class Parked:
-    """A request without its answer yet. Completed exactly once; later calls are ignored.
+    """A request that is not answered yet. The first `complete` counts; later calls are ignored.
 
-    The answer may come before the connection has attached itself: it is then kept.
+    An answer that comes before the connection calls `attach` is kept until then.
     """
 
     __slots__ = ("_change", "_reply", "_response", "done")
     holds = False
-    """Whether nothing else of its connection is served."""
+    """Whether the connection serves no other request before this one is released (`Working`)."""
 
     def __init__(self) -> None:
         self._reply: Callable[[Message | None], None] | None = None
@@ -35,12 +36,13 @@ class Parked:
         self.done = False
 
     def amend(self, change: Callable[[Message], Message]) -> None:
-        """Before `attach`: what goes out is `change` of the response, after earlier changes."""
+        """Have the response pass through `change` before it is sent, after earlier changes. Only before
+        `attach`."""
         earlier = self._change
         self._change = change if earlier is None else lambda response: change(earlier(response))
 
     def complete(self, response: Message | None) -> bool:
-        """Answer. False where it was answered before or its connection is gone."""
+        """Answer the request. False where it was answered before or its connection has ended."""
         if self.done:
             return False
         self.done = True
@@ -52,7 +54,7 @@ class Parked:
         return True
 
     def attach(self, reply: Callable[[Message | None], None]) -> None:
-        """By the connection, once: where the answer goes."""
+        """Called once by the connection: `reply` is called with the answer."""
         change = self._change
         if change is not None:
             plain = reply
@@ -66,11 +68,11 @@ class Parked:
             self._reply = reply
 
     def hurry(self) -> None:
-        """By the connection: the answer to a later request is ready, and has to wait for this one. What may
-        be answered early is answered now."""
+        """Called by the connection when the answer to a later request is ready and must wait for this one. A
+        request that can be answered early is then answered."""
 
     def abandon(self) -> None:
-        """The connection is gone: no client waits any more."""
+        """The connection has ended: the answer is no longer needed."""
         self.done = True
         self._reply = None
 
@@ -81,7 +83,8 @@ class Parked:
 def then(
     first: Message | Parked | None, follow: Callable[[Message | None], Message | Parked | None]
 ) -> Message | Parked:
-    """The answer of `follow` to the answer of `first`, each at once or later."""
+    """A request whose answer is that of `follow`, called with the answer of `first`. Either may come
+    later."""
     parked = Parked()
 
     def followed(answer: Message | None) -> None:
@@ -102,8 +105,8 @@ def then(
 
 
 class Working(Parked):
-    """A request that is being followed, a part of it per turn of the loop. Where it `holds`, nothing else of
-    its connection is served before `release`: what clients write takes effect in its order."""
+    """A request that is processed in parts, one per turn of the event loop. Where it `holds`, its connection
+    serves no other request before `release`, so that a client's writes take effect in their order."""
 
     __slots__ = ("_error", "_failed", "_released", "holds")
 
@@ -115,23 +118,24 @@ class Working(Parked):
         self._released: Callable[[], None] | None = None
 
     def watch(self, released: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        """By the connection, once, after `attach`."""
+        """Called once by the connection, after `attach`: `released` and `failed` are called at `release`
+        and `fail`."""
         self._released, self._failed = released, failed
         if self._error is not None:
             self.fail(self._error)
 
     def release(self) -> None:
-        """It has taken effect; its answer may still have to wait."""
+        """The request has taken effect; its answer may come later."""
         released, self._released = self._released, None
         self.holds = False
         if released is not None:
             released()
 
     def fail(self, error: Exception) -> None:
-        """Answer what a handler answers that raises `error`."""
+        """Answer as if the handler had raised `error`, and release."""
         if not self.done:
             if self._failed is None:
-                self._error = error  # it comes before the connection has attached itself
+                self._error = error  # for `watch`, which the connection has yet to call
             else:
                 self.done = True
                 self._failed(error)
@@ -143,7 +147,7 @@ class Working(Parked):
 
 
 class Proof(Enum):
-    """How a peer has shown who it is."""
+    """How a peer has authenticated."""
 
     NONE = 0
     """Not at all: PLAINTEXT, or TLS without a certificate."""
@@ -154,7 +158,7 @@ class Proof(Enum):
 
 
 class RequestContext:
-    """Who asks, by which version, from where."""
+    """The client, version, connection and principal of a request."""
 
     __slots__ = (
         "api_key",
@@ -185,7 +189,7 @@ class RequestContext:
         software: str = "",
         proof: Proof = Proof.NONE,
     ) -> None:
-        """`connected_at_ms` is the instant at which the connection was made."""
+        """`connected_at_ms` is the instant (monotonic) at which the connection was accepted."""
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
@@ -217,10 +221,10 @@ class HandlerModule(Protocol):
 class Api(NamedTuple):
     """The declaration of one API in its handler module.
 
-    `resource` and `operation` name what the caller needs (checked by the authorizer port);
-    `resource` is topic, group, transactional-id, cluster, delegation-token, user or none.
-    `error_response` makes the response that carries one error code for the whole request, used
-    where the handler raised or the caller may not do this.
+    `resource` and `operation` name the permission that the caller needs; `resource` is topic, group,
+    transactional-id, cluster, delegation-token, user or none. `error_response` makes a response with one
+    error code for the whole request, for a handler that raised and for a caller that is not authorized;
+    None where the request has no response.
     """
 
     key: ApiKey

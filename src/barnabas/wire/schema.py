@@ -1,6 +1,6 @@
-"""What a protocol message is: a class with slots, and a table of its fields by version.
+"""The base class of protocol messages, and the description of their fields by version.
 
-One class serves every version of a message: it has the fields of all of them, and each
+One class serves all versions of a message. It has the fields of all of them, and each
 :class:`Field` says in which versions it is on the wire, as in Kafka's own message
 definitions. The classes in ``wire/messages``, ``metadata/records`` and the coordinators'
 ``records`` packages are generated from those definitions (``tools/generate_messages.py``);
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 FOREVER = 32767
 Versions = tuple[int, int]
-"""Inclusive range; ``hi < lo`` is empty."""
+"""Inclusive range (lowest, highest); empty where highest < lowest."""
 NEVER: Versions = (0, -1)
 
 
@@ -25,7 +25,10 @@ class Field(NamedTuple):
     """One field of a message.
 
     `kind` is bool, int8, int16, uint16, int32, uint32, int64, float64, string, uuid, bytes,
-    records or struct; `array` says that it is an array of these.
+    records or struct; with `array`, the field is an array of these. `struct` is the class of a structure.
+    `nullable` are the versions in which null is allowed, `tagged` those in which the field is a tagged field
+    with number `tag`. `ignorable`: a value other than `default` may be dropped where the version to write
+    lacks the field. `flexible`: the length is compact in flexible versions.
     """
 
     name: str
@@ -42,7 +45,7 @@ class Field(NamedTuple):
 
 
 class Message:
-    """Base of all protocol structures. Equality and repr go by fields."""
+    """Base of all protocol structures. Messages are equal if they have the same class and equal fields."""
 
     __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -52,7 +55,7 @@ class Message:
     """First version with compact lengths and tagged fields (top-level messages only)."""
     API_KEY: ClassVar[int] = -1
     ANSWER: ClassVar[type[Message] | None] = None
-    """As what the answer to this request is read, where not as the API's response."""
+    """The class as which to decode the answer to this request, where it is not the API's response class."""
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -78,7 +81,7 @@ _forms: dict[type[Message], Form] = {}
 
 
 def _form_of(cls: type[Message]) -> Form:
-    """How messages of this class are shown: a text with places for their values, and these."""
+    """The repr of the messages of a class: a format string, and a function that returns the values for it."""
     names = cls.__slots__
     text = f"{cls.__name__}({', '.join(f'{name}=%r' for name in names)})"
     if len(names) > 1:

@@ -1,18 +1,19 @@
-"""One listener and its connections: bytes in, handlers' answers out. Sans-IO.
+"""One listener and its connections: receives requests, calls handlers, sends responses. Sans-IO.
 
-`RequestServer` owns a listener's table, limits and connections; `ServerConnection` is the
-`ports.Receiver` of one of them. It reads frames, calls handlers, keeps responses in the order of
-their requests (a `Parked` may be completed in any order; a fetch that waits for records waits no longer
-once a later answer is ready), and bounds what a peer can make this
-node hold: frame size, requests in flight, bytes sent but not taken, and silence.
+`RequestServer` owns a listener's API table, limits and connections; a `ServerConnection` is the
+`ports.Receiver` of one connection. It sends responses in the order of their requests, though a `Parked` may
+be completed in any order. A fetch that waits for records is answered when a later response is ready. The
+connection bounds what a peer can make this node hold: frame size, requests in flight, response bytes that
+the peer has not read, and idle time.
 
-Faults: bytes that are no request, an unknown API or version, end the connection with one log
-line (ApiVersions' own version is answered, KIP-511); what a handler raises becomes an error
-response. A response of None means that the protocol has none (Produce with acks=0); if such a
-request fails, the server closes the connection, the only signal that the client can get.
+Faults: malformed bytes and an unknown API or version close the connection, with one line in the log. An
+unknown version of ApiVersions is answered (KIP-511). If a handler raises, the client gets an error
+response. A response of None means that the protocol has none (Produce with acks=0); if such a request
+fails, the server closes the connection, the only signal that the client can get.
 
-Authentication precedes the first request: `Authenticator`. Source: Kafka protocol guide.
-Kafka's ``SocketServer``.
+Authentication precedes the first request: `Authenticator`.
+
+Source: Kafka protocol guide; Kafka's ``SocketServer``.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ from barnabas.wire.schema import Message
 
 NO_PEER = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
+"""Interval of the checks whether a peer has read the responses that were sent to it."""
 API_VERSIONS, FETCH = int(ApiKey.API_VERSIONS), int(ApiKey.FETCH)
 FETCH_KEY = FETCH.to_bytes(2, "big")
 _new_context = RequestContext.__new__
 FLUSH_BYTES = 256 * 1024
-"""Answers to requests that came together leave together, up to this size."""
+"""Responses to requests that were received together are sent together, up to this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ class ServerLimits:
     idle_max_ms: int = 600_000
     """connections.max.idle.ms; negative is no limit."""
     in_flight_max: int = limits.IN_FLIGHT_REQUESTS_MAX
-    """Requests of one connection that wait for their answer before reading pauses."""
+    """Unanswered requests of one connection; at this number, reading pauses."""
     unsent_max_bytes: int = limits.UNSENT_BYTES_HIGH
-    """Response bytes that the peer has not taken before its next request is served."""
+    """Response bytes that the peer has not read; above this, its requests are not served."""
 
 
 class Authenticator(Protocol):
@@ -76,18 +78,18 @@ class Authenticator(Protocol):
 
     @property
     def principal(self) -> str | None:
-        """``User:name`` once known; while it is None only `entry`'s APIs are served."""
+        """``User:name``; None before authentication, while only the APIs of `entry` are served."""
 
     @property
     def proof(self) -> Proof: ...
 
     def entry(self, api_key: int) -> ApiEntry | None:
-        """What serves `api_key` during and after authentication; None is for the table. It may end the
-        connection."""
+        """The entry that serves `api_key` in place of the listener's table, during and after
+        authentication; None leaves it to the table. May close the connection."""
 
 
 class Identified:
-    """A peer that the transport has named, by its certificate."""
+    """An `Authenticator` for a peer whose principal is known from TLS (its certificate)."""
 
     def __init__(self, principal: str) -> None:
         self.principal: str | None = principal
@@ -98,7 +100,8 @@ class Identified:
 
 
 class TokenStage(Protocol):
-    """An `Authenticator` that begins without a principal, and bounds what comes before there is one."""
+    """An `Authenticator` that begins without a principal (SASL), and bounds the frames before there is
+    one."""
 
     @property
     def takes_raw_tokens(self) -> bool:
@@ -108,13 +111,13 @@ class TokenStage(Protocol):
     def frame_bytes_max(self) -> int: ...
 
     def on_raw_token(self, token: bytes) -> bytes | None:
-        """The answer; None where the connection ends instead."""
+        """The answer to a raw token; None where the connection is closed instead."""
 
     def on_closed(self) -> None: ...
 
 
 class Anonymous:
-    """No authentication: every connection is User:ANONYMOUS."""
+    """An `Authenticator` that needs none: every connection is User:ANONYMOUS."""
 
     principal: str | None = "User:ANONYMOUS"
     proof = Proof.NONE
@@ -131,7 +134,7 @@ def allow_all(ctx: RequestContext, api: Api) -> bool:
 
 
 class RequestServer:
-    """One listener's table and connections. `accept` is what `ports.network.listen` wants."""
+    """One listener's API table and connections. `accept` is the callback for `ports.network.listen`."""
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class RequestServer:
         self.authorize = authorize
         self.on_disconnect = on_disconnect
         self.meter: RequestMeter | None = None
-        """Charges requests; None while there are no quotas."""
+        """Meters requests for quotas; None while there are no quotas."""
         self.connections: dict[int, ServerConnection] = {}
         self.requests = 0
         self._ids = connection_ids if connection_ids is not None else itertools.count(1)
@@ -176,14 +179,14 @@ class RequestServer:
         self._held = True
 
     def serve(self) -> None:
-        """What is held is read now."""
+        """Read from connections that `hold` has kept waiting."""
         if self._held:
             self._held = False
             for connection in list(self.connections.values()):
                 connection.continue_reading()
 
     def close(self) -> None:
-        """Close all connections after what is queued; parked requests are abandoned."""
+        """Close all connections when their queued responses are sent; parked requests are abandoned."""
         self._closing = True
         if self._idle_check is not None:
             self._idle_check.cancel()
@@ -217,7 +220,7 @@ class RequestServer:
             self.on_disconnect(connection.id)
 
     def stall(self, connection: ServerConnection) -> None:
-        """Its peer does not take what was sent: look again until it has."""
+        """The peer does not read its responses: check again until it has."""
         if not self._stalled:
             self._arm_stall_check()
         self._stalled[connection.id] = connection
@@ -281,7 +284,7 @@ class _Turn:
         self.parked = None
 
     def fail(self, error: Exception) -> None:
-        """It was being worked on, and that raised `error`."""
+        """The processing of a `Working` request raised `error`: answer with it."""
         connection, entry, ctx = self._connection, self._entry, self._ctx
         try:
             response = answer_to(error, entry, self._request, ctx, connection.server.on_fault)
@@ -292,7 +295,7 @@ class _Turn:
 
 
 class ServerConnection:
-    """One peer. `in_flight` counts its requests that have no response yet."""
+    """One connection. `in_flight` is the number of its requests whose response is not sent yet."""
 
     def __init__(self, server: RequestServer, connection_id: int) -> None:
         self.id = connection_id
@@ -304,7 +307,7 @@ class ServerConnection:
         self._connection: Connection | None = None
         self._authenticator: Authenticator = Anonymous()
         self._tokens: TokenStage | None = None
-        """The same, where it takes tokens."""
+        """The authenticator, if it is a `TokenStage`; else None."""
         self._frames = FrameReader(self._on_frame, server.limits.request_max_bytes)
         self.get_buffer = self._frames.get_buffer
         self._turns: deque[_Turn] = deque()
@@ -316,19 +319,19 @@ class ServerConnection:
         self._client_id: tuple[bytes | None, str | None] = (None, None)
         self._last: ApiEntry | None = None
         self._fetch: _Turn | None = None
-        """A fetch without an answer yet. The next one waits: what they give is as large as answers get,
-        and all of it would be held until the first has its turn."""
+        """A fetch without an answer yet. The next fetch waits for it: fetch responses are the largest, and
+        its response would be held in memory until the first one is sent."""
         self._held = False
-        """Whether a request is being worked on that nothing may overtake."""
+        """Whether a `Working` request is in progress that no other request may overtake."""
         self._muted_until_ms: float | None = None
-        """The client has used more than its quota: nothing is served or read before."""
+        """The client has exceeded a quota: until this instant nothing is read or served."""
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
 
     @property
     def doing(self) -> str:
-        """What was asked last, for people."""
+        """The last request's API, for logs."""
         return self._last.api.key.name if self._last is not None else type(self).__name__
 
     @property
@@ -341,7 +344,7 @@ class ServerConnection:
 
     @property
     def waits_for_handler(self) -> bool:
-        """Whether it is this node that owes something."""
+        """Whether the connection is silent because of this node: it throttles it or has yet to answer."""
         return self._muted_until_ms is not None or any(not turn.done for turn in self._turns)
 
     # -- ports.Receiver --------------------------------------------------------------------------
@@ -368,7 +371,8 @@ class ServerConnection:
         return self._authenticator.principal
 
     def on_authenticated(self) -> None:
-        """By the authenticator: there is a principal, so that requests may be as large as they get."""
+        """Called by the authenticator when there is a principal: the usual limit of request size now
+        applies."""
         self._frames.max_frame_bytes = self._limits.request_max_bytes
 
     def buffer_updated(self, size: int) -> None:
@@ -408,13 +412,13 @@ class ServerConnection:
             self._connection.pause_reading()
 
     def close(self) -> None:
-        """Close after what is queued to send."""
+        """Close when the queued responses are sent."""
         self._flush()
         if self._connection is not None:
             self._connection.close()
 
     def end(self, event: str, level: str = "warning", **fields: object) -> None:
-        """Close because of what the peer did, with one line that says so."""
+        """Close because of the peer's behaviour, with one line in the log."""
         if self._connection is None:
             return
         self.server.ports.log(
@@ -455,10 +459,10 @@ class ServerConnection:
             self._paused = True
             self._connection.pause_reading()
         if len(self._turns) < self._limits.in_flight_max and self._muted_until_ms is None:
-            self.server.stall(self)  # only the network can end this, and it does not tell
+            self.server.stall(self)  # the network does not report when bytes are taken: poll
 
     def continue_reading(self) -> None:
-        """Serve what was put off, as far as the limits allow, and read on."""
+        """Serve the requests in the backlog, as far as the limits allow, and resume reading."""
         if not self._paused or self._connection is None or self._muted_until_ms is not None:
             return
         was_corked, self._corked = self._corked, True
@@ -527,7 +531,8 @@ class ServerConnection:
             self._send_now(entry, request, ctx, result)
 
     def _record_and_throttle(self, charge: Charge, response: Message | None) -> None:
-        """Charge a request that is being answered; a client that used too much is not read for a while."""
+        """Meter a request that is being answered. A client that exceeds a quota is not read for its
+        throttle time."""
         wait_ms = charge.record_and_throttle_ms(response)
         if wait_ms <= 0 or self._connection is None:
             return
@@ -558,7 +563,7 @@ class ServerConnection:
             self.continue_reading()
 
     def _entry_for(self, header: Header) -> ApiEntry | None:
-        """What serves this; None where the connection was ended instead."""
+        """The entry that serves the request; None where the connection was closed instead."""
         key, version = header.api_key, header.api_version
         authenticator, entry = self._authenticator, None
         if type(authenticator) is not Anonymous:
@@ -588,7 +593,7 @@ class ServerConnection:
             except UnicodeDecodeError as error:
                 raise MalformedError(f"client id: {error}") from error
             self._client_id = (raw, text)
-        # Field by field: eleven keywords per request cost more than reading most requests.
+        # Not by the constructor: its eleven keywords cost more than decoding most requests.
         ctx = _new_context(RequestContext)
         ctx.api_key = api_key
         ctx.api_version = api_version
@@ -648,7 +653,7 @@ class ServerConnection:
         ctx: RequestContext,
         response: Message | None,
     ) -> None:
-        """The response of a request that has its turn; sends all whose turn has come."""
+        """Take the response of the request `turn`, and send all responses that no earlier request delays."""
         if self._connection is None:
             return
         if turn.charge is not None:
