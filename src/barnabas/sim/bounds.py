@@ -1,6 +1,8 @@
-"""Bounds that a seed makes small, so that what only happens among thousands of partitions, or in long logs,
-happens among a few: work in slices, requests that name a part of what there is, files that are closed again,
-what is no longer in memory. The nodes of the seed get them with their ports.
+"""Draws small bounds for the nodes of a run. The nodes receive them with their ports.
+
+With small bounds a few partitions and short logs show what otherwise needs thousands of partitions or long
+logs: work in several slices, requests that name a part of the partitions, files that are closed and opened
+again, data that is no longer in memory.
 """
 
 from __future__ import annotations
@@ -49,13 +51,14 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "rounds without helper": ((0, 500), ("logs.helped_from_bytes",)),
     "index tables": ((1, 3), ("logs.loaded_tables_max",)),
 }
-"""Streams of chance, each with the values to draw from and the fields of `NodeBounds` that get the value."""
+"""Random stream → (values to draw from, fields of `NodeBounds` that receive the value). A name here is part
+of the stream's seed: another name changes the traces of all seeds."""
 SLICES = frozenset({"appended_per_slice", "described_per_slice"})
 """At least 1: a job whose slice has no items never makes progress."""
 
 
 def draw(rng_of: Callable[[str], Rng]) -> NodeBounds:
-    """In most seeds all bounds are as they are."""
+    """The bounds of one run: in 70 % of the seeds the usual ones."""
     bounds = NodeBounds()
     if rng_of("small bounds").random() < 0.7:
         return bounds
@@ -69,7 +72,7 @@ def draw(rng_of: Callable[[str], Rng]) -> NodeBounds:
 
 
 def with_bound(bounds: NodeBounds, name: str, value: int) -> NodeBounds:
-    """`bounds` with one field changed: ``fetch.inline_max``."""
+    """`bounds` with the field `name`, such as ``fetch.inline_max``, set to `value`."""
     group, _, field = name.partition(".")
     value = max(value, 1) if field in SLICES else value
     changed: dict[str, Any] = {group: replace(getattr(bounds, group), **{field: value})}

@@ -1,9 +1,14 @@
-"""What clients saw: every record sent, acknowledged and read; and what is wrong about it.
+"""What clients saw in a run, every record sent, acknowledged and read, and the checks of it.
 
-Anomalies are named as Kafka's users know them: a lost write (acknowledged and not there), a duplicate, a
-reordering, a record that no producer wrote; a skip (a consumer jumps over a record), a non-monotonic poll (it
-goes back), a record that stays unseen though its group has committed an offset behind it. Where compaction
-may take what has a newer value, a key's last acknowledged record stays.
+Anomalies have the names that Kafka's users know:
+
+- lost write: a record was acknowledged, and is not in the log
+- a duplicate, a reordering, a record that no producer wrote
+- skip: a consumer passed over a record
+- non-monotonic poll: a consumer went back
+- unseen record: a group committed a later offset, and none of its members received the record
+
+Compaction may remove a record whose key has a newer one. The last acknowledged record of a key stays.
 """
 
 from __future__ import annotations
@@ -38,21 +43,21 @@ class Reading:
     def __init__(self, group: str, *, names_epochs: bool = True) -> None:
         self.group = group
         self.names_epochs = names_epochs
-        """Whether it tells a leader from one of before. A reader that cannot may ask one that was cut
-        off, and gets OFFSET_OUT_OF_RANGE, as with Kafka."""
+        """Whether its fetches name leader epochs. A reader without them may fetch from a deposed leader that
+        was cut off, and receives OFFSET_OUT_OF_RANGE, as with Kafka."""
         self.last: dict[Place, int] = {}
         """The last offset taken."""
 
 
 class Promise(NamedTuple):
-    """What a topic's writers were promised; all of it where nothing else is said."""
+    """What a topic guarantees its clients; a topic without an entry guarantees all of it (`STRICT`)."""
 
     keeps: bool = True
-    """What was acknowledged stays. Not so with acks below all."""
+    """Acknowledged records stay. False with acks below all."""
     once: bool = True
-    """Nothing is there twice, and all in the order of sending. Not so without idempotence."""
+    """No record is duplicated, and all are in the order of sending. False without idempotence."""
     settles: bool = True
-    """What a consumer has read stays. Not so where a replica outside the ISR may lead."""
+    """Records that a consumer has read stay. False where a replica outside the ISR may lead."""
     may_be_cut: bool = True
     """Whether operators may delete its old records."""
     expires: bool = False
@@ -66,28 +71,28 @@ NOTHING = Promise(keeps=False, once=False, settles=False, may_be_cut=False)
 
 
 class History:
-    """Collected while a seed runs; `check` at its end."""
+    """What clients did and saw in a run. Some checks are made at once, `check_final` at the end."""
 
     def __init__(self) -> None:
         self.sent: dict[tuple[str, int], list[bytes]] = defaultdict(list)
-        """Per partition and in the order of sending."""
+        """Partition → the values sent to it, in the order of sending."""
         self.acknowledged: dict[tuple[str, int], list[Written]] = defaultdict(list)
         self.failed: set[bytes] = set()
-        """Sends that ended in an error: they may be there or not."""
+        """Values whose send ended in an error: the log may hold them or not."""
         self.read: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
-        """Whatever any consumer saw at an offset."""
+        """Partition → offset → the last value that a consumer saw there."""
         self.gaps: dict[Place, set[tuple[int, int]]] = defaultdict(set)
-        """(last offset, next offset) where a consumer went on further than to the next one."""
+        """Partition → (last offset, next offset) where a consumer skipped offsets."""
         self.seen: dict[tuple[str, Place], set[int]] = defaultdict(set)
-        """Offsets that members of a group took."""
+        """Group and partition → the offsets that the group's members took."""
         self.is_lost = False
-        """Nothing is promised any more."""
+        """Whether an operator gave up committed metadata: nothing is promised any more."""
         self.operations = 0
         """Acknowledged operations of clients."""
         self.promises: dict[str, Promise] = {}
-        """Of topics that promise less than everything."""
+        """The promises of topics that promise less than `STRICT`."""
         self.cut_before: dict[tuple[str, int], int] = defaultdict(int)
-        """The highest offset before which a client asked to delete, granted or not."""
+        """Partition → the highest offset before which a client asked to delete records, granted or not."""
         self.topics: dict[str, int] = {}
         """Topics whose creation was acknowledged, with their partitions; no client asked to delete them."""
         self.commits = Commits()
@@ -95,39 +100,40 @@ class History:
         self.levels_asked: set[tuple[str, int]] = set()
         """Feature and level that a client asked for, granted or not."""
         self.tried: set[str] = set()
-        """Topics that were only to be validated."""
+        """Topics that clients asked to validate, not to create."""
         self.producer_ids: set[int] = set()
         self.forgotten: set[Place] = set()
-        """Where a leader may have forgotten a producer, and took what else it would not have taken."""
+        """Partitions whose leader may have forgotten a producer, and so may have accepted a duplicate."""
         self.keys: dict[bytes, bytes] = {}
         """Value → key, of topics that compact."""
         self.groups_are_gone = False
         """Whether a client deleted the offsets topic: the groups' generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
-        """Group and generation → which member was given what."""
+        """Group and generation → partition → the member that it was assigned to."""
         self.coordinated: set[str] = set()
-        """Groups with members of the consumer protocol: each is at an epoch of its own, and commits of an
-        older one count where it had the partition then (KIP-1251)."""
+        """Groups of the consumer protocol. Each member has an epoch of its own; a commit of an older epoch is
+        valid where the member had the partition in that epoch (KIP-1251)."""
         self.holders: dict[tuple[str, Place], tuple[int, str]] = {}
-        """Group and partition → the newest epoch in which a member was given it, and that member."""
+        """Group and partition → the newest epoch in which it was assigned to a member, and that member."""
         self.expired: set[str] = set()
-        """Groups that were forgotten once. What a member was given before that it may learn when the next one
-        of the name is in the same generation; coordinators are judged by themselves all along."""
+        """Groups that their coordinator forgot at least once. A member may receive an old assignment when a
+        new group of the same name is in the same generation: so assignments of these groups are not compared
+        here. Checkers judge the coordinators all along."""
         self.offsets_expired: dict[str, int] = defaultdict(int)
-        """How often offsets of a group expired, or were about to."""
+        """Group → how often its offsets expired, or were about to."""
         self.generations: dict[str, int] = defaultdict(lambda: -1)
-        """The newest one of each group that a member learned of."""
+        """Group → the newest generation that a member received."""
 
     def promise(self, topic: str) -> Promise:
         return NOTHING if self.is_lost else self.promises.get(topic, STRICT)
 
     def on_lost(self) -> None:
-        """Committed metadata were given up, and with them what rests on them."""
+        """An operator gave up committed metadata, and so all promises that depend on them."""
         self.is_lost = True
         self.topics.clear()
 
     def on_producer_id(self, producer_id: int) -> None:
-        """A client was given this id. Raises :class:`Violation` where another one has it."""
+        """A client received this id. Raises :class:`Violation` if another client has it."""
         if producer_id in self.producer_ids and not self.is_lost:
             raise Violation(f"two clients were given the producer id {producer_id}")
         self.producer_ids.add(producer_id)
@@ -159,7 +165,7 @@ class History:
                 )
 
     def on_group_expired(self, group: str) -> None:
-        """One of its name begins with the first generation again."""
+        """The coordinator forgot `group`: a group of this name begins with the first generation again."""
         self.expired.add(group)
         for key in [key for key in self.owners if key[0] == group]:
             del self.owners[key]
@@ -171,8 +177,8 @@ class History:
             del self.holders[key]
 
     def may_have_restarted(self, group: str) -> bool:
-        """Whether the group may have been forgotten: a member that was replaced in it may then join the new
-        group, like any other member."""
+        """Whether the coordinator may have forgotten the group. If so, a member that was replaced in it may
+        join the new group as any other member may."""
         return self.groups_are_gone or self.is_lost or group in self.expired
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
@@ -190,8 +196,8 @@ class History:
     def on_read(
         self, topic: str, partition: int, offset: int, value: bytes, reading: Reading | None = None
     ) -> None:
-        """A consumer got `value`, the next one of its `reading`. Raises :class:`Violation` where another
-        value was seen there, or where it has been there before."""
+        """A consumer received `value`, the next one of its `reading`. Raises :class:`Violation` if another
+        value was seen at `offset`, or if the reading had reached or passed `offset` before."""
         place = (topic, partition)
         known = self.read[place].setdefault(offset, value)
         if known != value:
@@ -215,7 +221,8 @@ class History:
         self.seen[reading.group, place].add(offset)
 
     def check_final(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
-        """`final` is the whole partition after everything healed, by offset."""
+        """Check one partition at the end of a run. `final`: offset → value of the whole partition after all
+        faults are healed. Raises :class:`Violation`."""
         promise = self.promise(topic)
         name = f"{topic}-{partition}"
         values = [final[offset] for offset in sorted(final)]
@@ -248,11 +255,11 @@ class History:
             self._check_seen((topic, partition), final)
 
     def _check_seen(self, place: Place, final: dict[int, bytes]) -> None:
-        """No consumer skipped a record, and groups took what they have committed."""
+        """Check that no consumer skipped a record, and that groups have seen all that they committed."""
         name = f"{place[0]}-{place[1]}"
-        # What was to be deleted may be back after a crash: a log's start is noted every minute, as in Kafka.
+        # Deleted records may return after a crash: log start offsets are written once a minute, as in Kafka.
         cut = self.cut_before[place]
-        # The replica that was read may have compacted what the one that leads in the end still has.
+        # The replica that was read may have compacted records that the last leader still has.
         newest, key_of = self._newest(final), self.keys.get
         there = {o for o, v in final.items() if newest.get(key_of(v, b""), o) <= o}
         for last, following in sorted(self.gaps[place]):
@@ -305,10 +312,11 @@ class History:
     def _is_outdated(
         self, offset: int, value: bytes, final: dict[int, bytes], newest: dict[bytes, int]
     ) -> bool:
-        """Whether compaction may have taken it: it is gone, and its key has a newer record."""
+        """Whether compaction may have removed the record: it is gone, and its key has a newer record."""
         return offset not in final and newest.get(self.keys.get(value, b""), -1) > offset
 
 
 def _is_deleted(offset: int, final: dict[int, bytes], start: int, cut: int) -> bool:
-    """Before where a whole read began, or deleted while it went on (seed 10676)."""
+    """Whether the record at `offset` may be deleted: it is before the log's start, or a client asked to
+    delete it and it is gone (deletion during the last read, seed 10676)."""
     return offset < start or (offset < cut and offset not in final)

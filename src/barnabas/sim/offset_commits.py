@@ -1,10 +1,10 @@
-"""Offsets that members of groups asked to commit, and what a coordinator may say of them.
+"""The offsets that members of groups asked to commit, and which of them a coordinator may hold.
 
-A commit is *open* from when it is sent until it is acknowledged; one that failed may still arrive, so it
-stays open. A coordinator may hold the last acknowledged commit, or one that is open or was sent before
-that one was acknowledged: never one that no client asked for, and never one that was acknowledged before
-the newest acknowledged one was even sent ("a committed offset never goes back unasked"). To delete what is
-committed is one more thing to ask for, with `GONE` as its offset.
+A commit is *open* from the time it is sent until it is acknowledged. A commit that failed may still arrive,
+so it stays open. Of each partition a coordinator may hold the newest acknowledged commit, an open one, or one
+that was acknowledged after the newest one was sent. Two cases are violations: an offset that no client asked
+to commit, and a commit that was acknowledged before the newest acknowledged one was sent ("a committed offset
+never goes back unasked"). A deletion of a committed offset counts as a commit with the offset `GONE`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Committed:
         self.attempts: list[CommitAttempt] = []
         self.by_offset: dict[int, list[CommitAttempt]] = {}
         self.newest = -1
-        """When the newest of those that were acknowledged was sent; -1 where none was."""
+        """When the newest acknowledged commit was sent; -1 where no commit was acknowledged."""
 
 
 class Commits:
@@ -54,12 +54,12 @@ class Commits:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, Committed]] = defaultdict(dict)
         self.by_hand: set[str] = set()
-        """Groups without a member that reads."""
+        """Groups whose offsets clients commit without reading."""
         self.may_go = 0
-        """How many clients delete, or may yet delete, the offsets topic."""
+        """Number of clients that delete, or may yet delete, the offsets topic."""
         self.forgets_deletions = False
-        """Tombstones go so soon (``log.cleaner.delete.retention.ms``) that a replica which was away may never
-        hear of one, and have what it deleted (seed 3001113)."""
+        """Whether tombstones are removed so soon (``log.cleaner.delete.retention.ms``) that a replica which
+        was away may miss one and keep the deleted offset (seed 3001113)."""
         self._order = 0
 
     def _next(self) -> int:
@@ -67,7 +67,7 @@ class Commits:
         return self._order
 
     def begin(self, group: str, offsets: Mapping[Place, int]) -> list[CommitAttempt]:
-        """A member is about to commit `offsets`; give what is returned to `acknowledge`."""
+        """A member is about to commit `offsets`. The caller gives the result to `acknowledge`."""
         now, places = self._next(), self._groups[group]
         made = []
         for place, offset in offsets.items():
@@ -81,7 +81,7 @@ class Commits:
         return made
 
     def acknowledge(self, attempts: list[CommitAttempt]) -> None:
-        """The coordinator said that they are committed."""
+        """The coordinator acknowledged these commits."""
         now = self._next()
         for attempt in attempts:
             attempt.acknowledged = now
@@ -91,8 +91,8 @@ class Commits:
             attempt.of.newest = -1 if forgotten else attempt.sent
 
     def may_be_gone(self) -> None:
-        """The offsets topic was deleted, and may have been recreated: what was committed by now may be there
-        or not."""
+        """The offsets topic was deleted, and may have been recreated: every offset that was committed before
+        may exist or not."""
         now = self._next()
         for places in self._groups.values():
             for committed in places.values():
@@ -114,7 +114,7 @@ class Commits:
         return found
 
     def groups(self) -> list[str]:
-        """All groups that a client asked anything of."""
+        """All groups of which a client asked to commit or delete an offset."""
         return list(self._groups)
 
     def places(self, group: str) -> list[Place]:

@@ -1,7 +1,8 @@
-"""The story of each partition, and of the quorum: what happened to it, kept short while a seed runs.
+"""The story of each partition and of the metadata log: the last things that happened to it in a run.
 
-The checkers report what their followers see (:mod:`barnabas.sim.checkers.replica_logs` and
-:mod:`~barnabas.sim.checkers.quorum_logs`). Entries are tuples, formatted only when the story is printed.
+`Story` and `QuorumStory` are rules of :mod:`barnabas.sim.checkers.replica_logs` and
+:mod:`~barnabas.sim.checkers.quorum_logs`, which call them. Entries are tuples that are formatted only when
+the story is printed.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.world.world import World
 
 ENTRIES_MAX = 600
-"""Kept of each partition; the oldest go first."""
+"""Entries kept per partition; older ones are dropped."""
 Entry = tuple[float, str, tuple[Any, ...]]
 """(virtual instant, format, its arguments)."""
 
 
 class Story(Rule):
-    """Of all partitions of one run; `quorum` receives what happens to the metadata log."""
+    """The stories of all partitions of one run; `quorum` adds that of the metadata log."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -46,7 +47,7 @@ class Story(Rule):
         ]
 
     def concerned(self, text: str) -> str:
-        """The partition that a message speaks of; the quorum's log where it speaks of none."""
+        """The name of the partition that `text` mentions; the metadata log's where it mentions none."""
         named = [name for name in self._entries if _speaks_of(text, name)]
         return max(named, key=len, default=DIRECTORY)
 
@@ -97,7 +98,7 @@ class Story(Rule):
 
 
 class QuorumStory(QuorumRule):
-    """What happens to the metadata log, told to a `Story`."""
+    """Notes in a `Story` what happens to the metadata log."""
 
     def __init__(self, story: Story) -> None:
         self._story = story

@@ -189,7 +189,8 @@ def test_a_listener_is_listed_with_its_chain(authority: Authority, tmp_path: Pat
     (issuer,) = row["chain"]
     assert row["subject"].startswith("CN=node-1") and issuer["subject"] == row["issuer"]
     with listener(file) as at:
-        table = CliRunner().invoke(app, ["list", "--at", str(at)])
+        wide = CliRunner(env={"COLUMNS": "300"})
+        table = wide.invoke(app, ["list", "--at", str(at)])
     assert row["fingerprint"] in table.stdout and issuer["fingerprint"] in table.stdout
 
 

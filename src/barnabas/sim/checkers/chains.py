@@ -1,13 +1,13 @@
-"""What the logs of several replicas hold, as chains of batches that can be compared at one glance.
+"""The logs of a partition's replicas as chains of batches, which makes two logs cheap to compare.
 
-A :class:`Link` is one batch with all before it: two replicas have the same log up to an offset exactly where
-their chains have the same link there. There is one link for equal bytes behind the same link, so that a
-replica's batch is read and compared once, when it is appended.
+A :class:`Link` is one batch with everything before it. Two replicas have the same log up to an offset exactly
+if their chains have the same link there. Equal bytes after the same link give the same link, so each batch of
+a replica is read and compared once, when it is appended.
 
-Bytes are read from the simulated device behind the node's back, as they were written: the node cannot
-notice, no injected fault is used up, and a byte that rots makes no other log. Appends are taken up where
-the last look ended; a process that was started again, or a log that was cut, is compared from where it may
-have changed. :meth:`HeldLog.verify` reads everything.
+Bytes are read from the simulated device as they were written. The node cannot notice that, no injected fault
+is used up, and bit rot does not make another log. A check reads on from the end of the last one. After a
+restart or a truncation it compares from the offset that may have changed. :meth:`HeldLog.verify` reads
+everything.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Link:
     ) -> None:
         self.start = start
         self.end = end
-        """The offset behind the batch."""
+        """The offset after the batch's last record."""
         self.epoch = epoch
         self.previous = previous
         self.following: list[Link] = []
-        """Every link that follows this one in some log: mostly one."""
+        """The links that follow this one in any replica's log: mostly one."""
         self.holders: set[int] = set()
-        """Nodes that have had it; a power loss may have taken it from them since."""
+        """Ids of nodes that have held it. Since then a power loss may have removed it."""
         self.header = header
         """None for the root of a log that does not begin at 0."""
         self.data = data
-        """The batch itself."""
+        """The bytes of the batch."""
 
     def found_in(self, data: bytes, position: int) -> Link | None:
         """The link of the batch at `position` in `data`, behind this one; None where no replica had it."""
@@ -62,7 +62,8 @@ class Link:
 
     @property
     def digest(self) -> str:
-        """Of the batch and of all before it: what tells it from others at its place."""
+        """A digest of the batch and everything before it: it differs from that of another link at the same
+        offset."""
         chain = [self]
         while (previous := chain[-1].previous) is not None:
             chain.append(previous)
@@ -90,15 +91,19 @@ class LogVersions:
         """Leader epoch → the last link that its leader called committed."""
 
     def root(self, offset: int) -> Link:
-        """Where a log begins of which nothing is known before `offset`."""
+        """The first link of a log whose content before `offset` is not known."""
         found = self._roots.get(offset)
         if found is None:
             found = self._roots[offset] = Link(offset, offset, -1, None)
         return found
 
     def add(self, previous: Link, header: BatchHeader, data: bytes) -> Link:
-        """A batch behind `previous` that no replica had there before. Raises :class:`Violation` where the
-        same epoch ended another batch at the same offset, or holds another history before it."""
+        """Add a batch after `previous` that no replica had there before.
+
+        Raises:
+            Violation: Log matching fails. In the same leader epoch another batch ends at the same offset, or
+                the batches before it differ.
+        """
         end, epoch = header.next_offset, header.leader_epoch
         made = Link(header.base_offset, end, epoch, previous, header, data)
         previous.following.append(made)
@@ -124,7 +129,7 @@ def _first(link: Link) -> int:
 
 
 def _parting(one: Link, other: Link) -> str:
-    """The last link that both have, in words."""
+    """In words, the end offset of the last link that both chains have."""
     seen = set()
     at: Link | None = one
     while at is not None:
@@ -161,7 +166,7 @@ class HeldLog:
         self._log: PartitionLog | None = None
         self._start = 0
         self._was_empty = True
-        """No batch stood in its files when it was looked at last, also none before its start."""
+        """Whether its files held no batch at the last check, not even one before the log start offset."""
 
     @property
     def last(self) -> Link:
@@ -187,16 +192,16 @@ class HeldLog:
         return chain[low]
 
     def holds(self, link: Link) -> bool:
-        """Whether `link` is in the chain, or lies before where it begins."""
+        """Whether `link` is in the chain, or is before the chain's first link."""
         first = self.chain[0]
         if first.previous is None and first.start > 0:
-            return True  # what was before is unknown: it cannot be compared
+            return True  # the content before the first link is not known
         return link.end < first.end or self.at(link.end) is link
 
     # -- following the log -----------------------------------------------------------------------
 
     def follow(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link], list[Link]]:
-        """Take up what changed: (links dropped, links added, those of them that no replica had)."""
+        """Update the chain to `log`. Returns (links dropped, links added, those that no replica had)."""
         chain = self.chain
         if (
             log is self._log
@@ -207,7 +212,7 @@ class HeldLog:
             return [], [], []
         dropped: list[Link] = []
         if log is not self._log:
-            # Another life of the process: what it recovered may end earlier, and is compared again.
+            # A new process: the log that it recovered may end earlier, and is compared again.
             self._log = log
             while len(self.chain) > 1 and self.chain[-1].end > log.log_end_offset:
                 dropped.append(self._drop())
@@ -215,7 +220,7 @@ class HeldLog:
         if log.log_start_offset != self._start:
             dropped += self._move_start(log)
         elif self._was_empty and log.segments[0].base_offset < self.end:
-            # It begins inside its first batch now (DeleteRecords).
+            # DeleteRecords: the log now begins inside its first batch.
             self._restart(self._known_at(log.segments[0].base_offset))
         while len(self.chain) > 1 and self.chain[-1].end > log.log_end_offset:
             dropped.append(self._drop())
@@ -228,10 +233,15 @@ class HeldLog:
     def verify(
         self, disk: SimDisk, log: PartitionLog, *, lost_power: bool = False
     ) -> tuple[list[Link], list[Link]]:
-        """Read everything that is there and compare it: (links that went, links that came back). Only
-        where power was lost there may be any: a cut that was not synced, and what was written over it,
-        may be undone (seed 415), and a leader of a later epoch may have written over what went, within the
-        event that is looked at. Raises :class:`Violation`."""
+        """Read the whole log again and compare it with the chain. Returns (links gone, links that returned).
+
+        Only a power loss may make either of them: it may undo a truncation that was not synced, and the
+        appends after it (seed 415). In the same event a leader of a later epoch may append after the links
+        that are left.
+
+        Raises:
+            Violation: The log differs from the chain, and no power loss explains it.
+        """
         if any(s.path not in disk.names for s in log.segments):
             # The device was replaced by an empty one; the process has not noticed yet.
             return [], []
@@ -259,11 +269,11 @@ class HeldLog:
         self.chain, self._positions, self._segments = [link], [0], [-1]
 
     def _forget_positions(self) -> None:
-        """Files may have been replaced: the next read looks up its position again."""
+        """Files may have been replaced: the next read finds its position in them again."""
         self._segments[-1] = -2
 
     def _move_start(self, log: PartitionLog) -> list[Link]:
-        """The log start moved: old batches are gone, or the log was restarted behind its end."""
+        """The log start offset moved: old batches are gone, or the log was emptied and begins further on."""
         start = self._start = log.log_start_offset
         known = self.versions.committed.get(start)
         held = self.at(start)
@@ -276,14 +286,14 @@ class HeldLog:
         if restarted:
             self._restart(self.versions.root(start))
         elif known is not None and held is not None and held.end == start:
-            # Batches left before it may be of a leader that lost: they are not compared, nor read.
+            # Batches before it may be of a deposed leader: they are neither compared nor read.
             self._restart(known)
         else:
             self._restart(self._known_at(min(start, log.segments[0].base_offset)))
         return dropped
 
     def _known_at(self, offset: int) -> Link:
-        """The link from which a chain continues that begins at `offset`."""
+        """The first link of a chain that begins at `offset`: the committed one where it is known."""
         return self.versions.committed.get(offset) or self.versions.root(offset)
 
     def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
@@ -298,7 +308,7 @@ class HeldLog:
         return added, new
 
     def _segment_at(self, log: PartitionLog) -> int:
-        """The segment that holds what follows the chain's last link."""
+        """Index of the segment with the batch that follows the chain's last link."""
         last = log.segments[-1].base_offset
         if self._segments[-1] == last:
             return -1
@@ -327,8 +337,8 @@ class HeldLog:
                     self._pass_over(header, start + position, base)
                     continue
                 if last.header is None and header.base_offset > last.end:
-                    # What stood before it was deleted, and not given back when the segment was mended; a
-                    # crash has forgotten where the log began. (Who deletes too much is found in the end.)
+                    # Batches before it were deleted, and repair of the segment did not restore them; a crash
+                    # lost the log start offset. (The check at the end finds a log that deleted too much.)
                     self._restart(self._known_at(header.base_offset))
                     last = self.chain[-1]
                     continue
@@ -343,7 +353,7 @@ class HeldLog:
             last = link
 
     def _pass_over(self, header: BatchHeader, position: int, segment: int) -> None:
-        """A batch that was there before the process was started again."""
+        """Skip a batch that the log had before the restart. Raises :class:`Violation` if it differs."""
         self._positions[-1], self._segments[-1] = position, segment
         last = self.chain[-1]
         known = last.header
@@ -357,7 +367,7 @@ class HeldLog:
 
 
 def _header_at(data: bytes, position: int) -> BatchHeader | None:
-    """Of the batch at `position`; None where it is not whole. Raises
+    """The header of the batch at `position`; None if the batch is incomplete. Raises
     :class:`~barnabas.record.batch.CorruptBatchError`."""
     if len(data) - position < HEADER_SIZE:
         return None

@@ -1,9 +1,9 @@
 """A background job that runs step by step, while its node does other things.
 
-On a machine a job runs on a thread of its own: between two of its calls on the disk the owner may append,
-truncate, rename or delete, and the process may die. The same happens here: a stepped job has a thread as
-well, but only one thread of a run executes at a time, and an event decides which. One seed still gives one
-trace. (A lock that such a job holds would never be free again: nothing below the node has any.)
+On a real machine a job runs on its own thread. Between two of its calls on the disk the owner may append,
+truncate, rename or delete, and the process may die. A stepped job has its own thread as well, but only one
+thread of a run executes at a time, and an event decides which one. So one seed still gives one trace. (A lock
+that a job holds when its process dies would stay locked; nothing below the node uses locks.)
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class SteppedJob:
         self._unwinds = False
         self.is_over = False
         self.result: Any = None
-        """What the job gave, or raised."""
+        """The job's result, or the exception that it raised."""
 
     def resume(self) -> None:
         if self._began:
             self._go.release()
         else:
             self._began = True
-            # Not by a Thread, whose start waits for it once more.
+            # Not a threading.Thread: its `start` also waits until the thread runs.
             start_new_thread(self._run, ())
         self._stopped.acquire()
 
