@@ -3,6 +3,8 @@
 Where ZooKeeper coordinates the cluster, a broker may receive its controller's orders on the listener that
 clients use. So the listener must serve before the broker knows any topic. Until then all other requests
 wait; answered earlier, clients would see a cluster without topics. (In KRaft mode the connections wait.)
+A waiting request holds its connection, so that a client's writes take effect in their order. The
+controller's connection has its orders only, which never wait.
 
 Source: Kafka's ``SocketServer.enableRequestProcessing``, which waits for the start, not for the metadata.
 """
@@ -39,36 +41,40 @@ class ReadyGate:
         def handle(request: Any, ctx: RequestContext, role: Any) -> Any:
             if self.is_open:
                 return module.handle(request, ctx, role)
-            parked = Parked()
-            self._waiting.append(partial(self._serve, module, request, ctx, role, parked))
-            return parked
+            working = Working()
+            self._waiting.append(partial(self._serve, module, request, ctx, role, working))
+            return working
 
         return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
     def _serve(
-        self, module: HandlerModule, request: Any, ctx: RequestContext, role: Any, parked: Parked
+        self, module: HandlerModule, request: Any, ctx: RequestContext, role: Any, waiting: Working
     ) -> None:
-        if parked.done:
+        if waiting.done:
             return  # its connection has ended
         api: Api = module.API
-        failed = partial(self._fail, api, request, parked)
+        failed = partial(self._fail, api, request, waiting)
         try:
             result = module.handle(request, ctx, role)
         except Exception as error:  # noqa: BLE001 - one request's fault is not the others'
             failed(error)
             return
-        if isinstance(result, Parked):
-            result.attach(lambda answer: _complete(parked, answer))
-            if isinstance(result, Working):
-                result.watch(lambda: None, failed)
+        if not isinstance(result, Parked):
+            waiting.complete(result)
         else:
-            parked.complete(result)
+            result.attach(lambda answer: _complete(waiting, answer))
+            if isinstance(result, Working):
+                result.watch(waiting.release, failed)
+                if result.holds:
+                    return
+        waiting.release()
 
-    def _fail(self, api: Api, request: Any, parked: Parked, error: Exception) -> None:
+    def _fail(self, api: Api, request: Any, waiting: Working, error: Exception) -> None:
         if not isinstance(error, KafkaError):
             self._ports.log("error", "request.failed", api=api.key.name, error=repr(error))
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, type(error).__name__)
-        parked.complete(api.error_response(request, error.code, error.message))
+        waiting.complete(api.error_response(request, error.code, error.message))
+        waiting.release()
 
     def __repr__(self) -> str:
         return f"ReadyGate({'open' if self.is_open else f'{len(self._waiting)} waiting'})"
