@@ -21,7 +21,7 @@ def producer_state_not_rebuilt() -> list[Patch]:
 
 
 def duplicate_sequence_accepted() -> list[Patch]:
-    return [(ProducerStates, "check", lambda self, header: None)]
+    return [(ProducerStates, "check", lambda self, header, verification=None: None)]
 
 
 def followers_keep_no_producer_state() -> list[Patch]:

@@ -25,9 +25,13 @@ def markers_before_the_decision() -> list[Patch]:
     honest = TransactionMachine._prepare
 
     def at_once(
-        self: TransactionMachine, transactional_id: str, ending: Any, reply: Any
+        self: TransactionMachine,
+        transactional_id: str,
+        ending: Any,
+        reply: Any,
+        timed_out: bool = False,
     ) -> Outcome:
-        outcome = honest(self, transactional_id, ending, reply)
+        outcome = honest(self, transactional_id, ending, reply, timed_out)
         if ending.partitions:
             outcome.effects = [SendMarkers(transactional_id, ending)]
             outcome.on_settled = None
