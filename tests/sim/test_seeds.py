@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 150, 20 secured ones, 9 in ZooKeeper mode, every regression, and one under two
+"""Seeds of the simulator: 100, 20 secured ones, 9 in ZooKeeper mode, every regression, and one under two
 hash seeds."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from barnabas.sim.run import Plan, play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 150
+SEEDS = 100
 SECURED = 20
 ZOOKEEPER = 9
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()

@@ -53,9 +53,9 @@ def test_each_batch_commits_its_offsets_to_the_groups_of_the_query(
         query.awaitTermination()
         progresses: list[Any] = query.recentProgress
         query_id = str(query.id)
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     finally:
         spark.streams.removeListener(listener)
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     assert committed(admin, f"{PREFIX}{query_id}") == {0: 50, 1: 50}
     # A source learns of a batch's end when the next one begins.
     assert set(committed(admin, f"group-{topic}").values()) <= {40, 50}

@@ -207,7 +207,7 @@ def show(as_json: bool, value: Any, table: Table) -> None:
 def print_table(table: Table) -> None:
     """Print a table: in a terminal as wide as that, else as wide as its content, so that a row is one line.
     The title is a line of its own."""
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         wide = console.options.update(width=WIDTH_UNBOUNDED)
         console.width = max(console.measure(table, options=wide).maximum, console.width)
