@@ -38,7 +38,7 @@ test: venv ## All tests (25 to 30 minutes on two cores)
 	$(PYTEST) -m "not long" --durations=10
 
 # Two of these at a time; the tests in two parts of about the same length.
-check: venv ## Under a minute: what every commit passes (`make test` has the model and slow tests besides)
+check: venv ## Well under a minute: what every commit passes (`make test` has the model and slow tests besides)
 	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-first unit-second format lint types layers tidy
 
 format: venv

@@ -19,6 +19,8 @@ from typing import TypeAlias
 
 import pytest
 
+from tools.syntax_trees import tree_of
+
 ROOT = Path(__file__).parent.parent
 RATCHET_FILE = Path(__file__).with_name("tidy_ratchet.json")
 WORDS_FILE = Path(__file__).with_name("words_ratchet.json")
@@ -117,8 +119,8 @@ def python_files() -> list[str]:
 @cache
 def parsed(name: str) -> tuple[ast.Module, int]:
     """Tree and number of lines."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    return ast.parse(text, name), text.count("\n")
+    path = ROOT / name
+    return tree_of(path), path.read_bytes().count(b"\n")
 
 
 @cache

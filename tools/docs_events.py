@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.syntax_trees import tree_of
+
 SOURCE = Path(__file__).parent.parent / "src" / "barnabas"
 LEVELS = ("debug", "info", "warning", "error")
 PLACES = (
@@ -69,7 +71,7 @@ def events() -> Iterator[Event]:
     for place in PLACES:
         for file in sorted((SOURCE / place).rglob("*.py")):
             module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(tree_of(file)):
                 if isinstance(node, ast.Call):
                     yield from _events_of(node, module)
 

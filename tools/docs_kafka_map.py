@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from tools.syntax_trees import tree_of
+
 T = TypeVar("T")
 
 SOURCES = Path(__file__).parent.parent / "src"
@@ -51,9 +53,8 @@ def documented() -> dict[str, str]:
     found = {}
     for path in sorted((SOURCES / "barnabas").rglob("*.py")):
         if path.parent.name not in GENERATED:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
             name = path.relative_to(SOURCES / "barnabas").as_posix()
-            found[name.removesuffix("__init__.py")] = ast.get_docstring(tree) or ""
+            found[name.removesuffix("__init__.py")] = ast.get_docstring(tree_of(path)) or ""
     return found
 
 

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tools.syntax_trees import tree_of
+
 SOURCES = Path(__file__).parent.parent / "src"
 GENERATED = ("messages", "records")
 
@@ -28,6 +30,8 @@ TYPED: Mapping[str, str] = {
     "barnabas.sim.zookeeper.ensemble": "parts of one simulated ensemble",
 }
 """The first module of each circle, in the order of names → why the circle may exist."""
+HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Nodes below which an import may be; expressions have none."""
 
 
 def module_of(path: Path) -> str:
@@ -38,7 +42,7 @@ def module_of(path: Path) -> str:
 def sources() -> dict[str, ast.Module]:
     """Every module that is not generated: name → its syntax tree."""
     return {
-        module_of(path): ast.parse(path.read_text(encoding="utf-8"), str(path))
+        module_of(path): tree_of(path)
         for path in sorted((SOURCES / "barnabas").rglob("*.py"))
         if path.parent.name not in GENERATED
     }
@@ -48,11 +52,14 @@ def imports(tree: ast.AST, *, typed: bool) -> Iterator[ast.Import | ast.ImportFr
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            if typed:
-                yield from imports(node, typed=typed)
-        else:
+        elif isinstance(node, HOLDS_STATEMENTS) and (typed or not _is_for_types(node)):
             yield from imports(node, typed=typed)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether it is an ``if TYPE_CHECKING:``."""
+    test = node.test if isinstance(node, ast.If) else None
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def graph(modules: Mapping[str, ast.Module], *, typed: bool) -> dict[str, list[str]]:

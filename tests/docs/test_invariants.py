@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.syntax_trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "barnabas"
 PAGE = (ROOT / "docs" / "invariants.md").read_text("utf-8")
@@ -30,7 +32,7 @@ def methods() -> dict[tuple[str, str], str]:
             continue
         text = path.read_text("utf-8")
         lines = text.splitlines()
-        tree = ast.parse(text)
+        tree = tree_of(path)
         owners = [
             (path.stem, tree),
             *((n.name, n) for n in tree.body if isinstance(n, ast.ClassDef)),

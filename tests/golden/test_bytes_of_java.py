@@ -76,6 +76,7 @@ def convert(field: Field, value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_bytes_are_those_of_java_both_ways() -> None:
     seen: set[tuple[type[Message], int]] = set()
     for cls, version, data, told in lines():

@@ -97,6 +97,7 @@ def in_sync(partition: Partition) -> int:
     return 0 if partition.leader is None else len(partition.leader.isr)
 
 
+@pytest.mark.slow
 def test_a_move_continues_after_a_crash_and_replication_with_it() -> None:
     cluster = Cluster(nodes=3, directories=2)
     cluster.create_topic("t", replication=3)

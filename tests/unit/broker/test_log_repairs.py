@@ -96,6 +96,7 @@ def test_a_segment_that_gets_shorter_is_mended(left: int) -> None:
     assert cluster.broker(leader).replicas.repairs.mended == 1
 
 
+@pytest.mark.slow
 def test_a_segment_missing_after_a_clean_shutdown_is_repaired_before_a_read() -> None:
     """Who has its batches yet may be taken away (seed 100665)."""
     cluster, leader = written()

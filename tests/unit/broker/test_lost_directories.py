@@ -148,6 +148,7 @@ def a_partition_of_unknown_directory() -> Iterator[tuple[Cluster, int]]:
         yield cluster, next(i for i in both if home(cluster, 2, i) == "/data2")
 
 
+@pytest.mark.slow
 def test_a_replica_of_unknown_directory_is_not_created_beside_an_offline_one() -> None:
     """The broker had written to it before the controller heard where it was (seed 101173)."""
     with a_partition_of_unknown_directory() as (cluster, index):

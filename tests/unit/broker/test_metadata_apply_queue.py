@@ -140,6 +140,7 @@ class Counting(dict[Key, None]):
         return super().__iter__()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, 3 * KNOWN_SLICE])
 def test_a_fault_at_one_leaves_the_others_their_turns(count: int) -> None:
     cluster, seen = Cluster(1), list[int]()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.broker.metrics import CLASSIC, GROUPS, MARKERS, OWN, QUOTAS, TRANSACTIONS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -82,6 +84,7 @@ def test_markers_without_a_leader_are_counted_as_waiting() -> None:
     assert told[f"{OWN}WaitingForMarkers"] == told[f"{MARKERS}UnknownDestinationQueueSize"] == 0
 
 
+@pytest.mark.slow
 def test_load_times_are_those_of_the_last_half_minute() -> None:
     one = Transactions()
     coordinators = one.cluster.broker(one.coordinator).transactions.coordinators

@@ -115,6 +115,7 @@ def test_a_broker_that_registers_again_joins_the_isr_without_new_records(
     assert three.broker(who).lifecycle.broker_epoch > epoch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4])
 def test_a_fetch_without_a_registration_does_not_count_for_the_next_epoch(
     seed: int,
@@ -417,6 +418,7 @@ def test_deletion_waits_no_longer_for_a_replica_that_is_gone(three: Cluster) -> 
     assert code(answer.error_code) == "NONE" and answer.low_watermark == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     cluster = Cluster(3, log_dirs="/data,/second")
     cluster.create_topic("t", 6, 3, min_insync_replicas="1")

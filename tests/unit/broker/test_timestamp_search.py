@@ -126,6 +126,7 @@ def test_a_log_that_loses_segments_meanwhile_is_searched_again() -> None:
     assert found(before)[2] == 40
 
 
+@pytest.mark.slow
 def test_a_corrupt_batch_is_no_answer_and_is_mended() -> None:
     cluster = written(nodes=3)
     node = cluster.leader("t")

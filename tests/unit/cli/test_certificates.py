@@ -178,6 +178,7 @@ def listener(file: Path) -> Iterator[Endpoint]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_listener_is_listed_with_its_chain(authority: Authority, tmp_path: Path) -> None:
     identity = authority.identity("node-1")
     file = pem(tmp_path, "node.pem", identity.pem() + authority.pem)

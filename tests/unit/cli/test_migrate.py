@@ -415,6 +415,7 @@ def test_an_address_that_is_none_is_named(connect: str) -> None:
     assert raised.value.status == 2
 
 
+@pytest.mark.slow
 def test_a_zookeeper_that_does_not_answer_is_named() -> None:
     with pytest.raises(Failure, match=r"no ZooKeeper answers at 127.0.0.1:1 within 0.1 s"):
         read_znodes("127.0.0.1:1/kafka", 0.1)

@@ -100,6 +100,7 @@ def test_a_node_comes_again_where_its_end_cannot_be_written_down(
     run_until(run.loop, lambda: run.pid_in_file() == run.pid)  # there is room again
 
 
+@pytest.mark.slow
 def test_a_node_that_cannot_be_started_now_is_started_later(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

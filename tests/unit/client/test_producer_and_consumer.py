@@ -361,6 +361,7 @@ def test_flush_does_not_wait_for_the_linger() -> None:
     assert flushed.done and all(o.done for o in outcomes)
 
 
+@pytest.mark.slow
 def test_a_flush_ends_though_other_tasks_keep_sending() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
@@ -396,6 +397,7 @@ def test_a_closing_producer_refuses_new_records_and_writes_what_it_accepted() ->
         late[0].result()
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_costs_no_other_callback_its_result() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client())
@@ -531,6 +533,7 @@ def test_an_offset_by_time_is_found_however_long_that_takes() -> None:
     assert len(read_all(cluster, consumer, 10)) == 10
 
 
+@pytest.mark.slow
 def test_a_partition_long_without_a_leader_stops_no_other_and_recovers() -> None:
     cluster = FakeCluster(nodes=1, partitions=2)
     producer = Producer(cluster.client())

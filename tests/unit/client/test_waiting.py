@@ -41,6 +41,7 @@ def test_a_call_that_is_retried_until_its_timeout_ends_then() -> None:
         outcomes[0].result()
 
 
+@pytest.mark.slow
 def test_a_waiting_caller_sees_once_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_client, "SLOW_S", 0.01)
     told: list[tuple[str, float]] = []

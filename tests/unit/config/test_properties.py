@@ -38,6 +38,7 @@ def test_a_broken_escape_is_an_error() -> None:
 characters = st.characters(exclude_categories=["Cs"])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(characters, min_size=1), st.text(characters), max_size=6))
 def test_written_properties_are_read_back(values: dict[str, str]) -> None:
     assert parse_properties(format_properties(values, "two\nlines")) == values

@@ -75,6 +75,7 @@ def test_set_append_subtract_delete(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {}
 
 
+@pytest.mark.slow
 def test_no_list_grows_beyond_what_a_record_may_hold(world: World) -> None:
     key, half = "leader.replication.throttled.replicas", ",".join(f"{n}:1" for n in range(3000))
     assert not alter(world, TOPIC, "t", (key, SET, half)).error_code

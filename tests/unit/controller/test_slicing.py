@@ -140,6 +140,7 @@ def test_a_controller_that_resigns_between_slices_says_so_and_keeps_records() ->
     )
 
 
+@pytest.mark.slow
 def test_topics_are_deleted_piece_by_piece() -> None:
     world = world_of(*[1] * SIZE)
     since = len(world.quorum.batches)
@@ -156,6 +157,7 @@ def test_topics_are_deleted_piece_by_piece() -> None:
     assert list(world.image.topics_by_name) == ["t0"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> None:
     world = world_of(3)
     since = len(world.quorum.batches)

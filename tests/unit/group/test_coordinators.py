@@ -327,6 +327,7 @@ class SlowPorts(FakePorts):
         return self.now
 
 
+@pytest.mark.slow
 def test_loading_gives_way_after_a_slice_and_refuses_requests_meanwhile() -> None:
     world = World()
     world.topic("t", 10)

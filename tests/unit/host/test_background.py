@@ -268,6 +268,7 @@ def test_a_job_that_is_stuck_does_not_keep_the_process_from_its_end(
     thread.join()
 
 
+@pytest.mark.slow
 def test_the_next_job_of_a_queue_begins_after_the_callback_of_the_last(loop: Loop) -> None:
     """It may write the very file that `done` renames."""
     background = HostBackground(loop)

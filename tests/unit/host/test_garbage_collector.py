@@ -92,6 +92,7 @@ def test_survivors_are_collected_with_older_generations(collector: GarbageCollec
     assert ring() is None
 
 
+@pytest.mark.slow
 def test_frozen_garbage_is_collected_in_an_idle_moment(
     collector: GarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ print(most, collector.collections.full)
 """
 
 
+@pytest.mark.slow
 def test_frozen_garbage_is_bounded_on_a_node_that_is_never_idle() -> None:
     """Ever again connections come, grow old, and end as cycles. In a process of its own: what the tests
     before have left would be looked at each time."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.storage_format import format_node
@@ -30,6 +32,7 @@ def records() -> list[Message]:
     ]
 
 
+@pytest.mark.slow
 def test_first_records_beyond_a_batch_are_one_transaction() -> None:
     settings = {"internal.metadata.max.batch.size.in.bytes": "12000"}
     cluster = SimCluster(World(1), Topology(1, settings=settings))

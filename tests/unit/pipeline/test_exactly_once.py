@@ -155,6 +155,7 @@ def test_a_store_that_fails_at_every_step_leaves_each_row_once(
     assert values(cluster) == expected(0, first + 60)
 
 
+@pytest.mark.slow
 def test_lost_answers_and_moved_leaders_leave_each_row_once(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_interpreted_loops_write_and_read_the_same(turn: int) -> None:
     assert len({each.partition for each in batches}) == 7
 
 
+@pytest.mark.slow
 def test_interpreted_hashes_are_those_of_the_compiled_loop() -> None:
     chance = random.Random(1)
     for size in (*range(40), 1000, 70_000):

@@ -38,6 +38,7 @@ def test_other_json_is_refused_with_an_example(text: str) -> None:
 waiting = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(waiting, st.integers(1, 20_000))
 def test_a_limit_is_shared_and_starves_no_partition(sizes: list[int], rows_max: int) -> None:
     start = {TopicPartition("t", n): 100 * n for n in range(len(sizes))}
@@ -52,6 +53,7 @@ def test_a_limit_is_shared_and_starves_no_partition(sizes: list[int], rows_max: 
         assert all(taken[each] for each, size in zip(start, sizes, strict=True) if size)
 
 
+@pytest.mark.slow
 @given(waiting, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5_000))
 def test_cut_ranges_cover_each_offset_once(
     sizes: list[int], partitions_min: int | None, rows_max: int | None

@@ -88,6 +88,7 @@ def test_a_timestamp_bounds_from_below(
     assert asked == [5_001, 5_001]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(-3, 12)), max_size=5), st.integers(-1, 9))
 def test_bounds_take_each_offset_that_the_filters_take(
     chosen: list[tuple[int, int]], offset: int

@@ -107,6 +107,7 @@ def test_a_leader_that_leads_no_more_hides_nothing(
     assert read(2, 6, fail_on_data_loss=strict) == [2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_log_that_has_lost_its_end_is_data_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Moving(monkeypatch, 6)
     cluster.patience_ms = 30.0

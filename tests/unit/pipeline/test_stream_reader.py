@@ -171,6 +171,7 @@ def test_new_partitions_are_read_from_their_beginning(cluster: FakeCluster) -> N
     assert ranges(stream(fail_on_data_loss=False), at(10, 10), end) == ["t-2 [5, 7)"]
 
 
+@pytest.mark.slow
 def test_a_log_that_ends_earlier_is_data_loss(cluster: FakeCluster) -> None:
     has(cluster, 10, 3)
     for trigger in (None, "availableNow"):
@@ -194,6 +195,7 @@ def test_a_recreated_topic_is_read_on_where_loss_is_allowed(cluster: FakeCluster
     assert ranges(lenient, end, later) == ["t-1 [3, 7)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("available_now", [False, True])
 def test_a_broker_that_lags_is_no_data_loss(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, available_now: bool
@@ -215,6 +217,7 @@ def test_a_broker_that_lags_is_no_data_loss(
         answers[:] = [at(10), at(9, 20), at(10, 4)]
 
 
+@pytest.mark.slow
 def test_a_missing_topic_is_waited_for_once(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +262,7 @@ def test_a_pattern_may_match_nothing_yet(cluster: FakeCluster) -> None:
     assert reader.partitions({}, {}) == []
 
 
+@pytest.mark.slow
 def test_a_partition_whose_leader_has_not_heard_of_it_is_not_left_out(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -304,6 +304,7 @@ def test_the_slower_of_two_publishing_drivers_takes_no_identity(
     assert ledger.committed().identity == manifest.identity
 
 
+@pytest.mark.slow
 def test_identities_that_are_never_taken_are_not_taken_for_ever(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

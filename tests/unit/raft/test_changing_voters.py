@@ -283,6 +283,7 @@ def test_an_auto_joining_replica_far_behind_gets_the_snapshot_first() -> None:
     assert late.installed
 
 
+@pytest.mark.slow
 def test_an_auto_joining_replica_out_of_reach_leaves_others_their_turn() -> None:
     quorum = Quorum(voters=4, first_voters=3)
     stray = quorum.nodes[4]

@@ -32,6 +32,7 @@ def read(data: bytes) -> object:
         return error.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_lone_records_are_read_as_all_others(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)

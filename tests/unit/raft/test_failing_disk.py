@@ -50,6 +50,7 @@ def live(quorum: Quorum, acknowledged: list[bytes]) -> bool:
     return bool(done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for good"])
 def test_no_acknowledged_record_is_lost_whatever_call_fails(once: bool) -> None:
     finished = failures = 0

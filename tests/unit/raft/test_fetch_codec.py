@@ -92,12 +92,14 @@ def general_of(message: Any, version: int) -> Any:
     return decode(kind, version, b"".join(codec.join(out, splices)))
 
 
+@pytest.mark.slow
 @given(REQUESTS)
 def test_a_request_has_the_bytes_of_the_general_codec(message: FetchMessage) -> None:
     both_ways(message, general_of(message, VERSION), VERSION)
     assert decode(FetchMessage, VERSION, encode_bytes(message, VERSION)) == message
 
 
+@pytest.mark.slow
 @given(ANSWERS)
 def test_an_answer_has_the_bytes_of_the_general_codec(message: FetchAnswer) -> None:
     both_ways(message, general_of(message, VERSION), VERSION)

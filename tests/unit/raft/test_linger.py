@@ -83,6 +83,7 @@ def test_a_former_leader_forgets_the_batches_that_waited() -> None:
     assert replica.log_end_offset == end_of_log(replica)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_offsets_hold_whatever_happens_while_proposals_wait(seed: int) -> None:
     """What is applied at an offset is what was proposed for it in that epoch."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.raft.core.log_metadata import FetchFit
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.storage.replica_log import DIRECTORY
@@ -148,6 +150,7 @@ def test_everything_is_kept_where_nothing_bounds_it() -> None:
     assert len(kept(node)) > 2 and log_start(node) == 0
 
 
+@pytest.mark.slow
 def test_snapshots_below_a_fetched_one_are_deleted() -> None:
     quorum = Quorum(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=3_000)
     quorum.start()

@@ -21,6 +21,7 @@ DIRECTORY = Uuid(b"directory of one")
 # -- quorum mathematics --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-1, 50), min_size=1, max_size=7), st.integers(0, 50))
 def test_a_majority_has_what_is_committed(ends: list[int], start: int) -> None:
     offset = high_watermark(ends, start, -1)
@@ -29,11 +30,13 @@ def test_a_majority_has_what_is_committed(ends: list[int], start: int) -> None:
         assert offset > start
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-1, 50), min_size=1, max_size=7), st.integers(-1, 50))
 def test_the_high_watermark_never_goes_back(ends: list[int], present: int) -> None:
     assert high_watermark(ends, 0, present) >= present
 
 
+@pytest.mark.slow
 @given(
     st.sets(st.integers(1, 7), min_size=1), st.lists(st.tuples(st.integers(1, 9), st.booleans()))
 )
@@ -66,6 +69,7 @@ def records(shape: LogMetadata) -> list[int]:
     return [shape.epoch_before(offset + 1) for offset in range(shape.end_offset)]
 
 
+@pytest.mark.slow
 @given(Runs, Runs, Runs)
 def test_a_follower_that_truncates_at_the_diverging_epoch_matches(
     shared: list[tuple[int, int]], own: list[tuple[int, int]], other: list[tuple[int, int]]
@@ -88,6 +92,7 @@ def test_a_follower_that_truncates_at_the_diverging_epoch_matches(
     assert end >= min(common, leader.end_offset)
 
 
+@pytest.mark.slow
 @given(Runs, st.integers(0, 20))
 def test_truncating_keeps_the_records_before_it(runs: list[tuple[int, int]], offset: int) -> None:
     shape = build(runs)

@@ -198,6 +198,7 @@ def test_a_count_that_no_bytes_could_hold_is_refused(codec: Codec) -> None:
     assert "have no room for" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_a_small_batch_that_unpacks_to_very_much_is_refused(codec: Codec) -> None:
     """Where records are looked at: 33 kB of zstd took 2 GB and 3.6 s of everybody's time before."""

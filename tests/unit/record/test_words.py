@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import crc32c
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from barnabas.record import words
 from barnabas.record.columnar_kernels import Bytes, compiled, frozen
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=1, max_size=100), st.data())
 def test_a_crc_is_that_of_the_library(data: bytes, draw: st.DataObject) -> None:
     start = draw.draw(st.integers(0, len(data)))
@@ -21,6 +23,7 @@ def test_a_crc_is_that_of_the_library(data: bytes, draw: st.DataObject) -> None:
     assert words.crc32c_by_tables(array, start, end) == expected
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=8, max_size=30), st.data())
 def test_words_equal_the_bytes_in_the_array(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data) - 8))

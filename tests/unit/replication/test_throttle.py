@@ -31,6 +31,7 @@ def test_bytes_promised_in_the_same_answer_count() -> None:
     assert quota.is_exceeded(0, promised=1000)
 
 
+@pytest.mark.slow
 @given(
     rate=st.integers(1, 10**8),
     answers=st.lists(st.integers(1, 10**7), min_size=1, max_size=50),

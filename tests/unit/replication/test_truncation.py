@@ -54,6 +54,7 @@ def epochs_of(log: list[int]) -> Epochs:
     return [(e, log.index(e)) for e in sorted(set(log))]
 
 
+@pytest.mark.slow
 @given(histories())
 def test_rounds_of_truncation_end_at_the_common_beginning(
     logs: tuple[list[int], list[int]],

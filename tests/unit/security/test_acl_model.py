@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def model(
     )
 
 
+@pytest.mark.slow
 @given(
     tables,
     tables,

@@ -117,6 +117,7 @@ def test_the_rate_of_an_address_is_exact_over_half_a_minute() -> None:
     assert let_in[THERE] == 3000
 
 
+@pytest.mark.slow
 def test_addresses_that_are_known_are_bounded() -> None:
     all_of, _ = quotas(ConnectionLimits(), capacity=10**9)
     all_of.address_rate = lambda host: 5.0

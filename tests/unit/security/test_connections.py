@@ -140,6 +140,7 @@ def sasl(mechanism: str, user: str, password: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 def test_a_client_is_answered_over_tls_in_any_pieces(chunk: int) -> None:
     scene = Scene("SSL", SecureWorld(chunk))

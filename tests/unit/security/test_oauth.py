@@ -396,6 +396,7 @@ def test_settings_of_a_listener_that_cannot_work_end_the_start(
         scene_of(provider, **extra)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "why"),
     [

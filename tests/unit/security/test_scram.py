@@ -148,6 +148,7 @@ def test_a_malformed_final_message_is_refused(message: bytes) -> None:
     assert end.user is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=80), max_size=4))
 def test_no_bytes_let_a_stranger_in(messages: list[bytes]) -> None:
     for end in (server(), PlainServer({"user": "secret"})):

@@ -48,6 +48,7 @@ def test_a_client_bound_to_older_versions_writes_reads_and_commits(newest: Newes
     assert found == [1, 1, 7, 7, b"v"]
 
 
+@pytest.mark.slow
 def test_some_seeds_have_clients_of_several_kinds() -> None:
     drawn = [draw(World(seed).rng).workload.newest for seed in range(1, 60)]
     kinds = [bounds for newest in drawn for bounds in newest.values()]

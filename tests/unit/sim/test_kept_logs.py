@@ -10,6 +10,7 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.sim.run import Plan, play_seed
 
 
+@pytest.mark.slow
 def test_recovery_that_drops_the_last_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     add_log = LogDirectories.add_log
 

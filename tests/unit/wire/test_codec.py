@@ -78,6 +78,7 @@ def test_every_message_and_version_is_byte_equal_to_kio_both_ways() -> None:
         assert decode(cls, version, ours) == message, (cls, version)
 
 
+@pytest.mark.slow
 def test_every_truncation_is_malformed() -> None:
     for cls, version, message in samples(1):
         data = encode_bytes(message, version)
@@ -88,6 +89,7 @@ def test_every_truncation_is_malformed() -> None:
                 decode(cls, version, data[:end])
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_malformed_or_another_message() -> None:
     rng = Random(7)
     refused = 0
@@ -121,6 +123,7 @@ def test_an_array_longer_than_its_frame_is_malformed(claim: str) -> None:
         decode(MetadataRequest, 8, bytes.fromhex("7fffffff"))
 
 
+@pytest.mark.slow
 def test_a_request_has_a_bounded_number_of_elements_in_all() -> None:
     """Half a million empty names are a megabyte, and were seconds of everybody's time."""
     names = (REQUEST_ELEMENTS_MAX).to_bytes(4, "big") + bytes(2 * REQUEST_ELEMENTS_MAX)

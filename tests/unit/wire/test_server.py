@@ -6,6 +6,8 @@ from random import Random
 from struct import pack
 from typing import Any
 
+import pytest
+
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.api_versions import Features
@@ -225,6 +227,7 @@ def test_no_bytes_bring_a_listener_down() -> None:
     assert answered > 20 and ended > 100
 
 
+@pytest.mark.slow
 def test_noise_ends_the_connection() -> None:
     rng = Random(12)
     cluster = FakeCluster(nodes=1)

@@ -203,6 +203,7 @@ def as_set(records: object) -> list[str]:
     return sorted(map(repr, records))  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(clusters())
 def test_records_survive_the_way_through_znodes(records: list[Message]) -> None:

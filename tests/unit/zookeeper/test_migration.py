@@ -73,6 +73,7 @@ def fresh(znodes: dict[str, NodeData]) -> dict[str, NodeData]:
     return done(znodes, [])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(clusters(), clusters())
 def test_znodes_say_what_the_log_says_after_the_way_back(
@@ -128,6 +129,7 @@ def has_one_name_for_each_id(drawn: dict[str, tuple[int, int]]) -> bool:
     return len({number for number, _ in drawn.values()}) == len(drawn)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(TOPICS, TOPICS.filter(has_one_name_for_each_id))
 def test_topics_of_the_log_replace_others_with_their_names_or_ids(

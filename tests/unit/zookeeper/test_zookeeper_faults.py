@@ -103,6 +103,7 @@ def content_of(log: PartitionLog) -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_acknowledged_records_survive_random_faults(seed: int) -> None:
     faults = Faults(seed)

@@ -79,6 +79,7 @@ def test_a_sound_log_that_cannot_be_compacted_is_tried_twice() -> None:
     assert tried == 2 and list(world.logs.cleaner.uncleanable) == [T0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["make_plan", "groups_of", "swap"])
 def test_a_log_whose_compaction_hits_a_bug_keeps_no_other_from_compaction(
     step: str, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_a_round_that_is_given_up_while_it_writes_leaves_nothing(how: str) -> No
     assert world.logs.cleaner.rounds == 0 and not left(world, CLEANED)
 
 
+@pytest.mark.slow
 def test_a_segment_that_could_not_be_written_to_its_end_leaves_nothing() -> None:
     failed = 0
     for nth in range(1, 100):

@@ -505,6 +505,7 @@ def test_a_second_log_goes_with_its_directory() -> None:
     assert world.logs.logs[T0].topic_id == OTHER_ID
 
 
+@pytest.mark.slow
 def test_a_directory_that_fails_while_it_is_opened_keeps_no_file_open() -> None:
     """Its volume may be taken out: the first call fails, the second, ... until none is hit."""
     failed = 0

@@ -67,6 +67,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_a_clean_end(world: DirectoriesWor
     assert world.process.disk.exists(f"{PATHS[1]}/.kafka_cleanshutdown")
 
 
+@pytest.mark.slow
 def test_a_disk_that_hangs_in_a_cleaning_pass_ends_it_when_it_goes_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

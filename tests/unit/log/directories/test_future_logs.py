@@ -249,6 +249,7 @@ def killing(check: Callable[[str], None], nth: int) -> Callable[[str], None]:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power_loss"])
 def test_a_process_may_end_at_any_call_of_a_move(
     monkeypatch: pytest.MonkeyPatch, power_loss: bool

@@ -44,6 +44,7 @@ def flip_one_bit(model: LogModel, rng: random.Random) -> str:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
 def test_rot_is_noticed_and_never_served(clean: bool) -> None:
     noticed = 0
@@ -116,6 +117,7 @@ def test_leader_epochs_whose_last_number_was_torn_are_rebuilt() -> None:
     assert log.epochs.entries() == [(0, 0), (1, 95)]
 
 
+@pytest.mark.slow
 def test_a_time_index_that_rotted_hides_no_record() -> None:
     """Except in its last entry, which says how far the segment goes."""
     for seed in range(120):
@@ -137,6 +139,7 @@ def test_a_time_index_that_rotted_hides_no_record() -> None:
         model.check()
 
 
+@pytest.mark.slow
 def test_an_index_whose_last_entry_rotted_never_changes_the_batches() -> None:
     """After a crash the indexes of the last segment that the recovery point vouches for are completed: an
     entry that points behind the end once made the file grow to there, with zeros (seed 105103)."""
@@ -351,6 +354,7 @@ def test_an_index_that_rotted_hides_no_batch(segment_bytes: int) -> None:
         log.close()
 
 
+@pytest.mark.slow
 def test_an_index_that_rotted_ends_no_log_after_a_crash() -> None:
     """Recovery looks for the recovery point by it, and cut the log where a wrong entry pointed to."""
     disk, log = hundred()
@@ -366,6 +370,7 @@ def test_an_index_that_rotted_ends_no_log_after_a_crash() -> None:
         assert log.active.index.last is not None
 
 
+@pytest.mark.slow
 def test_a_time_index_that_rotted_makes_no_segment_old() -> None:
     """Retention took what is committed, and as a leader's log start that is gone everywhere."""
     first = 1_700_000_000_000

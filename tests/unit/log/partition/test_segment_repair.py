@@ -95,6 +95,7 @@ def test_a_log_with_any_rotten_bit_is_repaired_and_never_shorter() -> None:
     assert mended > 80
 
 
+@pytest.mark.slow
 def test_a_leader_epoch_that_rotted_is_noticed_beside_its_neighbours_and_mended() -> None:
     """No CRC covers it. A follower would take it over and part from its leader there, again and again."""
     for seed in range(20):
@@ -141,6 +142,7 @@ def test_recovery_does_not_believe_an_outlying_leader_epoch() -> None:
     assert model.log.epochs.entries() == known
 
 
+@pytest.mark.slow
 def test_two_rotten_neighbours_are_both_repaired() -> None:
     """What reached into a damaged batch stayed as it was, with another offset (seed 602203)."""
     for seed in range(20):
@@ -156,6 +158,7 @@ def test_two_rotten_neighbours_are_both_repaired() -> None:
         assert model.content() == [entry.data for entry in model.entries]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_crash_at_any_disk_call_of_a_repair_leaves_a_sound_or_damaged_log(
     power_loss: bool,

@@ -27,6 +27,7 @@ def test_bytes_are_mirror_makers() -> None:
     assert CHECKPOINT.value().hex() == "0000000000000000000500000000000000070000"
 
 
+@pytest.mark.slow
 @given(
     st.text(max_size=20), st.text(max_size=20), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)
 )
