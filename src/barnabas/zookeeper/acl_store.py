@@ -21,6 +21,7 @@ from barnabas.ports import Ports
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.acl_znodes import (
+    CHANGE_NAME,
     EXTENDED_CHANGES,
     EXTENDED_ROOT,
     LITERAL_CHANGES,
@@ -74,7 +75,7 @@ class AclStore:
             folder: NotificationFolder(
                 ports,
                 sessions,
-                f"{folder}/acl_changes_",
+                f"{folder}/{CHANGE_NAME}",
                 self._on_notification,
                 self._read_all,
                 self._on_unread,
