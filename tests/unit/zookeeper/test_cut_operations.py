@@ -27,8 +27,10 @@ def test_a_transaction_holds_no_more_operations_than_its_bound() -> None:
     assert cut([Create(f"/{n}") for n in range(8)]) == [3, 3, 2]
 
 
-def test_a_transaction_ends_where_its_data_reach_the_bound() -> None:
-    assert cut([Create(f"/{n}", b"x" * 60) for n in range(5)]) == [2, 2, 1]
+def test_paths_and_data_of_a_transaction_stay_within_the_bound() -> None:
+    assert cut([Create(f"/{n}", b"x" * 48) for n in range(5)]) == [2, 2, 1]
+    assert cut([Create(f"/{n}", b"x" * 49) for n in range(5)]) == [1, 1, 1, 1, 1]
+    assert cut([Create(f"/{n}" + "x" * 48) for n in range(5)]) == [2, 2, 1]
 
 
 def test_an_operation_above_every_bound_goes_alone() -> None:
