@@ -7,7 +7,7 @@ from collections import deque
 from barnabas.limits import ZookeeperBounds
 from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.layout.cluster_state_znodes import MIGRATION, MigrationZnode
-from barnabas.zookeeper.migration.claim import Office
+from barnabas.zookeeper.migration.claim import MigrationLeadership
 from barnabas.zookeeper.operations import Create, Multi, Operation, SetData
 
 SMALL = ZookeeperBounds(operations_max=5, operation_bytes_max=100)
@@ -49,8 +49,8 @@ def marks(transactions: list[Multi]) -> list[tuple[int, int]]:
 
 
 def test_the_last_transaction_alone_says_how_far_the_znodes_are() -> None:
-    office = Office(7, 3, MigrationZnode(101, 2, 40, 2), 11)
-    written = office.transactions([Create(f"/{n}") for n in range(7)], 50, 2, SMALL)
+    held = MigrationLeadership(7, 3, MigrationZnode(101, 2, 40, 2), 11)
+    written = held.transactions([Create(f"/{n}") for n in range(7)], 50, 2, SMALL)
     assert marks(written) == [(40, 11), (40, 12), (50, 13)]
-    assert office.after(written).migration_version == 14
-    assert marks(office.transactions([], 51, 2, SMALL)) == [(51, 11)]
+    assert held.after(written).migration_version == 14
+    assert marks(held.transactions([], 51, 2, SMALL)) == [(51, 11)]
