@@ -44,7 +44,7 @@ class Session:
 
     def collect(self) -> list[Any]:
         self.jobs += 1
-        answers = []
+        answers: list[Any] = []
         for process, _ in enumerate(self.free):
             self._monkeypatch.setattr(os, "getppid", lambda process=process: process)
             answers += self._task(iter(()))
