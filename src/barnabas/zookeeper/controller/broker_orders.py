@@ -245,10 +245,8 @@ class BrokerOrders:
         queue = self._queues.get(broker)
         if queue is None:
             return
-        for topic in self._image.topics_by_id.values():
-            for index, replicas in enumerate(topic.replicas):
-                if broker in replicas:
-                    queue.leader_and_isr.setdefault((topic.id, index), False)
+        for topic, index in self._image.partitions_of(broker):
+            queue.leader_and_isr.setdefault((topic.id, index), False)
         self._pump_one(queue)
 
     def queue_metadata(self, keys: Iterable[Key]) -> None:

@@ -158,7 +158,7 @@ class StateBook:
             self._count_new(topic, before, after)
             self._replicas[replica] = entry
             groups.setdefault((topic, broker, before), []).append(index)
-        self._tell(groups, after, reason)
+        self._note_moves(groups, after, reason)
 
     def delete_replicas(self, replicas: Iterable[Replica], reason: str) -> None:
         """StopReplica was given to their broker, which lives. One that could not be deleted before is
@@ -188,12 +188,7 @@ class StateBook:
 
     def on_broker_gone(self, broker: int, reason: str) -> None:
         """Its replicas go offline; of a topic that is being deleted they cannot be deleted now."""
-        here = [
-            (topic.name, index, broker)
-            for topic in self._image.topics_by_id.values()
-            for index, replicas in enumerate(topic.replicas)
-            if broker in replicas
-        ]
+        here = [(topic.name, index, broker) for topic, index in self._image.partitions_of(broker)]
         self.move_replicas(here, OFFLINE, reason)
         going = [
             (name, index, broker)
@@ -245,7 +240,7 @@ class StateBook:
                 after=after,
             )
 
-    def _tell(
+    def _note_moves(
         self, groups: Mapping[tuple[str, int, str], Sequence[int]], after: str, reason: str
     ) -> None:
         if len(groups) > GROUPS_MAX:
