@@ -31,6 +31,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.cluster import Cluster
+from tests.spark.loopback_session import loopback_session
 from tests.spark.standalone import StandaloneCluster, kill_group
 from tests.spark.topics import read
 
@@ -44,23 +45,10 @@ LATE_S = 60.0
 def driver(master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
     """The Spark driver that is killed and started again. Runs until the file ``end`` exists in `directory`,
     and then processes what is left in the topic `source`."""
-    from pyspark.sql import SparkSession
-
     from barnabas.pipeline.jobs.landing import land
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.python.authenticate.socketTimeout": "120s",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    settings = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
+    spark = loopback_session(master, settings, "ERROR")
     options = {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": source,

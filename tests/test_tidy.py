@@ -19,9 +19,12 @@ from typing import TypeAlias
 
 import pytest
 
-from tools.syntax_trees import tree_of
-
 ROOT = Path(__file__).parent.parent
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # a script finds modules beside itself only
+
+from tools.syntax_trees import tree_of  # noqa: E402
+
 RATCHET_FILE = Path(__file__).with_name("tidy_ratchet.json")
 WORDS_FILE = Path(__file__).with_name("words_ratchet.json")
 FOLDERS = ("src", "tests", "tools", "bench")

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tests.spark.loopback_session import loopback_session
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -64,24 +66,13 @@ def main(
     directory: str,
     staging: str = "",
 ) -> None:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "512m")
-        .config("spark.executor.memory", "512m")
-        .config("spark.executor.cores", "1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200")
-        # A worker may be slow to come up where nodes and clients share two cores with it.
-        .config("spark.python.authenticate.socketTimeout", "120s")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    settings = {
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
+    }
+    spark = loopback_session(master, settings, "ERROR")
     options = {"kafka.bootstrap.servers": bootstrap}
     reading = {**options, "subscribe": source, "startingOffsets": "earliest"}
     writing = {**options, "topic": target, "delivery": "exactly-once", "kafka.batch.size": "2000"}

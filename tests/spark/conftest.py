@@ -7,7 +7,6 @@ Apache Kafka.
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.demo.spark_process import missing_java
 from barnabas.testing.cluster import Cluster
+from tests.spark.loopback_session import loopback_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,24 +65,13 @@ def make_topic(admin: AdminClient) -> MakeTopic:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A plain session: nothing of this project is registered in it. A task may fail twice."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     directory = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master("local[2,3]")
-        .appName("tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        # A worker may be slow to come up where nodes and clients share two cores with it.
-        .config("spark.python.authenticate.socketTimeout", "120s")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.local.dir", str(directory / "tmp"))
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+    settings = {
+        "spark.app.name": "tests",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.local.dir": str(directory / "tmp"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+    }
+    session = loopback_session("local[2,3]", settings)
     yield session
     session.stop()

@@ -3,26 +3,13 @@ through or killed. Arguments: bootstrap, from, to, directory, delivery."""
 
 from __future__ import annotations
 
-import os
 import sys
+
+from tests.spark.loopback_session import loopback_session
 
 
 def main(bootstrap: str, source: str, target: str, directory: str, delivery: str) -> None:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        # A worker may be slow to come up where nodes and clients share two cores with it.
-        .config("spark.python.authenticate.socketTimeout", "120s")
-        .config("spark.local.dir", f"{directory}/tmp")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = loopback_session("local[2]", {"spark.local.dir": f"{directory}/tmp"})
     frame = (
         spark.readStream.format("barnabas")
         .option("kafka.bootstrap.servers", bootstrap)

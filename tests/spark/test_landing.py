@@ -6,23 +6,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog import load_catalog
 
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.jobs.batch_files import Batch
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.landing import Landing, LandingTable, land
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
-from barnabas.pipeline.jobs.table_rules import TableRules
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import write
+from tests.unit.pipeline.jobs.table_kinds import rows_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,35 +52,11 @@ def reading(bootstrap: str, topic: str) -> dict[str, str]:
     }
 
 
-def table_of(kind: str, directory: Path, *partition_by: str) -> LandingTable:
-    rules = TableRules(partition_by, adds_columns=True)
-    match kind:
-        case "parquet":
-            return ParquetTable(str(directory / "parquet"), partition_by)
-        case "delta":
-            return DeltaTable(str(directory / "delta"), rules)
-        case _:
-            return IcebergTable("air.flights", catalog_of(directory), rules)
-
-
-def catalog_of(directory: Path) -> dict[str, str]:
-    return {
-        "type": "sql",
-        "uri": f"sqlite:///{directory}/catalog.db",
-        "warehouse": f"file://{directory}/warehouse",
-    }
-
-
-def rows_of(kind: str, directory: Path) -> pa.Table:
-    """By readers that know nothing of jobs."""
-    match kind:
-        case "parquet":
-            return pq.read_table(directory / "parquet")
-        case "delta":
-            return deltalake.DeltaTable(directory / "delta").to_pyarrow_table()
-        case _:
-            catalog = load_catalog("default", **catalog_of(directory))
-            return catalog.load_table("air.flights").scan().to_arrow()
+def landing_table(kind: str, directory: Path) -> LandingTable:
+    parts = ("topic", "partition")
+    if kind == "parquet":
+        return ParquetTable(str(directory / "parquet"), parts)
+    return table_of(kind, directory, partition_by=parts, adds_columns=True)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
@@ -102,14 +74,15 @@ def test_a_batch_that_is_repeated_lands_its_rows_once(
         query.awaitTermination()
 
     write(bootstrap, topic, (b"%d" % n for n in range(60)))
-    run(table_of(kind, tmp_path, "topic", "partition"))
+    run(landing_table(kind, tmp_path))
     (checkpoint / "commits" / "1").unlink()
     (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
     write(bootstrap, topic, (b"%d" % n for n in range(60, 70)))
     # The table grows by the columns that are read from here on; a folder of Parquet files has no schema.
     more = {} if kind == "parquet" else {"columns": "value,topic,partition,timestamp,offset"}
-    run(table_of(kind, tmp_path, "topic", "partition"), **more)
-    found = rows_of(kind, tmp_path)
+    run(landing_table(kind, tmp_path), **more)
+    is_parquet = kind == "parquet"
+    found = pq.read_table(tmp_path / "parquet") if is_parquet else rows_of(kind, tmp_path)
     assert sorted(int(each) for each in found["value"].to_pylist()) == list(range(70))
     assert set(found["topic"].to_pylist()) == {topic}
     assert {int(each) for each in found["partition"].to_pylist()} == {0, 1}

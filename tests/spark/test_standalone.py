@@ -19,7 +19,8 @@ from tests.spark.standalone import StandaloneCluster, kill_group, wait_until
 from tests.spark.topics import read, write
 
 REPOSITORY = Path(__file__).parents[2]
-END_S = 180.0
+END_S = 360.0
+"""A run waits for a driver, executors and their Python workers, which start beside other work."""
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +187,7 @@ parquet = "/proc/self/cwd/table"
 
 @pytest.mark.interop
 @pytest.mark.long
+@pytest.mark.timeout(2 * END_S + 80)  # two runs, one after the other
 def test_places_that_are_not_shared_are_named_with_an_executor(
     standalone: StandaloneCluster, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -55,7 +55,9 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         fetch_options(self.options)
         if LAND in self.options:
             from barnabas.pipeline.read.landing import FILES
+            from barnabas.pipeline.read.landing_plan import LandingPlan
 
+            LandingPlan.from_json(self.options[LAND])
             return FILES
         return schema_of(self.options)
 

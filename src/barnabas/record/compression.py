@@ -7,7 +7,7 @@ which librdkafka sends, is read as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 
@@ -164,14 +164,9 @@ def _snappy_compress(data: memoryview) -> bytes:
 def _snappy_decompress(data: memoryview, limit: int) -> bytes:
     if bytes(data[:8]) != XERIAL_MAGIC:
         return _snappy_block(data, limit)
-    out, position = bytearray(), len(XERIAL_HEADER)
-    while position + 4 <= len(data):
-        (size,) = _INT32.unpack_from(data, position)
-        position += 4
-        if size < 0 or size > len(data) - position:
-            raise CompressionError(f"snappy: a chunk claims {size} bytes")
-        out += _snappy_block(data[position : position + size], limit - len(out))
-        position += size
+    out = bytearray()
+    for chunk in _snappy_chunks(data):
+        out += _snappy_block(chunk, limit - len(out))
     return bytes(out)
 
 
@@ -179,31 +174,42 @@ def _snappy_into(data: memoryview, target: memoryview) -> int:
     """As `_snappy_decompress`, into `target`."""
     if bytes(data[:8]) != XERIAL_MAGIC:
         return _snappy_block_into(data, target)
-    used, position = 0, len(XERIAL_HEADER)
+    used = 0
+    for chunk in _snappy_chunks(data):
+        used += _snappy_block_into(chunk, target[used:])
+    return used
+
+
+def _snappy_chunks(data: memoryview) -> Iterator[memoryview]:
+    """The compressed blocks of the chunked form. Raises :class:`CompressionError`."""
+    position = len(XERIAL_HEADER)
     while position + 4 <= len(data):
         (size,) = _INT32.unpack_from(data, position)
         position += 4
         if size < 0 or size > len(data) - position:
             raise CompressionError(f"snappy: a chunk claims {size} bytes")
-        used += _snappy_block_into(data[position : position + size], target[used:])
+        yield data[position : position + size]
         position += size
-    return used
+
+
+def _snappy_block(data: memoryview, limit: int) -> bytes:
+    size = _claimed_size(data)
+    if size > limit:
+        raise UnpacksTooFarError(f"snappy: {len(data)} bytes claim {size}, {limit} are allowed")
+    return bytes(cramjam.snappy.decompress_raw(data))
 
 
 def _snappy_block_into(data: memoryview, target: memoryview) -> int:
-    size = cramjam.snappy.decompress_raw_len(data)
-    if size > 64 * max(len(data), 1):
-        raise CompressionError(f"snappy: {len(data)} bytes claim {size}")
+    size = _claimed_size(data)
     if size >= len(target):
         raise NoRoomError(f"{len(target)} bytes are not enough")
     return int(cramjam.snappy.decompress_raw_into(data, target))
 
 
-def _snappy_block(data: memoryview, limit: int) -> bytes:
-    size = cramjam.snappy.decompress_raw_len(data)
+def _claimed_size(block: memoryview) -> int:
+    """The uncompressed size by the first bytes of the block. Raises :class:`CompressionError`."""
+    size = int(cramjam.snappy.decompress_raw_len(block))
     # Snappy encodes at most 64 bytes in three. A larger claim would allocate memory for nothing.
-    if size > 64 * max(len(data), 1):
-        raise CompressionError(f"snappy: {len(data)} bytes claim {size}")
-    if size > limit:
-        raise UnpacksTooFarError(f"snappy: {len(data)} bytes claim {size}, {limit} are allowed")
-    return bytes(cramjam.snappy.decompress_raw(data))
+    if size > 64 * max(len(block), 1):
+        raise CompressionError(f"snappy: {len(block)} bytes claim {size}")
+    return size

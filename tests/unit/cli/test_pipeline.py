@@ -73,3 +73,14 @@ def test_an_invalid_pipeline_is_refused_in_one_sentence(
     assert "there is no ledger of another" in capsys.readouterr().err
     assert main([*verbs, "skip", "-s", "no-such:x", "--batch", "0", "app"]) == 2
     assert "cannot be opened" in capsys.readouterr().err
+
+
+def test_a_job_that_reads_files_is_explained_without_a_cluster(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("KAFKA", "h:1"), ("DATA", "/data")):
+        monkeypatch.setenv(name, value)
+    job = Path(__file__).parents[3] / "examples" / "pipelines" / "files_to_topic.toml"
+    assert main(["pipeline", "explain", str(job), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["source"], found["ranges"]) == ("/data/incoming", [])

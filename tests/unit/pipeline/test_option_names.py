@@ -30,6 +30,8 @@ READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({"value.format": "json"}, "needs value.schema"),
         ({"value.format": "xml", "value.schema": "a INT"}, "one of json, csv, avro, protobuf"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "whole number"),
+        ({"land": "true"}, "option land is the plan that .* a job has land = true in its sink"),
+        ({"land": "{"}, "option land is the plan that"),
     ],
 )
 def test_a_wrong_option_is_named_at_load(given: dict[str, str], says: str) -> None:

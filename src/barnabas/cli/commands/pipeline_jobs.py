@@ -100,7 +100,7 @@ def explain(
     if job.audit is not None:
         raise Failure("an audit reads all that is there; run says what it found", USAGE)
     ranges = _asked(lambda: job_offsets.next_ranges(job)) if job.source.is_topics else []
-    sizes = _asked(lambda: job_offsets.bytes_of(job, ranges))
+    sizes = _asked(lambda: job_offsets.bytes_of(job, ranges)) if ranges else []
     found: dict[str, Any] = {
         "job": job.name,
         "source": job.source.files or "topics",

@@ -82,24 +82,23 @@ def block_managers(spark: SparkSession) -> set[str]:
     return set(str(status.mkString(",")).split(","))
 
 
-def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[str, str], Any]:
-    """What `look` finds on each executor, by host and working directory, as far as Spark gives them tasks."""
+def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[str, str, int], Any]:
+    """What `look` finds on each executor, as far as Spark gives them tasks. Keys are host, working directory,
+    and the process that starts the executor's Python workers: executors of one host may share a directory."""
 
-    def task(nothing: Iterator[int]) -> Iterator[tuple[str, str, Any]]:
+    def task(nothing: Iterator[int]) -> Iterator[tuple[str, str, int, Any]]:
         import os
         import socket
 
-        yield socket.gethostname(), os.getcwd(), look()
+        yield socket.gethostname(), os.getcwd(), os.getppid(), look()
 
     context = spark.sparkContext
     known = max(len(block_managers(spark)) - 1, 1)
     tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
-    found: dict[tuple[str, str], Any] = {}
+    found: dict[tuple[str, str, int], Any] = {}
     for _ in range(ATTEMPTS_MAX):
-        for host, folder, answer in (
-            context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
-        ):
-            found[host, folder] = answer
+        answers = context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
+        found |= {tuple(where): answer for *where, answer in answers}
         if len(found) >= known:
             break
     return found
@@ -115,7 +114,8 @@ class SharedFolders:
         self._is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
 
     def prove(self) -> None:
-        """Ask executors, if some came since this was called last. Raises `StagingError`."""
+        """Ask the executors, if some are not proven yet. One that has got no task, because it was busy, is
+        asked again by the next call. Raises `StagingError`."""
         if self._is_local or not self._folders:
             return
         found = block_managers(self._spark)
@@ -123,7 +123,7 @@ class SharedFolders:
             return
         with marked(self._folders) as mark:
             answers = ask_executors(self._spark, folder_look(self._folders, mark))
-            for (host, directory), by_folder in sorted(answers.items()):
+            for (host, directory, _), by_folder in sorted(answers.items()):
                 for folder, answer in by_folder.items():
                     why = why_not_shared(folder, answer)
                     if why is not None:
@@ -131,4 +131,5 @@ class SharedFolders:
                             f"executor on {host} (working directory {directory}) and the driver do not"
                             f" share {folder}: {why}. {remedy(folder)}"
                         )
-        self._proven |= found
+        if len(answers) >= len(found) - 1:  # the driver is in `found` too
+            self._proven |= found

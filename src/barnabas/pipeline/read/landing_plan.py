@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.option_names import LAND
+
 LANDED = "_staged/landed"
 """Below the table: files that no batch has yet."""
 PARTS = ("topic", "partition")
@@ -28,5 +31,12 @@ class LandingPlan:
 
     @classmethod
     def from_json(cls, text: str) -> LandingPlan:
-        found = json.loads(text)
-        return cls(**{**found, "partition_by": tuple(found["partition_by"])})
+        """The plan of `to_json`. Raises `OptionError` for other text."""
+        try:
+            found = json.loads(text)
+            return cls(**{**found, "partition_by": tuple(found["partition_by"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise OptionError(
+                f"option {LAND} is the plan that barnabas.pipeline.jobs.landing.land makes, and not for"
+                " callers; a job has land = true in its sink"
+            ) from error

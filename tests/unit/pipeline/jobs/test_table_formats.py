@@ -16,40 +16,17 @@ from barnabas.pipeline.jobs.compaction import compact_delta, compact_iceberg, co
 from barnabas.pipeline.jobs.delta_table import DeltaTable
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.parquet_table import COMPACTION, ParquetTable
-from barnabas.pipeline.jobs.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import frame
+from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of, rows_of, table_of
 
 pytestmark = pytest.mark.slow
 
 KINDS = ("delta", "iceberg")
-NAME = "air.flights"
-
-
-def catalog_of(directory: Path) -> dict[str, str]:
-    return {
-        "type": "sql",
-        "uri": f"sqlite:///{directory}/catalog.db",
-        "warehouse": f"file://{directory}/warehouse",
-    }
-
-
-def table_of(kind: str, directory: Path, **rules: Any) -> DeltaTable | IcebergTable:
-    if kind == "delta":
-        return DeltaTable(str(directory / "delta"), TableRules(**rules))
-    return IcebergTable(NAME, catalog_of(directory), TableRules(**rules))
 
 
 def rows_in(kind: str, directory: Path) -> list[dict[str, Any]]:
-    """By readers that know nothing of jobs."""
-    if kind == "delta":
-        import deltalake
-
-        found = deltalake.DeltaTable(directory / "delta").to_pyarrow_table()
-    else:
-        from pyiceberg.catalog import load_catalog
-
-        found = load_catalog("default", **catalog_of(directory)).load_table(NAME).scan().to_arrow()
-    return sorted(found.to_pylist(), key=lambda row: (row["id"], row.get("v") or ""))
+    rows = rows_of(kind, directory).to_pylist()
+    return sorted(rows, key=lambda row: (row["id"], row.get("v") or ""))
 
 
 @pytest.mark.parametrize("kind", KINDS)

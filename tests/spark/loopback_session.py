@@ -1,0 +1,30 @@
+"""A Spark session whose driver listens on loopback only, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    # A worker may be slow to come up where nodes and clients share two cores with it.
+    "spark.python.authenticate.socketTimeout": "120s",
+}
+
+
+def loopback_session(master: str, settings: dict[str, str], log_level: str = "OFF") -> SparkSession:
+    """Start a session. Its executors use this process's Python."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).config(map={**LOOPBACK, **settings})
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
