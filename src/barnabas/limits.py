@@ -211,7 +211,7 @@ class ZookeeperBounds:
     operations_max: int = 500
     """Operations in one ZooKeeper transaction (``multi``)."""
     operation_bytes_max: int = 600_000
-    """Data of one transaction: below the ensemble's `jute.maxbuffer` of a megabyte."""
+    """Paths and data of one transaction: below the ensemble's `jute.maxbuffer` of a megabyte."""
     ordered_max: int = 2_000
     """Partitions in one request of the controller to a broker."""
 

@@ -62,7 +62,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
-from barnabas.zookeeper.states.describe_cluster_fields import asks_more, tell_more
+from barnabas.zookeeper.states.describe_cluster_fields import add_fields, asks_for_fields
 
 OwnRequests = AclRequests | TokenRequests
 """Handlers of the requests whose results a broker itself writes to znodes, not the controller."""
@@ -283,14 +283,14 @@ def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerM
         def more(response: Message | None) -> Message | None:
             if isinstance(response, DescribeClusterResponse):
                 decider = controller.decider
-                tell_more(
+                add_fields(
                     request, response, controller.steps.book, decider.refusals,
                     is_controller=decider.may_decide,
                 )  # fmt: skip
             return response
 
         answer = module.handle(request, ctx, role)
-        return then(answer, more) if asks_more(request) else answer
+        return then(answer, more) if asks_for_fields(request) else answer
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 

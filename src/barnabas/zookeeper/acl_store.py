@@ -10,9 +10,8 @@ Source: Kafka 3.9's ``AclAuthorizer``, ``ZkAclStore``, ``ZkAclChangeStore``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
@@ -21,6 +20,7 @@ from barnabas.ports import Ports
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.acl_znodes import (
+    CHANGE_NAME,
     EXTENDED_CHANGES,
     EXTENDED_ROOT,
     LITERAL_CHANGES,
@@ -49,61 +49,41 @@ from barnabas.zookeeper.operations import (
 )
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.znode_store import WRITE_RETRIES_MAX, ZnodeStore
 
 Rules = tuple[AclRule, ...]
 Change = Callable[[Rules], Rules]
 CHANGES = (LITERAL_CHANGES, EXTENDED_CHANGES)
 FOLDERS = (LITERAL_ROOT, f"{EXTENDED_ROOT}/prefixed")
 """Below them one folder for each resource type."""
-UPDATE_RETRIES_MAX = 10
-BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
 
 
 def _record(pattern: AclPattern, rule: AclRule) -> Message:
     return acl_record(acl_id(pattern, rule), pattern, rule)
 
 
-class AclStore:
+class AclStore(ZnodeStore):
     """The entries as this broker knows them, by resource pattern."""
 
     def __init__(self, ports: Ports, sessions: SessionKeeper) -> None:
-        self._ports = ports
-        self._sessions = sessions
-        self._rng = ports.rng("zookeeper.acls")
+        super().__init__(ports, sessions, "zookeeper.acls")
         self._notifications = {
             folder: NotificationFolder(
                 ports,
                 sessions,
-                f"{folder}/acl_changes_",
+                f"{folder}/{CHANGE_NAME}",
                 self._on_notification,
                 self._read_all,
                 self._on_unread,
             )
             for folder in CHANGES
         }
-        self._open = 0
         self._found: set[AclPattern] = set()
-        self._on_loaded: Callable[[], None] | None = None
         self.rules: dict[AclPattern, Rules] = {}
-        self.on_change: Callable[[Sequence[Message]], None] = lambda records: None
-
-    def load(self, on_loaded: Callable[[], None]) -> None:
-        """Make the folders where they are missing and read all entries; `on_loaded` follows."""
-        self._on_loaded = on_loaded
-        self._read_all()
 
     def records(self) -> list[Message]:
         """All entries."""
         return [_record(pattern, rule) for pattern, rules in self.rules.items() for rule in rules]
-
-    # -- the session -------------------------------------------------------------------------------
-
-    def on_connected(self, is_new: bool) -> None:
-        if is_new:
-            self._read_all()
-
-    def on_expired(self) -> None:
-        return
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path in CHANGES:
@@ -111,9 +91,7 @@ class AclStore:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def _read_all(self) -> None:
-        """Notifications are watched first, so that no change falls between them and the reading."""
-        self._open += 1
+    def _ask_for_all(self) -> None:
         self._found = set()
         for path in _folders():
             self._ask(Create(path), self._on_made)
@@ -121,28 +99,10 @@ class AclStore:
             notified.look(follow=False)
         for root in FOLDERS:
             self._ask(GetChildren(root), partial(self._on_types, root))
-        self._close()
 
-    def _ask(self, request: Any, then: Callable[[Any], None]) -> None:
-        self._open += 1
-
-        def on_answer(result: Any) -> None:
-            try:
-                then(result)
-            finally:
-                self._close()
-
-        self._sessions.ask(request, on_answer)
-
-    def _close(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _on_all_read(self) -> None:
         for pattern in [one for one in self.rules if one not in self._found]:
             self.read(pattern)  # its znode was deleted, or created after the listing
-        on_loaded, self._on_loaded = self._on_loaded, None
-        if on_loaded is not None:
-            on_loaded()
 
     def _on_made(self, result: object) -> None:
         if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
@@ -274,14 +234,11 @@ class AclStore:
     def _again(
         self, pattern: AclPattern, change: Change, done: Callable[[str], None], attempt: int
     ) -> None:
-        if attempt >= UPDATE_RETRIES_MAX:
+        if not self._try_later(attempt, partial(self.update, pattern, change, done, attempt + 1)):
             done(
                 f"Failed to update ACLs for {pattern.path} after trying a maximum of"
-                f" {UPDATE_RETRIES_MAX} times"
+                f" {WRITE_RETRIES_MAX} times"
             )
-            return
-        at_ms = self._ports.clock.now_ms() + BACKOFF_MS + self._rng.random() * BACKOFF_JITTER_MS
-        self._ports.wakeups.call_at(at_ms, partial(self.update, pattern, change, done, attempt + 1))
 
     def __repr__(self) -> str:
         return f"AclStore({len(self.rules)} patterns)"

@@ -1,12 +1,10 @@
-"""Dynamic configuration as brokers learn of it: notifications below ``/config/changes``, then the znode
-itself.
+"""Follows dynamic configuration: notifications below ``/config/changes`` name the znodes to read.
 
-Every broker watches the notifications and reads what each names. In a new session, in which some may
-have been missed, everything that is in use is read again: the configurations of its topics and brokers,
-and those of all users, clients and IP addresses (quotas, SCRAM credentials). What is read goes to
-`on_config`, which compares it with what it has.
+Where notifications may have been missed, and so in each new session, a broker reads again all that it uses:
+the configurations of its topics and brokers, and those of all users, clients and IP addresses (quotas, SCRAM
+credentials). `on_config` gets what was read, and compares it with what it has.
 
-Source: Kafka's ``ZkConfigManager`` and ``ZkNodeChangeNotificationListener``.
+Source: Kafka's ``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -17,15 +15,16 @@ from functools import partial
 from barnabas.ports import Ports
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import (
+    CHANGE_PREFIX,
     CHANGES,
     CONFIG,
     ConfigChangeZnode,
     ConfigZnode,
 )
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.notification_folder import NotificationFolder
 from barnabas.zookeeper.operations import (
     ChildNames,
-    Delete,
     GetChildren,
     GetData,
     NodeData,
@@ -35,8 +34,6 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 OnConfig = Callable[[str, Mapping[str, str]], None]
-KEPT_MS = 15 * 60 * 1000
-"""How long a notification stays, for brokers that were away; then any broker removes it."""
 CLIENT_ENTITIES = ("users", "clients", "ips")
 
 
@@ -54,16 +51,18 @@ class ConfigWatch:
         self._sessions = sessions
         self._in_use = in_use
         self._on_config = on_config
-        self._seen = ""
-        """The last notification that was followed."""
-        self._made = 0
-        """How many there have ever been, as far as is known."""
+        self._notifications = NotificationFolder(
+            ports,
+            sessions,
+            CHANGE_PREFIX,
+            self._on_notification,
+            self._read_all,
+            self._on_unread,
+        )
 
     def on_connected(self, is_new: bool) -> None:
         if is_new:
-            self._sessions.ask(
-                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=False)
-            )
+            self._notifications.look(follow=False)
             self._read_all()
 
     def _read_all(self) -> None:
@@ -77,9 +76,7 @@ class ConfigWatch:
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path == CHANGES:
-            self._sessions.ask(
-                GetChildren(CHANGES, watch=True), partial(self._on_changes, follow=True)
-            )
+            self._notifications.look(follow=True)
 
     def _on_entities(self, folder: str, result: ChildNames | ZooKeeperError) -> None:
         """All users, clients or addresses; below a user its clients."""
@@ -96,36 +93,11 @@ class ConfigWatch:
                     GetChildren(f"{CONFIG}/{clients}"), partial(self._on_entities, clients)
                 )
 
-    def _on_changes(self, result: ChildNames | ZooKeeperError, *, follow: bool) -> None:
-        if isinstance(result, ZooKeeperError):
-            self._ports.log("warning", "config.changes_unreadable", error=result)
-            return
-        stat = result.stat
-        made, new = (stat.cversion + stat.num_children) // 2, 0
-        for name in result.names:
-            path = f"{CHANGES}/{name}"
-            new += name > self._seen
-            is_new = follow and name > self._seen
-            self._sessions.ask(GetData(path), partial(self._on_change, path, is_new))
-        if follow and made - self._made > new:
-            self._read_all()  # a broker whose date is ahead has removed some: nothing says what they named
-        self._made = max(self._made, made)
-        self._seen = max([self._seen, *result.names])
+    def _on_notification(self, path: str, data: bytes) -> None:
+        self.read(ConfigChangeZnode.decode(path, data).entity, self._on_config)
 
-    def _on_change(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
-        if isinstance(result, ZooKeeperError):
-            if is_new:
-                self._read_all()  # removed since
-            return
-        if self._ports.clock.wall_ms() - result.stat.ctime > KEPT_MS:
-            self._sessions.submit(Delete(path), lambda _: None)
-        try:
-            entity = ConfigChangeZnode.decode(path, result.data).entity
-        except MalformedZnode as error:
-            self._ports.log("error", "zookeeper.znode_unreadable", error=error)
-            return
-        if is_new:
-            self.read(entity, self._on_config)
+    def _on_unread(self, error: ZooKeeperError) -> None:
+        self._ports.log("warning", "config.changes_unreadable", error=error)
 
     def read(self, entity: str, then: OnConfig) -> None:
         """One entity; without a znode it has no values."""
@@ -163,4 +135,4 @@ class ConfigWatch:
         self._sessions.ask(SyncPath(CONFIG), on_synced)
 
     def __repr__(self) -> str:
-        return f"ConfigWatch(after {self._seen or 'none'})"
+        return f"ConfigWatch({self._notifications!r})"

@@ -1,7 +1,8 @@
-"""A folder whose sequential znodes say that something has changed: followed in order, removed when old.
+"""A folder of sequential znodes that name what has changed: read in order, removed when old.
 
-Each broker follows each notification once. One that was removed before this broker has read it, or that
-cannot be read, may have said anything: then everything is read again.
+A broker follows each notification once. It cannot know what a notification named that was removed before it
+was read, or that is malformed: then it reads everything again. The folder's stat has the number of znodes
+ever made there, so that a removed notification is noticed even if this broker never listed it.
 
 Source: Kafka's ``ZkNodeChangeNotificationListener``.
 """
@@ -34,20 +35,24 @@ class NotificationFolder:
         on_missed: Callable[[], None],
         on_unread: Callable[[ZooKeeperError], None],
     ) -> None:
-        """`prefix` is a path that ten digits follow. `on_change` gets a path and its data, and may raise
-        `MalformedZnode`; `on_unread` the error of a folder that cannot be listed."""
+        """`prefix` is the path of a notification without its ten digits. `on_change` gets path and data of
+        each new one, and may raise `MalformedZnode`. `on_missed` reads everything again. `on_unread` gets the
+        error of a folder that cannot be listed."""
         self._ports = ports
         self._sessions = sessions
         self.path = prefix.rpartition("/")[0]
         self._name = re.compile(re.escape(prefix.rpartition("/")[2]) + r"\d{10}")
-        """Other names are none: a later one in the alphabet would hide all notifications."""
+        """Other names are ignored: one that sorts after all notifications would hide them."""
         self._on_change = on_change
         self._on_missed = on_missed
         self._on_unread = on_unread
         self._last = ""
+        """Name of the newest notification that was listed."""
+        self._made = 0
+        """How many znodes were ever made in the folder, by the last listing."""
 
     def look(self, *, follow: bool) -> None:
-        """List and watch the folder. Without `follow` what is there is known already."""
+        """List and watch the folder. Without `follow`, its notifications are only checked for their age."""
         listed = partial(self._on_children, follow)
         self._sessions.ask(GetChildren(self.path, watch=True), listed)
 
@@ -56,11 +61,16 @@ class NotificationFolder:
             self._on_unread(result)
             return
         names = [name for name in result.names if self._name.fullmatch(name)]
+        new = [name for name in names if name > self._last]
         for name in names:
-            is_new = follow and name > self._last
             path = f"{self.path}/{name}"
+            is_new = follow and name > self._last
             self._sessions.ask(GetData(path), partial(self._on_data, path, is_new))
+        made = (result.stat.cversion + result.stat.num_children) // 2
+        if follow and made - self._made > len(new):
+            self._on_missed()  # a broker whose date is ahead has removed some
         self._last = max([self._last, *names])
+        self._made = max(self._made, made)
 
     def _on_data(self, path: str, is_new: bool, result: NodeData | ZooKeeperError) -> None:
         if isinstance(result, ZooKeeperError):

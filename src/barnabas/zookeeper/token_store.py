@@ -1,17 +1,16 @@
-"""Delegation tokens in znodes: read at the start, followed by notifications, changed with versions.
+"""Delegation tokens in znodes: read at the start, kept current by notifications, changed with versions.
 
-Every broker has all of them, without their secrets. The broker that is asked writes: a token's znode,
-conditional on its version, with a notification in the same transaction, which every other broker follows by
-reading the znode again. In a new session, in which notifications may have been missed, all is read again.
+Every broker has all of them, without their secrets. The broker that a client asks writes the token's znode,
+conditional on its version, and a notification in the same transaction. Every other broker reads the znode
+again then.
 
 Source: Kafka 3.9's ``DelegationTokenManagerZk``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
@@ -41,21 +40,18 @@ from barnabas.zookeeper.operations import (
 )
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
+from barnabas.zookeeper.znode_store import WRITE_RETRIES_MAX, ZnodeStore
 
-WRITE_RETRIES_MAX = 10
-BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
 TokenChange = DelegationTokenRecord | RemoveDelegationTokenRecord
 Decide = Callable[[], TokenChange | None]
 """What is to be written of a token, from what the store knows at that moment; None for nothing."""
 
 
-class TokenStore:
-    """The tokens as this broker knows them, by id."""
+class TokenStore(ZnodeStore):
+    """The delegation tokens that this broker knows, by id."""
 
     def __init__(self, ports: Ports, sessions: SessionKeeper) -> None:
-        self._ports = ports
-        self._sessions = sessions
-        self._rng = ports.rng("zookeeper.tokens")
+        super().__init__(ports, sessions, "zookeeper.tokens")
         self._notifications = NotificationFolder(
             ports,
             sessions,
@@ -64,29 +60,12 @@ class TokenStore:
             self._read_all,
             self._on_unread,
         )
-        self._open = 0
         self._found: dict[str, None] = {}
-        self._on_loaded: Callable[[], None] | None = None
         self.tokens: dict[str, DelegationTokenZnode] = {}
-        self.on_change: Callable[[Sequence[Message]], None] = lambda records: None
-
-    def load(self, on_loaded: Callable[[], None]) -> None:
-        """Make the folders where they are missing and read all tokens; `on_loaded` follows."""
-        self._on_loaded = on_loaded
-        self._read_all()
 
     def records(self) -> list[Message]:
         """All tokens."""
         return [self.tokens[token_id].record() for token_id in sorted(self.tokens)]
-
-    # -- the session -------------------------------------------------------------------------------
-
-    def on_connected(self, is_new: bool) -> None:
-        if is_new:
-            self._read_all()
-
-    def on_expired(self) -> None:
-        return
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path == CHANGES:
@@ -94,36 +73,16 @@ class TokenStore:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def _read_all(self) -> None:
-        """Notifications are watched first, so that no change falls between them and the reading."""
-        self._open += 1
+    def _ask_for_all(self) -> None:
         self._found = {}
         for path in (*reversed(list(ancestors_of(TOKENS))), TOKENS, CHANGES):
             self._ask(Create(path), self._on_made)
         self._notifications.look(follow=False)
         self._ask(GetChildren(TOKENS), self._on_ids)
-        self._close()
 
-    def _ask(self, request: Any, then: Callable[[Any], None]) -> None:
-        self._open += 1
-
-        def on_answer(result: Any) -> None:
-            try:
-                then(result)
-            finally:
-                self._close()
-
-        self._sessions.ask(request, on_answer)
-
-    def _close(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _on_all_read(self) -> None:
         for token_id in [one for one in self.tokens if one not in self._found]:
             self.read(token_id)  # its znode was deleted, or created after the listing
-        on_loaded, self._on_loaded = self._on_loaded, None
-        if on_loaded is not None:
-            on_loaded()
 
     def _on_made(self, result: object) -> None:
         if isinstance(result, ZooKeeperError) and not isinstance(result, NodeExists):
@@ -226,12 +185,8 @@ class TokenStore:
     def _again(
         self, token_id: str, decide: Decide, done: Callable[[str], None], attempt: int
     ) -> None:
-        if attempt >= WRITE_RETRIES_MAX:
+        if not self._try_later(attempt, partial(self.update, token_id, decide, done, attempt + 1)):
             done(f"token {token_id} could not be written in {WRITE_RETRIES_MAX} attempts")
-            return
-        at_ms = self._ports.clock.now_ms() + BACKOFF_MS + self._rng.random() * BACKOFF_JITTER_MS
-        later = partial(self.update, token_id, decide, done, attempt + 1)
-        self._ports.wakeups.call_at(at_ms, later)
 
     def describe(self) -> Mapping[str, object]:
         return {"tokens": len(self.tokens)}

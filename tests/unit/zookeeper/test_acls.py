@@ -18,7 +18,7 @@ from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRe
 from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
-from barnabas.zookeeper.operations import Create, Perms, SetAcl, SetData, ZnodeAcl
+from barnabas.zookeeper.operations import Create, Delete, Multi, Perms, SetAcl, SetData, ZnodeAcl
 from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster
 
 DENY = Permission.DENY.value
@@ -182,6 +182,23 @@ def test_an_unreadable_notification_lets_brokers_read_all_entries() -> None:
     pattern = AclPattern(AclResourceType.TOPIC, "t")
     cluster.znode(Create(PATH, AclZnode(pattern, (rule,)).encode()))
     notify(cluster, b"\xff")
+    wait_for(cluster, {("t", PatternType.LITERAL, Operation.READ)})
+
+
+def test_a_notification_that_was_removed_has_all_entries_read_again() -> None:
+    cluster = judged_cluster()
+    rule = AclRule("User:alice", "*", Operation.READ, DENY)
+    pattern = AclPattern(AclResourceType.TOPIC, "t")
+    # Another broker, whose date is ahead, removes the notification before these have listed it.
+    cluster.znode(
+        Multi(
+            (
+                Create(PATH, AclZnode(pattern, (rule,)).encode()),
+                Create("/kafka-acl-changes/acl_changes_0000000000", b"TOPIC:t"),
+                Delete("/kafka-acl-changes/acl_changes_0000000000"),
+            )
+        )
+    )
     wait_for(cluster, {("t", PatternType.LITERAL, Operation.READ)})
 
 

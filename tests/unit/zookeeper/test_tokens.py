@@ -142,6 +142,18 @@ def test_tokens_of_brokers_of_kafka_are_followed(cluster: ZookeeperCluster) -> N
     wait_everywhere(cluster, made.token_id, None)
 
 
+def test_a_notification_that_was_removed_has_all_tokens_read_again(
+    cluster: ZookeeperCluster,
+) -> None:
+    made = create(cluster, 1)
+    wait_everywhere(cluster, made.token_id, made.expiry_timestamp_ms)
+    notice = "/delegation_token/token_changes/token_change_0000000009"
+    token = f"/delegation_token/tokens/{made.token_id}"
+    # Another broker, whose date is ahead, removes the notification before these have listed it.
+    cluster.znode(Multi((Delete(token), Create(notice, made.token_id.encode()), Delete(notice))))
+    wait_everywhere(cluster, made.token_id, None)
+
+
 def test_an_unreadable_token_hides_none_of_the_others(cluster: ZookeeperCluster) -> None:
     cluster.znode(Create("/delegation_token/tokens/broken", b"no json"))
     made = create(cluster, 1)

@@ -1,10 +1,9 @@
-"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken where ZooKeeper coordinates the
-cluster: the broker that is asked writes.
+"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken in ZooKeeper mode: the broker that a
+client asks decides and writes the znode.
 
-The decisions are those of a KRaft controller, made on this broker's image, which has the token as its znode
-was just before: a change is conditional on that znode's version, and made again where another broker was
-first.
-Tokens that have expired are removed by the broker that is the controller.
+The deciders are those of a KRaft controller. They work on this broker's image, after it has read the token's
+znode. The write is conditional on that znode's version; if another broker wrote first, the token is read and
+the change decided again. The broker that is the controller removes expired tokens.
 
 Source: Kafka 3.9's ``KafkaApis`` (handleCreateTokenRequestZk and its like), ``DelegationTokenManager`` and
 ``KafkaController`` (its task ``delete-expired-tokens``).
@@ -53,7 +52,7 @@ TokenDecider = Callable[[Any, TokenSettings, TokenRequester, Any], Decision[Any]
 
 
 class TokenRequests:
-    """What clients ask of tokens. `store` is None without ``delegation.token.secret.key``."""
+    """Answers clients' requests. `store` is None without ``delegation.token.secret.key``."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class TokenRequests:
         return TokenRequester(ctx.principal, self._ports.clock.wall_ms(), ctx.api_version)
 
     def _change(self, request: TokenRequest, ctx: RequestContext, decider: TokenDecider) -> Any:
-        """Of the token that the request names by its HMAC."""
+        """Decide and write a change of the token that the request names by its HMAC."""
         decide = partial(decider, self, self._settings, self._requester(ctx), request)
         decision = decide()
         if not decision.records or self._store is None:
@@ -116,7 +115,7 @@ class TokenRequests:
         return self._write(change.token_id, decide, failed)
 
     def _write(self, token_id: str, decide: Callable[[], Decision[Any]], failed: Message) -> Parked:
-        """`failed` is the answer where it was given up."""
+        """Write the token's part of the decision. `failed` is the answer if the store gives up."""
         store = self._store
         assert store is not None
         parked = Parked()

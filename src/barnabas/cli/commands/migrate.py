@@ -104,13 +104,13 @@ def copy(
     if standalone and len(controllers) > 1:
         raise Failure("--standalone is one controller", USAGE)
     with stopped_nodes(controllers):
-        found = _read_findings(_unprevented(zookeeper))
+        znodes = _unprevented(zookeeper)
+        found = _read_findings(znodes)
         check_owners(controllers, found.cluster_id)
         for config in controllers:
             check_not_begun(config, standalone=standalone)
         if dry_run:
-            records = copying.records_of(_unprevented(zookeeper))
-            typer.echo(f"{_counted(records)} would be copied; nothing was done")
+            typer.echo(f"{_counted(copying.records_of(znodes))} would be copied; nothing was done")
             return
         znodes = _claimed(zookeeper, int(controllers[0].node_id))
         records = copying.records_of(znodes)

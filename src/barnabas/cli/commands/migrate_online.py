@@ -182,8 +182,8 @@ def release(
             names = ", ".join(map(str, sorted(under_kraft)))
             raise Failure(f"brokers {names} run under KRaft: restart them in ZooKeeper mode first")
         try:
-            office = claim.held_office(znodes)
-            writes = DualWriter(znodes, office.controller_epoch).everything(image)
+            held = claim.held_leadership(znodes)
+            writes = DualWriter(znodes, held.controller_epoch).everything(image)
         except MalformedZnode as error:
             raise Failure(str(error)) from error
         operations = writes.operations
@@ -195,7 +195,7 @@ def release(
             return
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         bounds = ZookeeperBounds()
-        transactions = office.transactions(operations, image.offset, image.epoch, bounds)
+        transactions = held.transactions(operations, image.offset, image.epoch, bounds)
         write_znodes(zookeeper, transactions)
         write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
     typer.echo(

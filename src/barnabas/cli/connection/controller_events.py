@@ -18,7 +18,7 @@ from barnabas.wire.messages.describe_cluster_response import DescribeClusterResp
 
 REQUEST_TIMEOUT_MS = 5_000.0
 NO_OFFSET = -1
-"""Of an event that no record of a metadata log tells."""
+"""The offset of an event that is no record of a metadata log."""
 
 
 class ControllerEvents:
@@ -27,7 +27,7 @@ class ControllerEvents:
     def __init__(self, connected: Connected) -> None:
         self._connected = connected
         self._last: dict[int, tuple[int, int]] = {}
-        """Numbers of the last event and the last refusal told, by broker."""
+        """Numbers of the last event and the last refusal read, by broker."""
         self.silent: list[int] = []
 
     def read(self) -> list[ClusterEvent]:
@@ -64,7 +64,7 @@ class ControllerEvents:
         return response
 
 
-class ToldStanding(NamedTuple):
+class ReportedState(NamedTuple):
     """A state by Kafka's name, why, and since when (milliseconds since 1970; -1: not known)."""
 
     state: str
@@ -74,7 +74,7 @@ class ToldStanding(NamedTuple):
 
 def states_of(
     connected: Connected, topics: Iterable[str]
-) -> Mapping[tuple[str, int, int], ToldStanding]:
+) -> Mapping[tuple[str, int, int], ReportedState]:
     """By topic, index and broker (-1: the partition's own), as the controller says; nothing where that is
     another program's, or has just been elected."""
     controller = connected.describe_cluster().controller_id
@@ -85,6 +85,6 @@ def states_of(
     except (ChannelError, KafkaError):
         return {}
     return {
-        (one.topic, one.partition, one.replica): ToldStanding(one.state, one.reason, one.at_ms)
+        (one.topic, one.partition, one.replica): ReportedState(one.state, one.reason, one.at_ms)
         for one in response.states
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.cli.connection.controller_events import (
     ControllerEvents,
-    ToldStanding,
+    ReportedState,
     states_of,
 )
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, NoMetadataLog
@@ -41,7 +41,7 @@ class PartitionHistory:
     def __init__(self) -> None:
         self.changes: Mapping[Key, PartitionStateChange] = {}
         self.moves: Mapping[Key, PartitionMove] = {}
-        self.standings: Mapping[tuple[str, int, int], ToldStanding] = {}
+        self.states: Mapping[tuple[str, int, int], ReportedState] = {}
         """By topic, index and broker (`OWN`: of the partition), where ZooKeeper coordinates the cluster."""
         self.brokers: Mapping[int, PartitionStateChange] = {}
 
@@ -53,7 +53,7 @@ class PartitionHistory:
             change, move = self.changes.get(key), self.moves.get(key)
             row["last_change"] = None if change is None else change._asdict()
             row["last_move"] = None if move is None else move._asdict()
-            own = self.standings.get((*key, OWN))
+            own = self.states.get((*key, OWN))
             if own is not None:
                 row["reason"], row["at_ms"] = own.reason, own.at_ms
             offline = view.partitions[row["partition"]].offline
@@ -62,25 +62,25 @@ class PartitionHistory:
                 for broker in row["replicas"]
             ]
 
-    def _replica(self, key: Key, broker: int, is_offline: bool) -> ToldStanding:
-        reported = self.standings.get((*key, broker))
+    def _replica(self, key: Key, broker: int, is_offline: bool) -> ReportedState:
+        reported = self.states.get((*key, broker))
         if reported is not None:
             return reported
         change = self.brokers.get(broker)
         if not is_offline:
-            return ToldStanding(ONLINE, "", -1)
+            return ReportedState(ONLINE, "", -1)
         if change is None:
-            return ToldStanding(OFFLINE, "", -1)
+            return ReportedState(OFFLINE, "", -1)
         why = f"broker {broker}: {change}"
-        return ToldStanding(OFFLINE, why, change.at_ms)
+        return ReportedState(OFFLINE, why, change.at_ms)
 
 
 def topics_going(
-    standings: Mapping[tuple[str, int, int], ToldStanding],
+    states: Mapping[tuple[str, int, int], ReportedState],
 ) -> dict[str, list[dict[str, Any]]]:
     """By topic: its partitions with the states of their replicas."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
-    for (topic, index, broker), reported in standings.items():
+    for (topic, index, broker), reported in states.items():
         rows = found.setdefault(topic, {})
         row = rows.setdefault(index, {"partition": index, "replica_states": []})
         if broker == OWN:
@@ -112,7 +112,7 @@ def history_of(
 
 
 def _ask_controllers(connected: Connected, history: PartitionHistory, names: Sequence[str]) -> None:
-    history.standings = states_of(connected, names)
+    history.states = states_of(connected, names)
     changes: dict[Key, PartitionStateChange] = {}
     moves: dict[Key, PartitionMove] = {}
     for event in ControllerEvents(connected).read():
@@ -124,7 +124,7 @@ def _ask_controllers(connected: Connected, history: PartitionHistory, names: Seq
             changes[key] = PartitionStateChange(
                 event.change, event.reason, event.at_ms, event.offset
             )
-        elif event.kind == "state" and (*key, OWN) in history.standings:
+        elif event.kind == "state" and (*key, OWN) in history.states:
             before, _, after = event.change.partition(" → ")
             if before in STATES:  # else it is a replica's
                 leader = NO_LEADER
@@ -141,14 +141,14 @@ def lines_of(topic: str, rows: Sequence[Mapping[str, Any]], *, online: bool) -> 
     for row in rows:
         name = f"{topic}-{row['partition']}"
         if online and "reason" in row:
-            lines.append(f"{name}: {_standing_text(row)}")
+            lines.append(f"{name}: {_state_text(row)}")
         for one in row.get("replica_states", ()):
             if online or one["state"] != ONLINE:
-                lines.append(f"{name} on broker {one['broker']}: {_standing_text(one)}")
+                lines.append(f"{name} on broker {one['broker']}: {_state_text(one)}")
     return lines
 
 
-def _standing_text(answer: Mapping[str, Any]) -> str:
+def _state_text(answer: Mapping[str, Any]) -> str:
     """State, since when, why."""
     since = (
         f" since {date_text(answer['at_ms'], '%Y-%m-%d %H:%M:%S')}" if answer["at_ms"] >= 0 else ""

@@ -508,9 +508,8 @@ class QuorumController:
         try:
             call_all(partial(duty.on_time, now_ms) for duty in self.duties)
         except Exception:
-            self.arm(
-                now_ms + AFTER_FAULT_MS
-            )  # not at once: the deadline of the failed duty has passed
+            # Not at once: the deadline of the failed duty has passed.
+            self.arm(now_ms + AFTER_FAULT_MS)
             raise
         for duty in self.duties:
             self.arm(duty.deadline_ms())

@@ -66,9 +66,9 @@ def alter(
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     if request.validate_only:
         records = []
-    message = ", ".join(sorted(_text(named) for named in answers))
+    entities = ", ".join(sorted(_text(named) for named in answers))
     response = AlterClientQuotasResponse(entries=list(answers.values()))
-    return Decision(response, records, f"quotas of {message}" if records else "")
+    return Decision(response, records, f"quotas of {entities}" if records else "")
 
 
 def _answer_entity(parts: Sequence[EntityData]) -> list[AnswerEntity]:

@@ -121,9 +121,8 @@ class BrokerNotifications:
 
     def _on_state(self, partition: Partition, before: int, node: NodeData | ZooKeeperError) -> None:
         if self._journal.log_end_offset != before:
-            self._read_state(
-                partition
-            )  # what was decided meanwhile is a later state, or its write fails
+            # What was decided meanwhile is a later state, or its write fails.
+            self._read_state(partition)
             return
         name, index = partition
         topic = self._controller.image.topics_by_name.get(name)

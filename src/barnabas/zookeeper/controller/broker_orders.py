@@ -257,14 +257,12 @@ class BrokerOrders:
             queue.metadata.update(dict.fromkeys(keys))
         self._pump()
 
-    def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> bool:
-        """Queue StopReplica, with deletion, of `partitions`. False if the broker is not alive."""
+    def stop_replicas(self, broker: int, partitions: Iterable[Stopped]) -> None:
+        """Queue StopReplica, with deletion, of `partitions`, if the broker is alive."""
         queue = self._queues.get(broker)
-        if queue is None:
-            return False
-        queue.stopped.update(dict.fromkeys(partitions))
-        self._pump_one(queue)
-        return True
+        if queue is not None:
+            queue.stopped.update(dict.fromkeys(partitions))
+            self._pump_one(queue)
 
     def is_alive(self, broker: int) -> bool:
         return broker in self._queues

@@ -301,12 +301,12 @@ class ControllerElection:
             self.on_lost(reason)
 
     def resign(self, reason: str) -> None:
-        """After a write that failed, or of which it is unknown whether it was done: give up the office, so
-        that the next controller, which may be this one, begins with what is written."""
+        """Delete `/controller` after a write that failed or whose outcome is unknown. The next controller,
+        which may be this broker, begins with what is written."""
         held = self.leadership
         if held is None:
             return
-        self._ports.log("warning", "controller.resigns_office", reason=reason)
+        self._ports.log("warning", "controller.resigning", reason=reason)
         self._lose(reason)
         self._remove(held.version)
 

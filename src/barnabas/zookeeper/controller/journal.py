@@ -3,8 +3,8 @@ other.
 
 `ZookeeperJournal` is the `Quorum` that the controller appends to. What was appended while a transaction
 was under way goes with the next one. Every transaction is conditional on the controller epoch's
-version; a lost condition is a lost leadership, and so is an answer that did not come: the office is
-given up, and the next controller begins with what is written. One transaction holds at most
+version; a lost condition, or an answer that does not come, ends the leadership, and the next controller
+begins with what is written. One transaction holds at most
 `operations_max` operations (`limits.ZookeeperBounds`); more are cut, parents first, and what a controller
 leaves between two cuts its successor completes: a partition without a state znode.
 
@@ -152,10 +152,10 @@ class ZookeeperJournal:
         finally:
             self._observing = False
 
-    # -- an office ---------------------------------------------------------------------------------
+    # -- begin and end of a controller epoch -------------------------------------------------------
 
     def begin(self, leadership: Leadership, found: FoundCluster) -> MetadataImage:
-        """Take up the office with what is written; the image of that for the controller."""
+        """Begin with what the znodes have. Returns the image of that for the controller."""
         self.leadership = leadership
         self._queue.clear()
         self._under_way = False
@@ -176,7 +176,7 @@ class ZookeeperJournal:
         return image
 
     def end(self) -> None:
-        """The office is over: what is not written will not be."""
+        """This broker is no longer the controller: what is not written is dropped."""
         self.leadership = None
         self._queue.clear()
         self._under_way = False
@@ -300,9 +300,9 @@ class ZookeeperJournal:
         return [(broker, name) for broker in before.replicas if broker not in record.replicas]
 
     def validate(self) -> None:
-        """Batches wait in order behind what is written, and only in office. Raises AssertionError."""
+        """Batches wait in order behind what is written, and only in the controller. Raises AssertionError."""
         if self.leadership is None:
-            assert self.is_idle, f"{self!r} writes without an office"
+            assert self.is_idle, f"{self!r} writes and is not the controller"
             return
         offsets = [batch.committed.last_offset for batch in self._queue]
         assert offsets == sorted(offsets), f"batches are out of order: {offsets}"

@@ -33,8 +33,7 @@ from barnabas.zookeeper.session_keeper import SessionKeeper
 METADATA_LEVEL = 14
 """metadata.version 3.6-IV2: the last one without log directories in the metadata, of which no znode tells."""
 FAILED_MS = 1_000.0
-"""A controller that cannot read the cluster gives up its office after this: brokers take turns in it, and not
-without a rest."""
+"""A controller that cannot read the cluster resigns after this time, so that brokers take turns."""
 
 
 class FoundCluster:

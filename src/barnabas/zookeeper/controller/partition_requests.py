@@ -50,7 +50,7 @@ class PartitionRequests:
         controller: QuorumController,
         ask: Callable[[Any, Any], None],
     ) -> None:
-        """`ask` reads for as long as the present office lasts."""
+        """`ask` reads while this broker is the controller."""
         self._ports = ports
         self._sessions = sessions
         self._controller = controller
@@ -59,7 +59,7 @@ class PartitionRequests:
         """Partitions of the znode whose end is waited for."""
 
     def end(self) -> None:
-        """The office is over."""
+        """This broker is no longer the controller."""
         self._reassigned = []
 
     def look_at(self, path: str) -> None:

@@ -16,7 +16,7 @@ from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRe
 from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
 from barnabas.zookeeper.controller.election import ProbeNetwork
 
-PURPOSE = "same life"
+PURPOSE = "registration probe"
 TIMEOUT_MS = 2_000.0
 
 

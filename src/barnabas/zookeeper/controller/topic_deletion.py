@@ -82,7 +82,7 @@ class TopicDeletion:
         self._maybe_finish(deletion)
 
     def end(self) -> None:
-        """The office is over."""
+        """This broker is no longer the controller."""
         self._under_way.clear()
 
     def on_broker(self, broker: int) -> None:
@@ -137,7 +137,8 @@ class TopicDeletion:
         if deletion.left or deletion.removing or leadership is None:
             return
         deletion.removing = True
-        self._remove(deletion, leadership, self._paths(deletion.topic))
+        left = deque[Operation](Delete(path) for path in self._paths(deletion.topic))
+        self._remove(deletion, leadership, left)
 
     def _paths(self, topic: DeletedTopic) -> list[str]:
         """Children first; the request for the deletion last."""
@@ -148,8 +149,7 @@ class TopicDeletion:
         config = f"{CONFIG}/topics/{topic.name}"
         return [*paths, f"{at}/partitions", at, config, f"{DELETE_TOPICS}/{topic.name}"]
 
-    def _remove(self, deletion: _Deletion, leadership: Leadership, paths: Iterable[str]) -> None:
-        left: deque[Operation] = deque(Delete(path) for path in paths)
+    def _remove(self, deletion: _Deletion, leadership: Leadership, left: deque[Operation]) -> None:
         now = take_operations(left, self._ports.bounds.zookeeper, besides=1)
         done = partial(self._on_removed, deletion, leadership, now, left)
         self._sessions.submit(Multi((leadership.check, *now)), done)
@@ -158,8 +158,8 @@ class TopicDeletion:
         self,
         deletion: _Deletion,
         leadership: Leadership,
-        now: Sequence[Operation],
-        later: Iterable[Operation],
+        now: list[Operation],
+        left: deque[Operation],
         result: object,
     ) -> None:
         name = deletion.topic.name
@@ -167,15 +167,15 @@ class TopicDeletion:
             return
         if isinstance(result, MultiFailed) and result.index > 0:
             if isinstance(result.cause, NoNode):
-                gone = now[result.index - 1]
-                left = [one.path for one in (*now, *later) if one is not gone]
+                del now[result.index - 1]
+                left.extendleft(reversed(now))
                 self._remove(deletion, leadership, left)
                 return
             self._ports.log("error", "topic.deletion_failed", topic=name, error=result)
             self._journal.on_lost(f"the znodes of topic {name} cannot be removed: {result}")
         elif isinstance(result, ZooKeeperError):
             self._journal.on_lost(f"the znodes of topic {name} were not removed: {result}")
-        elif left := [one.path for one in later]:
+        elif left:
             self._remove(deletion, leadership, left)
         else:
             del self._under_way[name]

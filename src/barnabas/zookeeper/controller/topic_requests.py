@@ -47,7 +47,7 @@ class TopicRequests:
         steps: ControllerSteps,
         ask: Callable[[Any, Any], None],
     ) -> None:
-        """`ask` reads for as long as the present office lasts."""
+        """`ask` reads while this broker is the controller."""
         self._ports = ports
         self._steps = steps
         self._sessions = sessions

@@ -194,10 +194,10 @@ class ZookeeperController:
             self._look.cancel()
             self._look = None
         self.steps.on_lost(controller.node_id, reason)
-        self._ports.log("info", "controller.office_lost", reason=reason)
+        self._ports.log("info", "controller.leadership_lost", reason=reason)
 
     @property
-    def _in_office(self) -> bool:
+    def _is_active(self) -> bool:
         return self.decider.may_decide
 
     def _on_written(self, committed: WrittenChanges) -> None:
@@ -226,7 +226,7 @@ class ZookeeperController:
         return
 
     def on_watch(self, event: WatchEvent) -> None:
-        if self._in_office:
+        if self._is_active:
             self._look_at(event.path)
 
     def _look_at(self, path: str) -> None:
@@ -248,7 +248,7 @@ class ZookeeperController:
         leadership = self._election.leadership
 
         def on_answer(result: object) -> None:
-            if not self._in_office or self._election.leadership is not leadership:
+            if not self._is_active or self._election.leadership is not leadership:
                 return
             try:
                 then(result)
@@ -330,7 +330,7 @@ class ZookeeperController:
         known = self.decider.image.brokers.get(broker)
         if broker in self._starting:
             return
-        if self._in_office and known is not None and not known.fenced:
+        if self._is_active and known is not None and not known.fenced:
             self.decider.liveness.probe(known)
 
     def _arm_look(self) -> None:
@@ -353,12 +353,12 @@ class ZookeeperController:
                     czxid,
                     partial(self._on_answers, broker, czxid),
                 )
-        if self._in_office:
+        if self._is_active:
             self._arm_look()
 
     def _on_answers(self, broker: int, czxid: int, alive: bool) -> None:
         known = self.decider.image.brokers.get(broker)
-        if alive and self._in_office and known is not None and known.fenced:
+        if alive and self._is_active and known is not None and known.fenced:
             if self._registered.get(broker) == czxid == known.epoch:
                 self._take_back(broker, f"broker {broker} answers again")
 

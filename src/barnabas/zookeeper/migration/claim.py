@@ -42,8 +42,11 @@ class ClaimRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
-    """A claim that was written: epochs, and the versions on which the next writes are conditional."""
+class MigrationLeadership:
+    """A claim that was written: epochs, and the versions on which the next writes are conditional.
+
+    Source: Kafka 3.9's ``ZkMigrationLeadershipState``.
+    """
 
     controller_epoch: int
     """The controller epoch in requests to brokers in ZooKeeper mode."""
@@ -72,7 +75,7 @@ class Office:
             found.append(Multi((check, keep, *part)))
         return found
 
-    def after(self, transactions: Sequence[Multi]) -> Office:
+    def after(self, transactions: Sequence[Multi]) -> MigrationLeadership:
         """The claim when all of `transactions` are done."""
         if not transactions:
             return self
@@ -85,10 +88,10 @@ class Office:
         )
 
 
-def held_office(znodes: Mapping[str, NodeData]) -> Office:
+def held_leadership(znodes: Mapping[str, NodeData]) -> MigrationLeadership:
     """The claim that `znodes` have. `znodes` has all `PATHS`. Raises `MalformedZnode`."""
     epoch, mark = znodes[CONTROLLER_EPOCH], znodes[MIGRATION]
-    return Office(
+    return MigrationLeadership(
         ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch.data).epoch,
         epoch.stat.version,
         MigrationZnode.decode(MIGRATION, mark.data),
@@ -98,7 +101,7 @@ def held_office(znodes: Mapping[str, NodeData]) -> Office:
 
 def take(
     znodes: Mapping[str, NodeData], controller: int, kraft_epoch: int, wall_ms: int
-) -> tuple[Multi, Office]:
+) -> tuple[Multi, MigrationLeadership]:
     """The transaction that makes the claim, and the claim after it. `znodes` has those of `PATHS` that exist.
     Raises `ClaimRefusedError`, `MalformedZnode`, and `KeyError` if there is no `/controller_epoch`."""
     epoch_node = znodes[CONTROLLER_EPOCH]
@@ -129,8 +132,8 @@ def take(
         mark = replace(known, controller_id=controller, controller_epoch=kraft_epoch)
         operations.append(SetData(MIGRATION, mark.encode(), before.stat.version))
         version = before.stat.version + 1
-    office = Office(epoch, epoch_node.stat.version + 1, mark, version)
-    return Multi(tuple(operations)), office
+    held = MigrationLeadership(epoch, epoch_node.stat.version + 1, mark, version)
+    return Multi(tuple(operations)), held
 
 
 def release(znodes: Mapping[str, NodeData]) -> Multi:

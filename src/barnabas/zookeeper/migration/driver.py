@@ -1,7 +1,7 @@
 """How the active controller of a quorum takes a running cluster over from ZooKeeper: a pure state machine.
 
 `step(migration, event)` gives the next `Migration` and the effects that the host performs, in order. Each
-effect is answered by one event, or by none where the office is over.
+effect is answered by one event, or by none if the claim has ended.
 
 INACTIVE → (elected) WAIT_FOR_CONTROLLER_QUORUM → (every controller migrates) WAIT_FOR_BROKERS → (every broker
 of the znodes is registered and serves) BECOME_CONTROLLER → (`/controller` is taken) ZK_MIGRATION, or, where

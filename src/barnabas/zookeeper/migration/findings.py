@@ -125,7 +125,7 @@ def _counts(layout: ClusterLayout) -> dict[str, int]:
 
 
 def notes_of_level(level: int) -> Iterator[str]:
-    """What a metadata.version, and KRaft at all, has that znodes cannot hold: a sentence each."""
+    """What the log has under a metadata.version, and znodes cannot hold: a sentence each."""
     name = metadata_version_name(level)
     if level > LAST_OF_3_9:
         last = metadata_version_name(LAST_OF_3_9)
@@ -164,7 +164,7 @@ def _preventing(
     elif state is MigrationState.BROKEN_OFF:
         yield _BROKEN_OFF
     if not is_running:
-        yield from _running(layout, znodes, state)
+        yield from _still_running(layout, znodes, state)
     nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
     if nameless:
         yield (
@@ -173,10 +173,10 @@ def _preventing(
         )
 
 
-def _running(
+def _still_running(
     layout: ClusterLayout, znodes: Mapping[str, NodeData], state: MigrationState
 ) -> Iterator[str]:
-    """What still runs, or is to be finished by what runs."""
+    """Brokers that still run, and what they have to finish before they are stopped."""
     if layout.brokers:
         yield (
             f"brokers {some_of(layout.brokers)} are registered: stop them (a killed broker stays until its"
@@ -229,11 +229,8 @@ def _notes(layout: ClusterLayout) -> Iterator[str]:
 
 
 def some_of(names: Iterable[object]) -> str:
-    """The first of them, sorted as text, and how many more there are."""
+    """The first of `names`, sorted as text, and how many more there are."""
     found = sorted(map(str, names))
     shown = ", ".join(found[:FINDINGS_SHOWN_MAX])
-    return (
-        shown
-        if len(found) <= FINDINGS_SHOWN_MAX
-        else f"{shown} and {len(found) - FINDINGS_SHOWN_MAX} more"
-    )
+    more = len(found) - FINDINGS_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -57,7 +57,7 @@ class OnlineMigration:
         self._image = image
         self._orders = orders
         self.now = Migration()
-        self._office: claim.Office | None = None
+        self._leadership: claim.MigrationLeadership | None = None
         self._turn = 0
         """`_stop` increments it: an answer of an earlier turn is ignored."""
         self._walk: ZnodeWalk | None = None
@@ -138,8 +138,8 @@ class OnlineMigration:
             case Effect.CATCH_UP:
                 self._read(self._catch_up, "/")
             case Effect.COMMAND:
-                assert self._office is not None
-                self._orders.begin(self._office.controller_epoch)
+                assert self._leadership is not None
+                self._orders.begin(self._leadership.controller_epoch)
             case Effect.FOLLOW:
                 self._write()
             case Effect.STOP:
@@ -155,7 +155,7 @@ class OnlineMigration:
             self._walk.stop()
         if self._retry is not None:
             self._retry.cancel()
-        self._walk = self._retry = self._writer = self._office = None
+        self._walk = self._retry = self._writer = self._leadership = None
         self._under_way = False
         self._moved = ImageChanges()
         self._orders.end()
@@ -189,7 +189,7 @@ class OnlineMigration:
     def _on_claimable(self, znodes: Znodes) -> None:
         try:
             wall_ms = self._ports.clock.wall_ms()
-            transaction, office = claim.take(
+            transaction, leadership = claim.take(
                 znodes, self._controller.node_id, self._controller.epoch, wall_ms
             )
         except (claim.ClaimRefusedError, KeyError) as error:
@@ -197,8 +197,8 @@ class OnlineMigration:
             return
 
         def claimed() -> None:
-            self._office = office
-            self._ports.log("info", "migration.claimed", epoch=office.controller_epoch)
+            self._leadership = leadership
+            self._ports.log("info", "migration.claimed", epoch=leadership.controller_epoch)
             self._on(driver.Claimed())
 
         self._submit([transaction], claimed)
@@ -216,12 +216,12 @@ class OnlineMigration:
         self._on(driver.CopyAppended())
 
     def _catch_up(self, znodes: Znodes) -> None:
-        assert self._office is not None
+        assert self._leadership is not None
         controller = self._controller
         controller.begin(reconciled(controller.cluster, controller.sessions))
         self._moved = ImageChanges()
         self._under_way = True
-        writer = DualWriter(znodes, self._office.controller_epoch)
+        writer = DualWriter(znodes, self._leadership.controller_epoch)
         writes = writer.everything(self._image)
         self._writer = writer
 
@@ -261,14 +261,14 @@ class OnlineMigration:
             self._orders.stop_replicas(broker, [partition])
 
     def _write_all(self, writes: Writes, then: Callable[[], None]) -> None:
-        office = self._office
-        assert office is not None
+        leadership = self._leadership
+        assert leadership is not None
         image = self._image
         bounds = self._ports.bounds.zookeeper
-        transactions = office.transactions(writes.operations, image.offset, image.epoch, bounds)
+        transactions = leadership.transactions(writes.operations, image.offset, image.epoch, bounds)
 
         def done() -> None:
-            self._office = office.after(transactions)
+            self._leadership = leadership.after(transactions)
             then()
 
         self._submit(transactions, done)
@@ -296,8 +296,8 @@ class OnlineMigration:
             "state": ZkMigrationState(self.now.state).name,
             "waits_for": list(self.now.waits_for),
             "written_offset": -1
-            if self._office is None
-            else self._office.migration.metadata_offset,
+            if self._leadership is None
+            else self._leadership.migration.metadata_offset,
             "orders": self._orders.describe(),
         }
 

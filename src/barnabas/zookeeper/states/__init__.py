@@ -1,3 +1,3 @@
-"""What the controller of ZooKeeper mode tells of itself: the states of partitions and replicas with their
-reasons, and the steps in which topics are created and deleted.
+"""Reports of the controller in ZooKeeper mode: states of partitions and replicas with their reasons, and the
+steps of creating and deleting topics.
 """

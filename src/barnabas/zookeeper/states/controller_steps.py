@@ -1,5 +1,6 @@
-"""What a controller of ZooKeeper mode does, as events and moves of states: it is followed where it decides,
-writes, orders, and is answered.
+"""Records what a controller in ZooKeeper mode does: moves of states, and steps of creations and deletions.
+
+The controller calls it when it decides, when that is written, and when brokers are sent orders and answer.
 
 Steps of a topic's creation: the znode that a watch has found (where another tool made it), the assignment,
 who lives, leader and ISR, the state znodes that are written with leader and controller epoch, LeaderAndIsr

@@ -23,7 +23,7 @@ NOT_ASKED = -2
 """Value of the fields in requests of clients that do not know them."""
 
 
-def asks_more(request: DescribeClusterRequest) -> bool:
+def asks_for_fields(request: DescribeClusterRequest) -> bool:
     return (
         request.events_after != NOT_ASKED
         or request.refusals_after != NOT_ASKED
@@ -31,7 +31,7 @@ def asks_more(request: DescribeClusterRequest) -> bool:
     )
 
 
-def tell_more(
+def add_fields(
     request: DescribeClusterRequest,
     response: DescribeClusterResponse,
     book: StateBook,
@@ -62,7 +62,7 @@ def tell_more(
 
 def _states(book: StateBook, topic: str) -> Iterable[SubjectState]:
     for result in book.states_of(topic):
-        state, reason, at_ms = result.standing
+        state, reason, at_ms = result.entry
         yield SubjectState(
             topic=result.topic, partition=result.partition, replica=result.replica, state=state,
             reason=reason, at_ms=at_ms,

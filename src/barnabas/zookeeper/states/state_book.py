@@ -1,12 +1,12 @@
-"""In which state each partition and each replica is, since when and why, as this controller moved them.
+"""The state of each partition and replica under this controller, since when, and why.
 
-The book follows what the controller commits, orders and learns from brokers, and decides nothing. A state
-that the controller of this epoch has not moved is the one that it found: Online where the broker was
+The book follows what the controller commits, orders and learns from brokers, and decides nothing. A replica
+that the controller of this epoch has not moved has the state that it found: Online if the broker was
 registered, else Offline. A replica is New from its assignment until its broker has answered LeaderAndIsr,
 then Online.
 
-Every move is one of the tables in :mod:`barnabas.zookeeper.states.moves`; another one is an error in the
-node's log, and is noted all the same, because it is what happened.
+A move that is not in the tables of :mod:`barnabas.zookeeper.states.moves` is logged as an error, and is noted
+all the same, because it has happened.
 
 Source: Kafka 3.9's ``PartitionStateMachine`` and ``ReplicaStateMachine``.
 """
@@ -41,7 +41,7 @@ Replicas = Mapping[int, Sequence[int]]
 """Of one topic: the brokers of each partition."""
 
 
-class Standing(NamedTuple):
+class StateEntry(NamedTuple):
     """A state, why, and since when: the date, milliseconds since 1970 (-1: not known)."""
 
     state: str
@@ -49,13 +49,13 @@ class Standing(NamedTuple):
     at_ms: int
 
 
-class ToldState(NamedTuple):
+class SubjectEntry(NamedTuple):
     """`replica` is a broker; -1 for the partition's own state."""
 
     topic: str
     partition: int
     replica: int
-    standing: Standing
+    entry: StateEntry
 
 
 class StateBook:
@@ -66,8 +66,8 @@ class StateBook:
         self._ports = ports
         self._image = image
         self.steps = StepLog(ports.clock.wall_ms)
-        self._partitions: dict[Partition, Standing] = {}
-        self._replicas: dict[Replica, Standing] = {}
+        self._partitions: dict[Partition, StateEntry] = {}
+        self._replicas: dict[Replica, StateEntry] = {}
         self._new: dict[str, int] = {}
         """How many replicas of a topic are New."""
         self._going: dict[str, Replicas] = {}
@@ -77,7 +77,7 @@ class StateBook:
         self._unknown: dict[str, None] = {}
         """Moves that no table has."""
 
-    # -- an office ---------------------------------------------------------------------------------
+    # -- begin and end of a controller epoch -------------------------------------------------------
 
     def begin(self, epoch: int, alive: Iterable[int]) -> None:
         """A controller has read the znodes; `alive` are the brokers that are registered."""
@@ -86,7 +86,7 @@ class StateBook:
         self._found = f"found by the controller of epoch {epoch}"
 
     def end(self) -> None:
-        """The office is over: its states are the next controller's to tell, its steps stay."""
+        """This broker is no longer the controller: forget the states, and keep the steps."""
         self._partitions.clear()
         self._replicas.clear()
         self._new.clear()
@@ -95,28 +95,28 @@ class StateBook:
 
     # -- what is asked -----------------------------------------------------------------------------
 
-    def partition(self, topic: str, index: int) -> Standing:
+    def partition(self, topic: str, index: int) -> StateEntry:
         known = self._partitions.get((topic, index))
         if known is not None:
             return known
         found = self._image.topics_by_name.get(topic)
         if found is None or not found.has(index):
             going = index in self._going.get(topic, ())
-            return Standing(OFFLINE if going else NON_EXISTENT, self._found if going else "", -1)
+            return StateEntry(OFFLINE if going else NON_EXISTENT, self._found if going else "", -1)
         state = state_of(found.leader[index], found.leader_epoch[index])
-        return Standing(state, self._found, -1)
+        return StateEntry(state, self._found, -1)
 
-    def replica(self, topic: str, index: int, broker: int) -> Standing:
+    def replica(self, topic: str, index: int, broker: int) -> StateEntry:
         known = self._replicas.get((topic, index, broker))
         if known is not None:
             return known
         found = self._image.topics_by_name.get(topic)
         is_there = found is not None and found.has(index) and broker in found.replicas[index]
         if not is_there and broker not in self._going.get(topic, {}).get(index, ()):
-            return Standing(NON_EXISTENT, "", -1)
+            return StateEntry(NON_EXISTENT, "", -1)
         if broker in self._alive:
-            return Standing(ONLINE, self._found, -1)
-        return Standing(OFFLINE, f"{self._found}: broker {broker} was not registered", -1)
+            return StateEntry(ONLINE, self._found, -1)
+        return StateEntry(OFFLINE, f"{self._found}: broker {broker} was not registered", -1)
 
     def is_being_created(self, topic: str) -> bool:
         return topic in self._new
@@ -124,16 +124,16 @@ class StateBook:
     def is_being_deleted(self, topic: str) -> bool:
         return topic in self._going
 
-    def states_of(self, topic: str) -> Iterable[ToldState]:
+    def states_of(self, topic: str) -> Iterable[SubjectEntry]:
         """Of each partition and of its replicas; none where there is no such topic."""
         found = self._image.topics_by_name.get(topic)
         replicas = self._going.get(topic)
         if replicas is None and found is not None:
             replicas = {index: ids for index, ids in enumerate(found.replicas) if ids}
         for index, brokers in sorted((replicas or {}).items()):
-            yield ToldState(topic, index, -1, self.partition(topic, index))
+            yield SubjectEntry(topic, index, -1, self.partition(topic, index))
             for broker in brokers:
-                yield ToldState(topic, index, broker, self.replica(topic, index, broker))
+                yield SubjectEntry(topic, index, broker, self.replica(topic, index, broker))
 
     # -- moves -------------------------------------------------------------------------------------
 
@@ -142,12 +142,12 @@ class StateBook:
         if before == after:
             return
         self._check(PARTITION_MOVES, f"{topic}-{index}", before, after)
-        self._partitions[topic, index] = Standing(after, reason, self._ports.clock.wall_ms())
+        self._partitions[topic, index] = StateEntry(after, reason, self._ports.clock.wall_ms())
         self.steps.note(STATE, f"{topic}-{index}", f"{before} → {after}", reason)
 
     def move_replicas(self, replicas: Iterable[Replica], after: str, reason: str) -> None:
         """Those that are in that state stay as they are."""
-        standing = Standing(after, reason, self._ports.clock.wall_ms())
+        entry = StateEntry(after, reason, self._ports.clock.wall_ms())
         groups: dict[tuple[str, int, str], list[int]] = {}
         for replica in replicas:
             before = self.replica(*replica).state
@@ -156,7 +156,7 @@ class StateBook:
             topic, index, broker = replica
             self._check(REPLICA_MOVES, f"{topic}-{index} on broker {broker}", before, after)
             self._count_new(topic, before, after)
-            self._replicas[replica] = standing
+            self._replicas[replica] = entry
             groups.setdefault((topic, broker, before), []).append(index)
         self._tell(groups, after, reason)
 
@@ -265,18 +265,18 @@ class StateBook:
         """Every move is in its table; states of partitions and of replicas are those of the image."""
         assert not self._unknown, f"moves that no table has: {list(self._unknown)[:5]}"
         topics = self._image.topics_by_name
-        for (name, index), standing in self._partitions.items():
+        for (name, index), entry in self._partitions.items():
             if name in self._going:
-                assert standing.state == OFFLINE, (name, index, standing)
+                assert entry.state == OFFLINE, (name, index, entry)
                 continue
-            assert name in topics and topics[name].has(index), (name, index, standing)
+            assert name in topics and topics[name].has(index), (name, index, entry)
             led = topics[name].leader[index] >= 0
-            assert (standing.state == ONLINE) == led, (name, index, standing)
-        for (name, index, broker), standing in self._replicas.items():
+            assert (entry.state == ONLINE) == led, (name, index, entry)
+        for (name, index, broker), entry in self._replicas.items():
             known = self._image.brokers.get(broker)
-            if standing.state == ONLINE:
-                assert name not in self._going, (name, index, broker, standing)
-                assert known is not None and not known.fenced, (name, index, broker, standing)
+            if entry.state == ONLINE:
+                assert name not in self._going, (name, index, broker, entry)
+                assert known is not None and not known.fenced, (name, index, broker, entry)
 
     def __repr__(self) -> str:
         return f"StateBook({len(self._replicas)} replicas moved, {len(self._going)} topics deleted)"
