@@ -203,7 +203,7 @@ class Bench:
         gc.collect()
         self.turns.collector.begin()
         took_ms = (time.thread_time() - begun) * 1000
-        print(f"{'a thorough look of the collector':<34} {took_ms:8.0f} ms")
+        print(f"{'a full garbage collection':<34} {took_ms:8.0f} ms")
 
     def _longest_turn(self) -> str:
         took_ms, name = next(iter(self.turns.longest()), (0.0, ""))

@@ -87,6 +87,12 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def is_int32(text: str) -> bool:
+    """Whether `text` is a number from 0 to 2³¹ - 1 in at most ten ASCII digits. ``int`` raises for ``²``,
+    which `isdigit` calls a digit, and for texts of more than 4,300 digits."""
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 1 << 31
+
+
 def uuid_text(value: Uuid) -> str:
     """Kafka's text form: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(value).rstrip(b"=").decode("ascii")

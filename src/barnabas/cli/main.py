@@ -6,17 +6,18 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
 
 from barnabas import __version__
+from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
-COMMAND_CONFIG_OPTION, COMMAND_CONFIG_VARIABLE = "--command-config", "BARNABAS_COMMAND_CONFIG"
-PROFILE_OPTION, PROFILE_VARIABLE = "--profile", "BARNABAS_PROFILE"
-ANYWHERE = {COMMAND_CONFIG_OPTION: COMMAND_CONFIG_VARIABLE, PROFILE_OPTION: PROFILE_VARIABLE}
-"""Options that hold for every command that asks a cluster, and may be anywhere in the line."""
+ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
+"""Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
+that takes their value."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
 COMMANDS: dict[str, str] = {
@@ -47,6 +48,13 @@ COMMANDS: dict[str, str] = {
 """Name to module, in the order of the help."""
 
 
+def _anywhere(option: str, metavar: str, text: str) -> Any:
+    """One of `ANYWHERE`, for the help and errors: `take_options` takes its value from the line."""
+    return typer.Option(
+        "", option, metavar=metavar, envvar=ANYWHERE[option], help=f"{text}, anywhere in the line."
+    )
+
+
 def build(names: Sequence[str]) -> typer.Typer:
     """The application with these commands."""
     app = typer.Typer(
@@ -60,19 +68,11 @@ def build(names: Sequence[str]) -> typer.Typer:
     @app.callback(invoke_without_command=True)
     def top(
         version: bool = typer.Option(False, "--version", help="Print the version."),
-        command_config: str = typer.Option(
-            "",
-            COMMAND_CONFIG_OPTION,
-            metavar="FILE",
-            envvar=COMMAND_CONFIG_VARIABLE,
-            help="The client's properties (security.protocol, sasl.*, ssl.*), anywhere in the line.",
+        command_config: str = _anywhere(
+            "--command-config", "FILE", "The client's properties (security.protocol, sasl.*, ssl.*)"
         ),
-        profile: str = typer.Option(
-            "",
-            PROFILE_OPTION,
-            metavar="NAME",
-            envvar=PROFILE_VARIABLE,
-            help="One of the profiles of that file (profile.NAME.KEY=VALUE), anywhere in the line.",
+        profile: str = _anywhere(
+            "--profile", "NAME", "One of the profiles of that file (profile.NAME.KEY=VALUE)"
         ),
     ) -> None:
         if version:

@@ -170,9 +170,9 @@ async def describe_producers(
         )
         response = await client.ask_node(node, request)
         failure: KafkaError | None = None
-        for told_topic in response.topics:
-            for partition in told_topic.partitions:
-                tp = TopicPartition(told_topic.name, partition.partition_index)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.error_code:
                     failure = KafkaError(code_of(partition.error_code), f"{tp} at broker {node}")
                 else:
@@ -216,9 +216,9 @@ async def abort_transaction(
         )
         response = await client.ask_node(node, WriteTxnMarkersRequest(markers=[marker]))
         for result in response.markers:
-            for told_topic in result.topics:
-                for told_partition in told_topic.partitions:
-                    raise_for(told_partition.error_code, f"{partition} at broker {node}")
+            for marked in result.topics:
+                for answer in marked.partitions:
+                    raise_for(answer.error_code, f"{partition} at broker {node}")
 
     await client.retry(attempt)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.config.definition import ConfigError
-from barnabas.types import Endpoint, NodeId
+from barnabas.types import Endpoint, NodeId, is_int32
 
 ADDRESS_LIMITS = "max.connections.per.ip.overrides"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -44,7 +44,7 @@ class Voter(NamedTuple):
 def parse_endpoint(key: str, text: str) -> Endpoint:
     """``host:port`` or ``[v6]:port``; the host may be empty. Raises :class:`ConfigError`."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
+    if not colon or not is_int32(port) or int(port) > 65_535:
         raise ConfigError(key, text, "it must be host:port with a port from 0 to 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -103,7 +103,7 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
     voters: dict[int, Voter] = {}
     for item in items:
         node, at, rest = item.partition("@")
-        if not at or not node.isdecimal():
+        if not at or not is_int32(node):
             raise ConfigError(key, item, "each voter must be id@host:port")
         endpoint = parse_endpoint(key, rest)
         if not endpoint.host or not endpoint.port:
@@ -122,9 +122,9 @@ def parse_address_limits(text: str) -> dict[str, int]:
     key = ADDRESS_LIMITS
     found: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
-        address, _, number = item.rpartition(":")
-        address = address.strip().removeprefix("[").removesuffix("]")
-        if not address or not number.strip().isdecimal() or len(number.strip()) > 10:
+        address, _, number = (part.strip() for part in item.rpartition(":"))
+        address = address.removeprefix("[").removesuffix("]")
+        if not address or not is_int32(number):
             raise ConfigError(key, item, "each entry must be address:number")
         found[address] = int(number)
     return found

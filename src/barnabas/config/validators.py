@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from barnabas.types import is_int32
+
 
 class Allowed(Protocol):
     def problem(self, value: object) -> str | None:
@@ -104,7 +106,7 @@ class ThrottledReplicas:
             return None
         for item in value:
             partition, colon, broker = item.partition(":")
-            if not (colon and _is_int32(partition) and _is_int32(broker)):
+            if not (colon and is_int32(partition) and is_int32(broker)):
                 return f"it must be {self.describe()}"
         return None
 
@@ -129,12 +131,6 @@ def parse_allowed(text: str) -> Allowed:
         low, _, high = span.partition("..")
         return Within(_limit(low), _limit(high), int(beside) if beside else None)
     return OneOf(tuple(text.lstrip("~").split("/")), text.startswith("~"))
-
-
-def _is_int32(text: str) -> bool:
-    """Whether `text` is a number from 0 to 2³¹ - 1. Longer texts of digits are no numbers: ``int`` refuses
-    those of more than 4,300."""
-    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 1 << 31
 
 
 def _limit(text: str) -> float | None:

@@ -40,7 +40,7 @@ from barnabas.host.ports import HostPorts
 from barnabas.host.secrets.config_files import security_of
 from barnabas.host.structured_log import StructuredLog
 from barnabas.security.client_security import OPEN, ClientSecurity
-from barnabas.types import Endpoint, TopicPartition
+from barnabas.types import Endpoint, TopicPartition, is_int32
 
 T = TypeVar("T")
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ def parse_bootstrap(text: str) -> list[Endpoint]:
     endpoints = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = item.rpartition(":")
-        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+        if not is_int32(port) or not 0 < int(port) < 65536 or not host:
             raise ValueError(f"a bootstrap server is host:port, not {item!r}")
         endpoints.append(Endpoint(host.strip("[]"), int(port)))
     if not endpoints:

@@ -143,8 +143,8 @@ class GarbageCollector:
         return {
             "collections": known.partial,
             "longest_collection_ms": round(known.longest_ms, 3),
-            "thorough_collections": known.full,
-            "longest_thorough_collection_ms": round(known.longest_full_ms, 3),
+            "full_collections": known.full,
+            "longest_full_collection_ms": round(known.longest_full_ms, 3),
         }
 
     def __repr__(self) -> str:

@@ -45,7 +45,7 @@ from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
 from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
-from barnabas.security.quotas.client_meter import ClientMeter, ToldMeter
+from barnabas.security.quotas.client_meter import ClientMeter, UnchargedMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
@@ -169,7 +169,7 @@ class Node:
                 self.ports, config, controller, self.metadata, self.channels
             )
         self.listeners.on_disconnect(controller.on_connection_closed)
-        self.listeners.measure(config.controller_listeners, ToldMeter())
+        self.listeners.measure(config.controller_listeners, UnchargedMeter())
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
             self.listeners.add_sasl(table)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.types import is_int32
+
 UNLIMITED: Final = 2**63 - 1
 """Kafka's default of ``...replication.throttled.rate``: no throttle."""
 WINDOW_MS: Final = 1000.0
@@ -63,14 +65,6 @@ class Quota:
         return f"Quota({self.rate} bytes/s, {self._level:.0f} bytes in it)"
 
 
-NUMBER_DIGITS_MAX = 10
-
-
-def _is_number(text: str) -> bool:
-    """Whether `text` is a number of 32 bits; ``int`` raises for texts of more than 4,300 digits."""
-    return text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
-
-
 class Throttled:
     """The partitions of one topic whose replica on one broker is throttled."""
 
@@ -85,7 +79,7 @@ class Throttled:
         self.indexes = frozenset(
             int(index)
             for index, _, at in found
-            if _is_number(index) and _is_number(at) and int(at) == broker
+            if is_int32(index) and is_int32(at) and int(at) == broker
         )
 
     def __contains__(self, index: int) -> bool:

@@ -22,6 +22,7 @@ from barnabas.security.scram import (
     credential_of,
     salted_password,
 )
+from barnabas.types import is_int32
 
 MECHANISM_OF = {number: mechanism for mechanism, number in TYPES.items()}
 SIZES = {SCRAM_SHA_256: 32, SCRAM_SHA_512: 64}
@@ -59,7 +60,7 @@ def parse_credential(text: str, random: Callable[[int], bytes]) -> UserScramCred
     if ("password" in parts) == ("saltedpassword" in parts):
         raise ValueError("a SCRAM credential needs either password or saltedpassword")
     given = parts.get("iterations", str(MIN_ITERATIONS))
-    if not given.isdecimal() or not MIN_ITERATIONS <= int(given) <= MAX_ITERATIONS:
+    if not is_int32(given) or not MIN_ITERATIONS <= int(given) <= MAX_ITERATIONS:
         raise ValueError(f"iterations must be from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
     iterations = int(given)
     if "saltedpassword" in parts and "salt" not in parts:

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.connection.connect import COMMAND_CONFIG, PROFILE, command_config, find_bootstrap
+from barnabas.cli.connection.connect import command_config, find_bootstrap
 from barnabas.cli.connection.profiles import UnknownProfile, names_of, of_profile
+from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.main import take_options
+from barnabas.config.definition import ConfigError
+from barnabas.config.providers import ENVIRONMENT
+from barnabas.host.secrets.config_files import security_of
 
 GIVEN = {
     "ssl.truststore.location": "ca.pem",
@@ -27,7 +31,7 @@ FILE = "".join(f"{key}={value}\n" for key, value in GIVEN.items())
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file that ``--command-config`` names."""
-    for name in (COMMAND_CONFIG, PROFILE, "BARNABAS_BOOTSTRAP"):
+    for name in (COMMAND_CONFIG, PROFILE, BOOTSTRAP):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "clients.properties"
     file.write_text(FILE)
@@ -56,6 +60,26 @@ def test_the_file_may_choose_a_profile_and_the_command_another() -> None:
     assert of_profile(chosen, "live")["bootstrap.servers"] == "live:1"
 
 
+def test_variables_are_resolved_in_the_chosen_profile_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of docs/security.md: of another profile's secret no provider is asked."""
+    monkeypatch.setenv("TEST_PASSWORD", "hidden")
+    monkeypatch.delenv("LIVE_PASSWORD", raising=False)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = module + ' required username="me" password="${env:%s}";'
+    given = GIVEN | {
+        "config.providers": "env",
+        "config.providers.env.class": ENVIRONMENT,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "profile.test.security.protocol": "SASL_PLAINTEXT",
+        "profile.test.sasl.jaas.config": login % "TEST_PASSWORD",
+        "profile.live.sasl.jaas.config": login % "LIVE_PASSWORD",
+    }
+    sasl = security_of(of_profile(given, "test")).sasl
+    assert sasl is not None and sasl.password == "hidden"
+    with pytest.raises(ConfigError):
+        security_of(of_profile(given, "live"))
+
+
 def test_an_unknown_profile_is_refused_with_those_that_there_are() -> None:
     assert names_of(GIVEN) == ["live", "test"]
     with pytest.raises(UnknownProfile, match="no profile 'lives': it has live, test"):
@@ -69,7 +93,7 @@ def test_a_profile_says_where_the_cluster_is(file: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv(PROFILE, "live")
     assert find_bootstrap(None, None) == "live:1"
     assert find_bootstrap("given:1", None) == "given:1"
-    monkeypatch.setenv("BARNABAS_BOOTSTRAP", "variable:1")
+    monkeypatch.setenv(BOOTSTRAP, "variable:1")
     assert find_bootstrap(None, None) == "variable:1"
 
 
@@ -80,7 +104,7 @@ def test_a_profile_that_is_not_there_is_wrong_usage(
     with pytest.raises(Failure, match=f"{file.name}: there is no profile 'none'"):
         command_config()
     monkeypatch.delenv(COMMAND_CONFIG)
-    with pytest.raises(Failure, match="--profile is of a file"):
+    with pytest.raises(Failure, match="--profile names a profile of a file"):
         command_config()
 
 

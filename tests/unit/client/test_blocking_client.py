@@ -132,6 +132,6 @@ def test_failures_are_one_sentence_and_a_status(
 
 def test_bootstrap_servers_are_parsed() -> None:
     assert parse_bootstrap("a:1, [::1]:2") == [Endpoint("a", 1), Endpoint("::1", 2)]
-    for nonsense in ("", "a", "a:b", ":1", "a:70000"):
+    for nonsense in ("", "a", "a:b", ":1", "a:70000", "a:²", "a:" + "9" * 5000):
         with pytest.raises(ValueError, match="bootstrap server"):
             parse_bootstrap(nonsense)

@@ -149,8 +149,8 @@ def test_frozen_garbage_is_bounded_on_a_node_that_is_never_idle() -> None:
     done = subprocess.run(
         [sys.executable, "-c", NEVER_IDLE], capture_output=True, text=True, check=True
     )
-    most, thorough = map(int, done.stdout.split())
-    assert thorough >= 2
+    most, full = map(int, done.stdout.split())
+    assert full >= 2
     assert most < 20 * YOUNG_OBJECTS < 100 * YOUNG_OBJECTS // 2
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.handlers.describe_cluster import API
 from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.security.authorization.access_rules import Question
 from barnabas.security.authorization.acls import AclResourceType as On
 from barnabas.security.authorization.acls import Operation as Op
+from barnabas.security.authorization.authorizer import Authorizer, DenialAudit
+from barnabas.security.authorization.topic_access import check_describe_cluster
 from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import offset_commit_request as commit
 from barnabas.wire.messages import offset_fetch_request as offsets
@@ -23,7 +28,7 @@ from barnabas.wire.messages.find_coordinator_request import FindCoordinatorReque
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from barnabas.wire.request import Proof
+from barnabas.wire.request import Proof, RequestContext
 from barnabas.wire.schema import Message
 from tests.unit.broker.world import USUAL, Cluster
 from tests.unit.security.permissions import CLUSTER, GROUP_CODE, TABLE, TOPIC_CODE, codes
@@ -185,6 +190,34 @@ def test_operations_are_those_the_principal_may_do(cluster: Secured) -> None:
     cluster.grant(On.CLUSTER, CLUSTER, Op.ALTER)
     told = cluster.ask_as("User:alice", asks_cluster)
     assert told.cluster_authorized_operations == 1 << Op.ALTER | 1 << Op.DESCRIBE
+
+
+def described_as_alice(cluster: Secured, request: DescribeClusterRequest) -> list[str]:
+    """The log events of the check, which amends `request`."""
+    events: list[str] = []
+    audit = DenialAudit(lambda level, event, **fields: events.append(event), lambda: 0.0)
+    authorizer = Authorizer(cluster.broker().image, audit=audit)
+    ctx = RequestContext(api_key=API.key, api_version=2, principal="User:alice")
+    check_describe_cluster(Question(request, ctx, authorizer, API))
+    return events
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_controllers_events_are_for_who_may_describe_the_cluster(
+    cluster: Secured, may: bool
+) -> None:
+    if may:
+        cluster.grant(On.CLUSTER, CLUSTER, Op.DESCRIBE)
+    request = DescribeClusterRequest(events_after=-1, refusals_after=5, states_of=["t"])
+    events = described_as_alice(cluster, request)
+    found = request.events_after, request.refusals_after, list(request.states_of)
+    assert found == ((-1, 5, ["t"]) if may else (-2, -2, []))
+    assert events == ([] if may else ["authorization.denied"])
+
+
+def test_plain_descriptions_of_the_cluster_are_no_denials(cluster: Secured) -> None:
+    asked = DescribeClusterRequest()
+    assert not described_as_alice(cluster, decode(type(asked), 2, encode_bytes(asked, 2)))
 
 
 def test_offsets_are_returned_of_topics_that_may_be_described(cluster: Secured) -> None:

@@ -95,8 +95,8 @@ class _Wait:
             self._deadlines.remove(self)
             self.parked.complete(self._response)
 
-    def settle_group(self, slot: int, result: Message | KafkaError | None) -> None:
-        """What a group's coordinator says."""
+    def on_group_answer(self, slot: int, result: Message | KafkaError | None) -> None:
+        """The group coordinator answered for the partition of `slot`."""
         code = ErrorCode(result.code) if isinstance(result, KafkaError) else ErrorCode.NONE
         self.complete_partition(
             slot, ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OF_THE_LEADER else code
@@ -140,7 +140,7 @@ def _write(
     answer = WritableTxnMarkerPartitionResult(partition_index=index)
     if topic == OFFSETS_TOPIC:
         slot = wait.add(answer)
-        broker.groups.end_transaction(index, marker, partial(wait.settle_group, slot))
+        broker.groups.end_transaction(index, marker, partial(wait.on_group_answer, slot))
         return answer
     try:
         partition, code = broker.replicas.find((topic, index))

@@ -31,7 +31,7 @@ from barnabas.client.groups import GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets
 from barnabas.host.client import Connected
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, is_int32
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 NAMED_MAX = 5
@@ -211,7 +211,7 @@ def _offsets_in(file: Path) -> dict[TopicPartition, int]:
     found = {}
     for line in lines:
         parts = [part.strip().strip('"') for part in line.split(",")]
-        if len(parts) != 3 or not parts[1].isdigit() or not parts[2].isdigit():
+        if len(parts) != 3 or not is_int32(parts[1]) or not parts[2].isdigit():
             raise ValueError(f"{file}: a line is topic,partition,offset, not {line!r}")
         found[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
     return found
@@ -272,7 +272,7 @@ def _partitions(connected: Connected, topics: Sequence[str]) -> list[TopicPartit
             chosen += known
             continue
         for index in indexes.split(","):
-            at = TopicPartition(name, int(index) if index.isdigit() else -1)
+            at = TopicPartition(name, int(index) if is_int32(index) else -1)
             if at not in known:
                 raise Failure(f"there is no partition {index} of {name}")
             chosen.append(at)

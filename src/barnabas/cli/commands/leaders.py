@@ -73,7 +73,7 @@ def elect_leaders(
         outcomes = _predicted(before, chosen, number)
         if not dry_run and due:
             answer = connected.call(elect(connected.client, number, due))
-            outcomes.update(_told(connected, before, answer))
+            outcomes.update(_outcomes_of(connected, before, answer))
     table = table_of(None, "partition", "leader", "outcome")
     for row in outcomes.values():
         if not every or row["partition"] in map(str, due):
@@ -143,7 +143,7 @@ def _predicted(
     return rows
 
 
-def _told(
+def _outcomes_of(
     connected: Connected,
     before: dict[str, TopicMetadata],
     answer: dict[TopicPartition, KafkaError | None],

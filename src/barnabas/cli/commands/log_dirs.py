@@ -10,6 +10,7 @@ import typer
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.host.client import Connected
+from barnabas.types import is_int32
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -99,7 +100,7 @@ def move(
 
 def _name_of(text: str) -> tuple[str, int]:
     topic, _, index = text.rpartition("-")
-    if not topic or not index.isdigit():
+    if not topic or not is_int32(index):
         raise Failure(f"a replica is named as flights-0, not {text!r}", USAGE)
     return topic, int(index)
 

@@ -20,7 +20,7 @@ from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.host.client import Connected
 from barnabas.metadata.image import partition_states
-from barnabas.types import TopicPartition, uuid_text
+from barnabas.types import TopicPartition, is_int32, uuid_text
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 GOING = "being deleted"
@@ -79,7 +79,7 @@ def parse_assignments(text: str) -> dict[int, list[int]]:
     """Parse ``1:2,2:3``, the brokers of each partition, as in Kafka's tool. Raises `Failure`."""
     partitions = text.split(",") if text else []
     brokers = [[word.strip() for word in partition.split(":")] for partition in partitions]
-    if not all(word.isdecimal() for words in brokers for word in words):
+    if not all(is_int32(word) for words in brokers for word in words):
         raise Failure(f"--replica-assignment takes ID:ID,ID:ID,..., not {text!r}", USAGE)
     return {index: [int(word) for word in words] for index, words in enumerate(brokers)}
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.cli.connection.profiles import UnknownProfile, of_profile
+from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
 from barnabas.client.client import Trying
@@ -34,11 +35,6 @@ from barnabas.metadata.views.cluster_events import ClusterEvent
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
-ENVIRONMENT = "BARNABAS_BOOTSTRAP"
-COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
-"""Environment variable with the path of the client's properties file, like ``--command-config``."""
-PROFILE = "BARNABAS_PROFILE"
-"""Environment variable with the name of a profile in that file, like ``--profile``."""
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
@@ -54,7 +50,7 @@ Bootstrap = Annotated[
         "--bootstrap-server",
         "-b",
         metavar="HOST:PORT,...",
-        help=f"Brokers to ask (or ${ENVIRONMENT}).",
+        help=f"Brokers to ask (or ${BOOTSTRAP}).",
     ),
 ]
 Data = Annotated[
@@ -79,8 +75,8 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
     """The bootstrap servers of the cluster. Raises `Failure` if they are unknown."""
     if bootstrap:
         return bootstrap
-    if data is None and os.environ.get(ENVIRONMENT):
-        return os.environ[ENVIRONMENT]
+    if data is None and os.environ.get(BOOTSTRAP):
+        return os.environ[BOOTSTRAP]
     if data is None and (given := command_config().get("bootstrap.servers", "").strip()):
         return given
     file = (data or Path()) / "cluster.json"
@@ -88,7 +84,7 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
         found = json.loads(file.read_text())["bootstrap"]
     except FileNotFoundError:
         raise Failure(
-            f"say where the cluster is: --bootstrap HOST:PORT, ${ENVIRONMENT}, bootstrap.servers"
+            f"say where the cluster is: --bootstrap HOST:PORT, ${BOOTSTRAP}, bootstrap.servers"
             f" in the file of --command-config, or --data DIR (there is no {file})",
             USAGE,
         ) from None
@@ -103,7 +99,9 @@ def command_config(data: Path | None = None) -> dict[str, str]:
     name, profile = os.environ.get(COMMAND_CONFIG), os.environ.get(PROFILE, "")
     if not name and data is None:
         if profile:
-            raise Failure("--profile is of a file, which --command-config names", USAGE)
+            raise Failure(
+                "--profile names a profile of a file: give the file by --command-config", USAGE
+            )
         return {}
     file = Path(name) if name else (data or Path()) / "client.properties"
     try:

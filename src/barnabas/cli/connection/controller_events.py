@@ -18,7 +18,7 @@ from barnabas.wire.messages.describe_cluster_response import DescribeClusterResp
 
 REQUEST_TIMEOUT_MS = 5_000.0
 NO_OFFSET = -1
-"""Of an event that no record of a metadata log tells."""
+"""The offset of an event that is no record of a metadata log."""
 
 
 class ControllerEvents:
@@ -27,7 +27,7 @@ class ControllerEvents:
     def __init__(self, connected: Connected) -> None:
         self._connected = connected
         self._last: dict[int, tuple[int, int]] = {}
-        """Numbers of the last event and the last refusal told, by broker."""
+        """Numbers of the last event and the last refusal read, by broker."""
         self.silent: list[int] = []
 
     def read(self) -> list[ClusterEvent]:

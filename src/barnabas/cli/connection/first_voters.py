@@ -12,7 +12,7 @@ from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.ports import Disk
 from barnabas.raft.bootstrap_snapshot import write_first_snapshot
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.types import Endpoint, Uuid, uuid_from_text
+from barnabas.types import Endpoint, Uuid, is_int32, uuid_from_text
 
 USAGE = 2
 
@@ -97,7 +97,7 @@ def _parse(text: str, listener: str) -> VoterSet:
         node, at, rest = item.partition("@")
         address, _, directory = rest.rpartition(":")
         host, _, port = address.rpartition(":")
-        if not at or not node.isdigit() or not port.isdigit() or not host:
+        if not at or not is_int32(node) or not is_int32(port) or not host:
             raise Failure(
                 f"--initial-controllers takes ID@HOST:PORT:DIRECTORY, not {item!r}", USAGE
             )

@@ -6,10 +6,12 @@
     profile.production.bootstrap.servers=one:9092,two:9092
     profile.production.security.protocol=SASL_SSL
     profile.production.sasl.jaas.config=... password="${file:/run/secrets/admin.properties:password}";
+    config.providers=file
+    config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
 
 A key behind ``profile.NAME.`` wins over the plain one, which holds for all profiles. ``--profile NAME`` or
-``$BARNABAS_PROFILE`` chooses, else the key ``profile``. Kafka's own tools pass over what they do not know, so
-that they read the plain keys of the same file.
+``$BARNABAS_PROFILE`` chooses, else the key ``profile``. Variables are resolved in the chosen profile only.
+Kafka's own tools ignore unknown keys: they use the plain keys of the same file.
 """
 
 from __future__ import annotations

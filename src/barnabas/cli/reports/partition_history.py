@@ -141,14 +141,14 @@ def lines_of(topic: str, rows: Sequence[Mapping[str, Any]], *, online: bool) -> 
     for row in rows:
         name = f"{topic}-{row['partition']}"
         if online and "reason" in row:
-            lines.append(f"{name}: {_standing_text(row)}")
+            lines.append(f"{name}: {_state_text(row)}")
         for one in row.get("replica_states", ()):
             if online or one["state"] != ONLINE:
-                lines.append(f"{name} on broker {one['broker']}: {_standing_text(one)}")
+                lines.append(f"{name} on broker {one['broker']}: {_state_text(one)}")
     return lines
 
 
-def _standing_text(answer: Mapping[str, Any]) -> str:
+def _state_text(answer: Mapping[str, Any]) -> str:
     """State, since when, why."""
     since = (
         f" since {date_text(answer['at_ms'], '%Y-%m-%d %H:%M:%S')}" if answer["at_ms"] >= 0 else ""

@@ -72,7 +72,7 @@ class ConsumerProtocolMember(GroupMember):
         self._owned: list[TopicPartition] = []
         self._assigned: dict[Uuid, list[int]] = {}
         self._names: dict[Uuid, str] = {}
-        self._told: list[TopicPartition] | None = None
+        self._reported: list[TopicPartition] | None = None
         """The owned partitions that the member last reported to the coordinator."""
         self._interval_ms = settings.heartbeat_interval_ms
 
@@ -108,7 +108,7 @@ class ConsumerProtocolMember(GroupMember):
             raise_for(answer.error_code, answer.error_message)
         except ChannelError as error:
             self._client.forget_coordinator(GROUP, self.identity.group_id)
-            self._said = self._told = None  # the request may be lost: all is said again
+            self._said = self._reported = None  # the request may be lost: all is said again
             self._log("group.unreachable", error)
             await self._client.tasks.sleep(GROUP_RETRY_MS)
             return
@@ -131,7 +131,7 @@ class ConsumerProtocolMember(GroupMember):
                 for topic_id, parts in before.items()
                 for index in parts
             )
-            self._told = None  # the coordinator waits to hear what is owned by now
+            self._reported = None  # the coordinator waits to hear what is owned by now
         await self._reconcile()
         if not shrank:
             await self._client.tasks.sleep(self._interval_ms)
@@ -189,9 +189,9 @@ class ConsumerProtocolMember(GroupMember):
             if regex or isinstance(self._said, TopicPattern):
                 request.subscribed_topic_regex = regex
             self._said = to
-        if full or self._told != self._owned:
+        if full or self._reported != self._owned:
             request.topic_partitions = self._owned_parts()
-            self._told = list(self._owned)
+            self._reported = list(self._owned)
         return request
 
     def _owned_parts(self) -> list[TopicPartitions]:
@@ -214,7 +214,7 @@ class ConsumerProtocolMember(GroupMember):
         elif error.code in COORDINATOR_MOVED or error.retriable or error.code in PASSING:
             if error.code in COORDINATOR_MOVED:
                 self._client.forget_coordinator(GROUP, self.identity.group_id)
-            self._said = self._told = None
+            self._said = self._reported = None
             await self._client.tasks.sleep(GROUP_RETRY_MS)
         else:
             self._fail(error)

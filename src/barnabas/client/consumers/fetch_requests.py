@@ -65,7 +65,7 @@ class FetchedRun:
     def __init__(
         self, partition: TopicPartition, offset: int, answer: PartitionData, read_committed: bool
     ) -> None:
-        """`told.records` may end in a cut-off batch, which is left out."""
+        """The records of `answer` may end in a batch that is cut off; it is left out."""
         self.partition = partition
         self.offset = offset
         self.high_watermark = answer.high_watermark

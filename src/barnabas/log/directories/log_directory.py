@@ -26,7 +26,14 @@ from barnabas.log.partition.flush_jobs import (
 )
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
-from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
+from barnabas.types import (
+    METADATA_TOPIC,
+    TopicPartition,
+    Uuid,
+    is_int32,
+    uuid_from_text,
+    uuid_text,
+)
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -332,15 +339,10 @@ def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
     return CheckpointJob(job, finish)
 
 
-INT32_DIGITS_MAX = 10
-"""Decimal digits of a partition's number at most."""
-
-
 def partition_of(name: str) -> TopicPartition | None:
     """The partition whose directory has this name; None for anything else."""
     topic, dash, number = name.rpartition("-")
-    is_number = number.isascii() and number.isdigit() and len(number) <= INT32_DIGITS_MAX
-    if not dash or not topic or not is_number or topic == METADATA_TOPIC:
+    if not dash or not topic or not is_int32(number) or topic == METADATA_TOPIC:
         return None
     return TopicPartition(topic, int(number))
 

@@ -81,18 +81,18 @@ class EventReader:
                 yield ClusterEvent(base_offset + i, at_ms, kind, subject, change, reason)
 
 
-Told = tuple[str, str, str] | None
+Described = tuple[str, str, str] | None
 """Kind, subject and change."""
 
 
-def described_record(image: MetadataImage, record: Message) -> Told:
+def described_record(image: MetadataImage, record: Message) -> Described:
     """What `record` changes; `image` has not replayed it yet. None where it is no event."""
     describe = _DESCRIBERS.get(type(record))
-    reported: Told = None if describe is None else describe(image, record)
+    reported: Described = None if describe is None else describe(image, record)
     return reported
 
 
-def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> Told:
+def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> Described:
     before = image.partition(Uuid(record.topic_id), record.partition_id)
     if before is None:
         return None
@@ -138,7 +138,7 @@ def _list(values: Iterable[int]) -> str:
     return ",".join(map(str, values)) or "none"
 
 
-def _partition(image: MetadataImage, record: PartitionRecord) -> Told:
+def _partition(image: MetadataImage, record: PartitionRecord) -> Described:
     topic = image.topics_by_id.get(Uuid(record.topic_id))
     name = topic.name if topic is not None else "?"
     if topic is not None and topic.has(record.partition_id):  # of a quorum that was recovered
@@ -154,24 +154,24 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> Told:
     )
 
 
-def _topic(image: MetadataImage, record: TopicRecord) -> Told:
+def _topic(image: MetadataImage, record: TopicRecord) -> Described:
     return "topic", record.name, "created"
 
 
-def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> Told:
+def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> Described:
     topic = image.topics_by_id.get(Uuid(record.topic_id))
     return ("topic", topic.name, "deleted") if topic is not None else None
 
 
-def _register(image: MetadataImage, record: RegisterBrokerRecord) -> Told:
+def _register(image: MetadataImage, record: RegisterBrokerRecord) -> Described:
     return "broker", str(record.broker_id), f"registered with epoch {record.broker_epoch}"
 
 
-def _unregister(image: MetadataImage, record: UnregisterBrokerRecord) -> Told:
+def _unregister(image: MetadataImage, record: UnregisterBrokerRecord) -> Described:
     return "broker", str(record.broker_id), "unregistered"
 
 
-def _broker_change(image: MetadataImage, record: BrokerRegistrationChangeRecord) -> Told:
+def _broker_change(image: MetadataImage, record: BrokerRegistrationChangeRecord) -> Described:
     parts = []
     if record.fenced:
         parts.append("fenced" if record.fenced > 0 else "unfenced")
@@ -184,11 +184,11 @@ def _broker_change(image: MetadataImage, record: BrokerRegistrationChangeRecord)
     return "broker", str(record.broker_id), ", ".join(parts)
 
 
-def _register_controller(image: MetadataImage, record: RegisterControllerRecord) -> Told:
+def _register_controller(image: MetadataImage, record: RegisterControllerRecord) -> Described:
     return "controller", str(record.controller_id), "registered"
 
 
-def _config(image: MetadataImage, record: ConfigRecord) -> Told:
+def _config(image: MetadataImage, record: ConfigRecord) -> Described:
     kind = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}.get(
         record.resource_type, str(record.resource_type)
     )
@@ -197,7 +197,7 @@ def _config(image: MetadataImage, record: ConfigRecord) -> Told:
     return "config", f"{kind} {record.resource_name or '(all)'}", f"{record.name} {change}"
 
 
-def _feature(image: MetadataImage, record: FeatureLevelRecord) -> Told:
+def _feature(image: MetadataImage, record: FeatureLevelRecord) -> Described:
     before = image.features.get(record.name, 0)
     return "feature", record.name, f"{before} → {record.feature_level}"
 

@@ -187,8 +187,14 @@ class JobRun:
             return self._landing_writer(self._landing)
         table = table_of(sink)
         table.begin()
+        is_included = sink.kind != "iceberg"
 
         def write(frame: DataFrame, batch: int) -> None:
+            nonlocal is_included
+            if not is_included:  # its catalog knows the folder once the table is there
+                self._shared.include(table.land_in(frame.schema))
+                self._shared.prove()
+                is_included = True
             planned = digest_of(self._job.checkpoint, batch)
             table.append(frame, Batch(self._job.name, batch, planned))
 
@@ -287,7 +293,8 @@ class JobRun:
 
 
 def folders_of(job: Job) -> list[str]:
-    """Paths that tasks and driver of a job use; a catalog says only later where its table is."""
+    """Paths that tasks and driver of a job use. Those of Iceberg tables are included with the first batch,
+    because the catalog chooses the folder of a new table."""
     places = [
         job.checkpoint,
         *(each.place for each in job.sinks if each.kind in ("parquet", "delta")),

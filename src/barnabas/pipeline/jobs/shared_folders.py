@@ -105,13 +105,19 @@ def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[st
 
 
 class SharedFolders:
-    """Of one run. `folders` are absolute paths."""
+    """The folders of one run, absolute paths, and the executors that have proven that they share them."""
 
     def __init__(self, spark: SparkSession, folders: Sequence[str]) -> None:
         self._spark = spark
         self._folders = sorted(set(folders))
         self._proven: set[str] = set()
         self._is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
+
+    def include(self, folder: str) -> None:
+        """Have the next `prove` ask all executors for this folder too."""
+        if folder not in self._folders:
+            self._folders = sorted([*self._folders, folder])
+            self._proven.clear()
 
     def prove(self) -> None:
         """Ask the executors, if some are not proven yet. One that has got no task, because it was busy, is

@@ -76,7 +76,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.LIST_OFFSETS: each(*_EACH_TOPIC, "topics", "name", "topics"),
     ApiKey.METADATA: AccessRule(
         (
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
             ("Create", "Cluster or Topic", "TOPIC_AUTHORIZATION_FAILED (to create it)"),
         ),
         check_metadata,
@@ -85,7 +85,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.OFFSET_FETCH: AccessRule(
         (
             _asks(Operation.DESCRIBE, GROUP),
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
         ),
         check_offset_fetch,
     ),
@@ -166,7 +166,10 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
         ),
         check_offset_delete,
     ),
-    ApiKey.DESCRIBE_CLUSTER: AccessRule((), check_describe_cluster),
+    ApiKey.DESCRIBE_CLUSTER: AccessRule(
+        (_asks(Operation.DESCRIBE, CLUSTER, "what controllers did and refused is left out"),),
+        check_describe_cluster,
+    ),
     ApiKey.DESCRIBE_PRODUCERS: each(Operation.READ, TOPIC, "topics", "name", "topics"),
     ApiKey.DESCRIBE_TRANSACTIONS: AccessRule(
         (
@@ -194,7 +197,7 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
         check_group_describe,
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: AccessRule(
-        (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),),
+        (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),),
         check_describe_topic_partitions,
     ),
     ApiKey.LIST_CONFIG_RESOURCES: whole(Operation.DESCRIBE_CONFIGS),

@@ -20,6 +20,7 @@ from barnabas.security.authorization.access_rules import (
 from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.metadata_response import MetadataResponseTopic
 from barnabas.wire.schema import Message
@@ -27,8 +28,6 @@ from barnabas.wire.schema import Message
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 NOT_ASKED = -2147483648
-NOT_ASKED_AFTER = -2
-"""Of events and refusals: see DescribeCluster."""
 """The value of authorized operations that no request asks for."""
 _ATTRIBUTES_AT = 22
 """The byte of a batch that says whether it belongs to a transaction."""
@@ -169,12 +168,16 @@ def _cluster_operations(question: Question, response: Any) -> Message:
 
 def check_describe_cluster(question: Question) -> Answer:
     """What controllers did and refused names topics: it is for those who may describe the cluster."""
-    request = question.request
-    asked = request.events_after, request.refusals_after, list(request.states_of)
-    if asked != (NOT_ASKED_AFTER, NOT_ASKED_AFTER, []):
-        if not question.may_cluster(Operation.DESCRIBE):
-            request.events_after = request.refusals_after = NOT_ASKED_AFTER
-            request.states_of = ()
+    request, default = question.request, DescribeClusterRequest()
+    asked = (
+        request.events_after != default.events_after
+        or request.refusals_after != default.refusals_after
+        or request.states_of
+    )
+    if asked and not question.may_cluster(Operation.DESCRIBE):
+        request.events_after = default.events_after
+        request.refusals_after = default.refusals_after
+        request.states_of = default.states_of
     return lambda response: _cluster_operations(question, response)
 
 

@@ -65,8 +65,8 @@ class ClientMeter:
         return wait_ms
 
 
-class ToldMeter:
-    """A listener whose requests are not charged: its handlers say themselves how long a client waits."""
+class UnchargedMeter:
+    """The meter of a listener that charges no requests: handlers set the throttle time themselves."""
 
     def record_and_throttle_ms(
         self,

@@ -59,16 +59,16 @@ class MutationQuota:
     def with_throttle_time(self, answer: M | Parked) -> M | Parked:
         """The answer, with how long its client has to wait."""
 
-        def tell(response: Message) -> Message:
+        def set_throttle_time(response: Message) -> Message:
             response.throttle_time_ms = ceil(self.wait_ms)  # type: ignore[attr-defined]
             return response
 
         if self._quotas is None:
             return answer
         if isinstance(answer, Parked):
-            answer.amend(tell)  # when it is answered: topics may be decided in slices
+            answer.amend(set_throttle_time)  # when it is answered: topics may be decided in slices
         elif self.wait_ms:
-            tell(answer)
+            set_throttle_time(answer)
         return answer
 
 

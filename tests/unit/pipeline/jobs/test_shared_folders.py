@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.jobs.job_file import Job, Sink, Source
+from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.shared_folders import ATTEMPTS_MAX, SharedFolders
+from tests.unit.pipeline.jobs.arrow_frame import frame
+from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of, rows_of
 
 
 class Session:
@@ -109,3 +113,31 @@ def test_a_local_session_is_asked_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     session: Any = Session(monkeypatch, "a:1", master="local[2]")
     SharedFolders(session, [str(tmp_path)]).prove()
     assert session.jobs == 0
+
+
+@pytest.mark.slow
+def test_the_folder_of_an_iceberg_table_is_proven_before_its_first_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session: Any = Session(monkeypatch, "a:1", master="spark://h:7077")
+    sink = Sink("iceberg", NAME, {}, catalog=catalog_of(tmp_path))
+    job = Job("job.toml", "copy", str(tmp_path / "checkpoint"), Source({}), (sink,))
+    write = JobRun(job, session, lambda line: None)._writer(sink)
+    run, folder = session.collect, str(tmp_path / "warehouse" / "air" / "flights")
+
+    def collect() -> list[Any]:
+        """The executor has no access to the warehouse."""
+        answers: list[Any] = run()
+        for *_, by_folder in answers:
+            by_folder[folder] = (False, "", "Permission denied")
+        return answers
+
+    session.collect = collect
+    with pytest.raises(StagingError, match=f"do not share {folder}: Permission denied"):
+        write(frame(id=[1]), 0)
+    assert not list(tmp_path.rglob("*.parquet"))
+    session.collect = run
+    for batch in range(2):
+        write(frame(id=[batch]), batch)
+    assert session.jobs == 2
+    assert sorted(rows_of("iceberg", tmp_path)["id"].to_pylist()) == [0, 1]
