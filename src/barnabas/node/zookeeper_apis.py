@@ -198,12 +198,21 @@ def _judged(module: HandlerModule, authorizer: Authorizer | None) -> HandlerModu
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
+def _taken(topic: str, controller: ZookeeperController) -> str:
+    """Why a topic that the controller's image does not have exists all the same; empty where it does not."""
+    if topic in controller.deletions:
+        return f"Topic '{topic}' is marked for deletion."
+    if topic in controller.unreadable:
+        return f"Topic '{topic}' exists, but {controller.unreadable.why(topic)}"
+    return ""
+
+
 def _create_topics(
     request: CreateTopicsRequest, ctx: RequestContext, controller: ZookeeperController
 ) -> Message | Parked | None:
     """CreateTopics; refuses topics that are being deleted, as they exist until their last replica is
-    deleted."""
-    going = [topic for topic in request.topics if topic.name in controller.deletions]
+    deleted, and those with znodes that cannot be read."""
+    going = [topic for topic in request.topics if _taken(topic.name, controller)]
     if not going:
         return create_topics.handle(request, ctx, controller.decider)
     request.topics = [topic for topic in request.topics if topic not in going]
@@ -211,7 +220,7 @@ def _create_topics(
         CreatableTopicResult(
             name=topic.name,
             error_code=ErrorCode.TOPIC_ALREADY_EXISTS,
-            error_message=f"Topic '{topic.name}' is marked for deletion.",
+            error_message=_taken(topic.name, controller),
             num_partitions=-1,
             replication_factor=-1,
         )
