@@ -56,12 +56,16 @@ from barnabas.wire.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
-from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
+from barnabas.wire.messages.describe_cluster_response import (
+    ControllerMetric,
+    DescribeClusterResponse,
+)
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
+from barnabas.zookeeper.states.controller_metrics import count_all
 from barnabas.zookeeper.states.describe_cluster_fields import add_fields, asks_for_fields
 
 OwnRequests = AclRequests | TokenRequests
@@ -286,7 +290,8 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
 
 
 def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
-    """`module` (DescribeCluster), whose answer also has this broker's steps as the controller, on request."""
+    """`module` (DescribeCluster), whose answer also has, on request, this broker's steps as the controller,
+    and what it counts while it is the controller."""
 
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         def more(response: Message | None) -> Message | None:
@@ -299,9 +304,30 @@ def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerM
             return response
 
         answer = module.handle(request, ctx, role)
-        return then(answer, more) if asks_for_fields(request) else answer
+        if asks_for_fields(request):
+            answer = then(answer, more)
+        if request.include_metrics and controller.decider.may_decide:
+            answer = then(answer, partial(_with_controllers_metrics, controller))
+        return answer
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _with_controllers_metrics(
+    controller: ZookeeperController, response: Message | None
+) -> Message | Parked | None:
+    """The answer with what this broker counts as the controller, before what it counts as a broker."""
+    if not isinstance(response, DescribeClusterResponse):
+        return response
+    parked = Parked()
+
+    def counted(metrics: dict[str, int]) -> None:
+        own = [ControllerMetric(name=name, value=value) for name, value in metrics.items()]
+        response.metrics = [*own, *response.metrics]
+        parked.complete(response)
+
+    count_all(controller.decider, controller.steps.book, len(controller.unreadable), counted)
+    return parked
 
 
 def _restricted(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:

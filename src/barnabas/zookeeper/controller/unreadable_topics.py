@@ -46,8 +46,8 @@ class UnreadableTopics:
     def __contains__(self, name: object) -> bool:
         return name in self._topics
 
-    def __bool__(self) -> bool:
-        return bool(self._topics)
+    def __len__(self) -> int:
+        return len(self._topics)
 
     def why(self, name: str) -> str:
         return str(self._topics[name])
