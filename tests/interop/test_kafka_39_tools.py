@@ -1,5 +1,5 @@
-"""Tools of Apache Kafka 3.9.1 on a ZooKeeper-mode cluster find what they expect: of three brokers of ours, and
-of one of theirs, which is the controller, and two of ours."""
+"""Tools of Apache Kafka 3.9.1 on a ZooKeeper-mode cluster find what they expect: of three brokers of ours,
+and of one of theirs, which is the controller, and two of ours."""
 
 from __future__ import annotations
 
