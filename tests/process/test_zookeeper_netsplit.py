@@ -58,7 +58,7 @@ class SplitCluster:
             self.relays.add(relayed, between, name(broker))
             self.relays.add(to_zookeeper, ensemble, ZOOKEEPER)
             self._start(broker, between, relayed, to_zookeeper)
-        wait_until(lambda: len(self.znodes.get_children("/brokers/ids")) == len(BROKERS), "brokers")
+        wait_until(lambda: len(self.registrations()) == len(BROKERS), "brokers")
 
     def _start(self, broker: int, between: int, relayed: int, to_zookeeper: int) -> None:
         client = f"CLIENT://127.0.0.1:{self.clients[broker]}"

@@ -105,7 +105,8 @@ class Script:
 
     def _show_events(self) -> None:
         self._gather()
-        shown, kept = [], []
+        shown: list[tuple[int, int, ControllerStep]] = []
+        kept: list[tuple[int, int, ControllerStep]] = []
         for event in sorted(self._events, key=lambda one: (one[0], one[1], one[2].number)):
             (kept if event[2].kind in HIDDEN else shown).append(event)
         self._events = kept

@@ -21,8 +21,8 @@ from barnabas.metadata.image.topic import NO_LEADER
 def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
     """The decisions, in slices; `why` says in their reasons who looks."""
     image = cluster.image
-    # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, maybe while
-    # there was no controller.
+    # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, also
+    # while there is no controller.
     for broker in sorted({*image.brokers, *image.membership.brokers()}):
         if cluster.is_active(broker):
             continue
