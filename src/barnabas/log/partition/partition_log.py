@@ -177,6 +177,8 @@ class PartitionLog(SegmentedLog):
         self.config = config
         self.rules = _rules(config)
         self.roll_ms = config.roll_ms
+        if self.segments:
+            self.active.size_with_room = 0
 
     def validate(self) -> None:
         """Invariants 6, 9 and 10 in one log. Raises AssertionError."""
@@ -353,19 +355,20 @@ class PartitionLog(SegmentedLog):
     ) -> bool:
         """Whether the batch needs a new segment, where `pending` bytes of `batches` are to be written before
         it."""
-        segment, config = self.segments[-1], self.config
+        segment = self.segments[-1]
         filled = segment.size + pending
-        # Index entries of what is pending, at most.
-        coming = min(batches, pending // (config.index_interval_bytes + 1) + 1) if batches else 0
         # An empty one, too: what a leader's compaction left may begin far behind it.
         if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
             return True
-        return filled > 0 and (
-            filled + size > config.segment_bytes
-            or segment.index.is_full(config.segment_index_bytes, coming)
-            or segment.time_index.is_full(config.segment_index_bytes, coming)
-            or self._is_old(segment, header.max_timestamp, wall_ms)
-        )
+        if filled + size > segment.size_with_room and filled > 0:
+            config = self.config
+            # Index entries of what is pending, at most.
+            coming = (
+                min(batches, pending // (config.index_interval_bytes + 1) + 1) if batches else 0
+            )
+            if not segment.has_room(filled + size, config, coming):
+                return True
+        return filled > 0 and self._is_old(segment, header.max_timestamp, wall_ms)
 
     def _roll_for(self, header: BatchHeader) -> None:
         # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.

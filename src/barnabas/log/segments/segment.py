@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import (
@@ -106,6 +107,7 @@ class Segment:
         "offset_of_max_timestamp",
         "path",
         "size",
+        "size_with_room",
         "time_index",
     )
 
@@ -126,6 +128,9 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.index_interval = index_interval
+        self.size_with_room = 0
+        """Up to this size `has_room` need not be asked; 0: it has to be asked. A new configuration resets
+        it."""
         self.index = OffsetIndex(files, prefix + INDEX + suffix)
         self.time_index = TimeIndex(files, prefix + TIME_INDEX + suffix)
         self._since_index = 0
@@ -230,6 +235,17 @@ class Segment:
             del ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
         ends.append(last_offset + 1)
         self._recent_positions.append(position)
+
+    def has_room(self, size: int, config: LogConfig, coming: int) -> bool:
+        """Whether it may grow to `size` bytes, where `coming` index entries are to be appended first."""
+        bytes_max = config.segment_index_bytes
+        room = min(self.index.room(bytes_max), self.time_index.room(bytes_max)) - coming
+        if size > config.segment_bytes or room <= 0:
+            return False
+        # More than an interval of bytes lies between two entries; the first may come with this batch.
+        more = (room - 3) * self.index_interval if room > 3 else 0
+        self.size_with_room = min(config.segment_bytes, size + more)
+        return True
 
     def indexing(self) -> Indexing:
         """For a caller that makes the index entries of many batches at once, see `append_indexed`."""
@@ -416,7 +432,7 @@ class Segment:
         """End the file at `position`, where the batch from `next_offset` on would be."""
         self.file().truncate(position)
         self._is_preallocated = False
-        self.size = position
+        self.size, self.size_with_room = position, 0
         relative = next_offset - self.base_offset
         self.index.truncate(relative)
         self.time_index.truncate(relative)
@@ -461,6 +477,7 @@ class Segment:
             self._max_timestamp = None
             position = min(position, self.index.last_position)
         self._since_index, self._rebuilt = 0, True
+        self.size_with_room = 0
         self._forget_recent(0)
         return position
 
