@@ -360,15 +360,27 @@ class PartitionLog(SegmentedLog):
         # An empty one, too: what a leader's compaction left may begin far behind it.
         if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
             return True
-        if filled + size > segment.size_with_room and filled > 0:
-            config = self.config
-            # Index entries of what is pending, at most.
-            coming = (
-                min(batches, pending // (config.index_interval_bytes + 1) + 1) if batches else 0
+        return filled > 0 and (
+            (
+                filled + size > segment.size_with_room
+                and not self._has_room(segment, filled + size, pending, batches)
             )
-            if not segment.has_room(filled + size, config, coming):
-                return True
-        return filled > 0 and self._is_old(segment, header.max_timestamp, wall_ms)
+            or self._is_old(segment, header.max_timestamp, wall_ms)
+        )
+
+    def _has_room(self, segment: Segment, size: int, pending: int, batches: int) -> bool:
+        """Whether `segment` may grow to `size` bytes, of which `pending` are of `batches` that its indexes do
+        not have yet. Where it may, its `size_with_room` follows."""
+        config, interval = self.config, segment.index_interval
+        coming = min(batches, pending // (interval + 1) + 1) if batches else 0
+        bytes_max = config.segment_index_bytes
+        room = min(segment.index.room(bytes_max), segment.time_index.room(bytes_max)) - coming
+        if size > config.segment_bytes or room <= 0:
+            return False
+        # More than an interval of bytes lies between two entries; the first may come with this batch.
+        more = (room - 3) * interval if room > 3 else 0
+        segment.size_with_room = min(config.segment_bytes, size + more)
+        return True
 
     def _roll_for(self, header: BatchHeader) -> None:
         # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.

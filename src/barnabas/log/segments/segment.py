@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import (
@@ -129,8 +128,7 @@ class Segment:
         self.size = size
         self.index_interval = index_interval
         self.size_with_room = 0
-        """Up to this size `has_room` need not be asked; 0: it has to be asked. A new configuration resets
-        it."""
+        """Up to this size the log need not ask for the room of the indexes."""
         self.index = OffsetIndex(files, prefix + INDEX + suffix)
         self.time_index = TimeIndex(files, prefix + TIME_INDEX + suffix)
         self._since_index = 0
@@ -235,17 +233,6 @@ class Segment:
             del ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
         ends.append(last_offset + 1)
         self._recent_positions.append(position)
-
-    def has_room(self, size: int, config: LogConfig, coming: int) -> bool:
-        """Whether it may grow to `size` bytes, where `coming` index entries are to be appended first."""
-        bytes_max = config.segment_index_bytes
-        room = min(self.index.room(bytes_max), self.time_index.room(bytes_max)) - coming
-        if size > config.segment_bytes or room <= 0:
-            return False
-        # More than an interval of bytes lies between two entries; the first may come with this batch.
-        more = (room - 3) * self.index_interval if room > 3 else 0
-        self.size_with_room = min(config.segment_bytes, size + more)
-        return True
 
     def indexing(self) -> Indexing:
         """For a caller that makes the index entries of many batches at once, see `append_indexed`."""
