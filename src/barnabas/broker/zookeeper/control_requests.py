@@ -169,10 +169,10 @@ class ControlRequests:
             for topic in request.topic_states:
                 image.incomplete_topics.pop(topic.topic_name, None)
         elif isinstance(request, LeaderAndIsrRequest):
-            for topic in request.topic_states:
-                known = image.topics_by_name.get(topic.topic_name)
-                if known is None or known.id != Uuid(topic.topic_id):
-                    image.incomplete_topics[topic.topic_name] = None
+            for named in request.topic_states:
+                known = image.topics_by_name.get(named.topic_name)
+                if known is None or known.id != Uuid(named.topic_id):
+                    image.incomplete_topics[named.topic_name] = None
             records = of_leader_and_isr(image, request)
             self._note_new(request)
         else:
