@@ -59,6 +59,118 @@ ROUNDS = 10
 """Records that a command writes to each partition."""
 
 
+class Events:
+    """What controllers did, gathered from their brokers before a kill ends what they remember."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, int, ControllerStep]] = []
+        self._seen: dict[tuple[int, int], int] = {}
+        """Number of the last event by broker and process."""
+
+    def gather(self, cluster: ZookeeperCluster) -> None:
+        for broker, node in cluster.nodes.items():
+            if node.controller is None:
+                continue
+            key = (broker, id(node))
+            for step in node.controller.steps.book.steps.after(self._seen.get(key, -1)):
+                self._seen[key] = step.number
+                self._events.append((step.at_ms, broker, step))
+        self._events.sort(key=lambda one: (one[0], one[1], one[2].number))
+
+    def take(self, cluster: ZookeeperCluster) -> list[str]:
+        """What is new, without states and steps."""
+        self.gather(cluster)
+        shown = [one for one in self._events if one[2].kind not in HIDDEN]
+        self._events = [one for one in self._events if one[2].kind in HIDDEN]
+        return [
+            f"{broker}: {step.kind} {step.subject}: {step.change}"
+            + (f" ({step.reason})" if step.reason else "")
+            for _, broker, step in shown
+            if not step.subject.startswith("__")
+        ]
+
+    def take_steps(self, topic: str) -> list[str]:
+        """Of this topic; those of all others are forgotten."""
+        found = [
+            f"{broker}: {step.change}"
+            for _, broker, step in self._events
+            if step.kind == "step" and step.subject.partition("-")[0] == topic
+        ]
+        self._events = [one for one in self._events if one[2].kind not in HIDDEN]
+        return found
+
+
+class Records:
+    """What a client wrote, and whether it is there."""
+
+    def __init__(self, cluster: ZookeeperCluster) -> None:
+        self.cluster = cluster
+        self.acknowledged: list[bytes] = []
+        self.sent = 0
+
+    def write(self, topic: str, partitions: int) -> str:
+        answers = Counter(
+            self._write(topic, index) for index in range(partitions) for _ in range(ROUNDS)
+        )
+        return ", ".join(f"{count} {name}" for name, count in sorted(answers.items()))
+
+    def _write(self, topic: str, index: int) -> str:
+        leader = int(self.cluster.state(topic, index)["leader"])
+        if leader not in self.cluster.nodes:
+            return "no leader"
+        known = self.cluster.broker_of(leader).image.topics_by_name.get(topic)
+        if known is None:
+            return "not known yet"
+        value = b"%s-%d record %d." % (topic.encode(), index, self.sent)
+        self.sent += 1
+        batch = build_batch(
+            [(None, value)], timestamp_ms=self.cluster.processes[leader].clock.wall_ms()
+        )
+        data = TopicProduceData(
+            name=topic,
+            topic_id=known.id,
+            partition_data=[PartitionProduceData(index=index, records=batch)],
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=500, topic_data=[data])
+        answer = self.cluster.ask(leader, request)
+        if isinstance(answer, ChannelError):
+            return "no answer"
+        code = code_of(answer.responses[0].partition_responses[0].error_code)
+        if not code:
+            self.acknowledged.append(value)
+        return "acknowledged" if not code else code.name
+
+    def read(self, topic: str, partitions: int) -> str:
+        """From every replica: what was acknowledged is in each, once, and they are alike."""
+        lost = twice = 0
+        for index in range(partitions):
+            assigned = self.cluster.read(f"/brokers/topics/{topic}")
+            assert assigned is not None
+            contents = []
+            for broker in assigned["partitions"][str(index)]:
+                values = self._values(broker, topic, index)
+                contents.append(values)
+                count = Counter(values)
+                mine = [v for v in self.acknowledged if v.startswith(f"{topic}-{index} ".encode())]
+                lost += sum(value not in count for value in mine)
+                twice += sum(number > 1 for number in count.values())
+            assert all(one == contents[0] for one in contents), "replicas differ"
+        return f"{lost} lost, {twice} twice"
+
+    def _values(self, broker: int, topic: str, index: int) -> list[bytes]:
+        log = self.cluster.broker_of(broker).replicas.by_name[topic, index].log
+        assert log is not None
+        found: list[bytes] = []
+        at = log.log_start_offset
+        while at < log.log_end_offset:
+            result = log.read(at, 1_000_000)
+            assert result is not None
+            for record in records_in(result.records):
+                found.append(bytes(record.value or b""))
+                at = record.offset + 1
+        return found
+
+
 class Script:
     """One file."""
 
@@ -68,12 +180,8 @@ class Script:
         self.former = -1
         self.topics: dict[str, int] = {}
         """Partitions by topic."""
-        self.acknowledged: list[bytes] = []
-        self.sent = 0
-        self._events: list[tuple[int, int, ControllerStep]] = []
-        self._seen: dict[tuple[int, int], int] = {}
-        """Number of the last event by broker and process."""
-        self._shown: dict[str, int] = {}
+        self.events = Events()
+        self.records: Records
 
     def run(self, text: str) -> str:
         """`text` as it should be."""
@@ -86,44 +194,11 @@ class Script:
                     self.out = []
                     name, *words = line[1:].partition("#")[0].split()
                     getattr(self, f"do_{name}")(*words)
-                    self._show_events()
-                    lines += [line, *(f"  {one}" for one in self.out)]
+                    events = self.events.take(self.cluster)
+                    lines += [line, *(f"  {one}" for one in [*events, *self.out])]
         finally:
             self.cluster.world.let_go()
         return "".join(f"{line}\n" for line in lines)
-
-    # -- what is shown ------------------------------------------------------------------------------
-
-    def _gather(self) -> None:
-        for broker, node in self.cluster.nodes.items():
-            if node.controller is None:
-                continue
-            key = (broker, id(node))
-            for step in node.controller.steps.book.steps.after(self._seen.get(key, -1)):
-                self._seen[key] = step.number
-                self._events.append((step.at_ms, broker, step))
-
-    def _show_events(self) -> None:
-        self._gather()
-        shown: list[tuple[int, int, ControllerStep]] = []
-        kept: list[tuple[int, int, ControllerStep]] = []
-        for event in sorted(self._events, key=lambda one: (one[0], one[1], one[2].number)):
-            (kept if event[2].kind in HIDDEN else shown).append(event)
-        self._events = kept
-        events = []
-        for _, broker, step in shown:
-            if step.subject.startswith("__"):
-                continue
-            why = f" ({step.reason})" if step.reason else ""
-            events.append(f"{broker}: {step.kind} {step.subject}: {step.change}{why}")
-        self.out[:0] = events
-
-    def do_steps(self, topic: str) -> None:
-        self._gather()
-        for event in sorted(self._events, key=lambda one: (one[0], one[1], one[2].number)):
-            if event[2].kind == "step" and event[2].subject.partition("-")[0] == topic:
-                self.out.append(f"{event[1]}: {event[2].change}")
-        self._events = [one for one in self._events if one[2].kind not in HIDDEN]
 
     # -- brokers -----------------------------------------------------------------------------------
 
@@ -140,14 +215,19 @@ class Script:
         self.cluster = ZookeeperCluster(
             int(count), servers=int(servers), min_insync_replicas=MIN_ISR
         )
+        self.records = Records(self.cluster)
+
+    def do_steps(self, topic: str) -> None:
+        self.events.gather(self.cluster)
+        self.out += self.events.take_steps(topic)
 
     def do_kill(self, *words: str) -> None:
-        self._gather()
+        self.events.gather(self.cluster)
         for broker in [self._broker(word) for word in words]:
             self.cluster.kill(broker)
 
     def do_lose(self, word: str) -> None:
-        self._gather()
+        self.events.gather(self.cluster)
         broker = self._broker(word)
         self.cluster.processes[broker].kill(power_loss=True)
         del self.cluster.nodes[broker]
@@ -228,66 +308,10 @@ class Script:
         self.out.append(code_of(code).name)
 
     def do_write(self, topic: str) -> None:
-        answers = Counter(
-            self._write(topic, index) for index in range(self.topics[topic]) for _ in range(ROUNDS)
-        )
-        self.out.append(", ".join(f"{count} {name}" for name, count in sorted(answers.items())))
-
-    def _write(self, topic: str, index: int) -> str:
-        leader = int(self.cluster.state(topic, index)["leader"])
-        if leader not in self.cluster.nodes:
-            return "no leader"
-        known = self.cluster.broker_of(leader).image.topics_by_name.get(topic)
-        if known is None:
-            return "not known yet"
-        value = b"%s-%d record %d." % (topic.encode(), index, self.sent)
-        self.sent += 1
-        batch = build_batch(
-            [(None, value)], timestamp_ms=self.cluster.processes[leader].clock.wall_ms()
-        )
-        data = TopicProduceData(
-            name=topic,
-            topic_id=known.id,
-            partition_data=[PartitionProduceData(index=index, records=batch)],
-        )
-        request = ProduceRequest(acks=-1, timeout_ms=500, topic_data=[data])
-        answer = self.cluster.ask(leader, request)
-        if isinstance(answer, ChannelError):
-            return "no answer"
-        code = code_of(answer.responses[0].partition_responses[0].error_code)
-        if not code:
-            self.acknowledged.append(value)
-        return "acknowledged" if not code else code.name
+        self.out.append(self.records.write(topic, self.topics[topic]))
 
     def do_read(self, topic: str) -> None:
-        """From every replica: what was acknowledged is in each, once, and they are alike."""
-        lost = twice = 0
-        for index in range(self.topics[topic]):
-            assigned = self.cluster.read(f"/brokers/topics/{topic}")
-            assert assigned is not None
-            contents = []
-            for broker in assigned["partitions"][str(index)]:
-                values = self._values(broker, topic, index)
-                contents.append(values)
-                count = Counter(values)
-                mine = [v for v in self.acknowledged if v.startswith(f"{topic}-{index} ".encode())]
-                lost += sum(value not in count for value in mine)
-                twice += sum(number > 1 for number in count.values())
-            assert all(one == contents[0] for one in contents), "replicas differ"
-        self.out.append(f"{lost} lost, {twice} twice")
-
-    def _values(self, broker: int, topic: str, index: int) -> list[bytes]:
-        log = self.cluster.broker_of(broker).replicas.by_name[topic, index].log
-        assert log is not None
-        found: list[bytes] = []
-        at = log.log_start_offset
-        while at < log.log_end_offset:
-            result = log.read(at, 1_000_000)
-            assert result is not None
-            for record in records_in(result.records):
-                found.append(bytes(record.value or b""))
-                at = record.offset + 1
-        return found
+        self.out.append(self.records.read(topic, self.topics[topic]))
 
     # -- time --------------------------------------------------------------------------------------
 
