@@ -88,13 +88,15 @@ FORWARDED = cast(
     ),
 )
 """APIs that the controller answers; other brokers forward them to it."""
-OF_ANY_BROKER = (
+ANSWERED_BY_ANY_BROKER = (
     ApiKey.ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.ALTER_CLIENT_QUOTAS,
 )
 """Those of `FORWARDED` that every broker of Kafka 3.9 answers itself. Clients send them to any broker."""
-OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
+BROKERS_REQUESTS = cast(
+    "tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids)
+)
 """APIs by which brokers ask the controller."""
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
 """APIs by which the controller gives orders to brokers."""
@@ -127,7 +129,7 @@ def add_to(
     read_again: ReadAgain,
 ) -> None:
     """Add to `table` the APIs of a broker, those of the controller, and the controller's orders. Requests
-    wait at the `gate`, except for the orders and for what only the controller answers (`OF_BROKERS`,
+    wait at the `gate`, except for the orders and for what only the controller answers (`BROKERS_REQUESTS`,
     ControlledShutdown)."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
@@ -145,7 +147,7 @@ def add_to(
         table.add(gate.before(answered), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
-    for module in OF_BROKERS:
+    for module in BROKERS_REQUESTS:
         table.add(module, decider)
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
@@ -257,7 +259,7 @@ def _here_or_there(
         without_envelopes = partial(instead.handle, request, ctx, role)
         return forward(broker.controller, module.API, request, ctx, timeout_ms, without_envelopes)
 
-    answer = as_broker if module.API.key in OF_ANY_BROKER else not_controller
+    answer = as_broker if module.API.key in ANSWERED_BY_ANY_BROKER else not_controller
     instead = cast("HandlerModule", SimpleNamespace(API=module.API, handle=answer))
     if answer is as_broker:
         instead = _judged(instead, broker.authorizer)
