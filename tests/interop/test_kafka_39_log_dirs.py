@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,12 +43,17 @@ def isr(cluster: MixedCluster, topic: str, partition: int) -> set[int]:
     return set(cluster.read(f"/brokers/topics/{topic}/partitions/{partition}/state")["isr"])
 
 
+def logs(directory: Path, topic: str) -> set[int]:
+    return {n for n in range(PARTITIONS) if (directory / f"{topic}-{n}").is_dir()}
+
+
 def fail_one(cluster: MixedCluster, topic: str, broker: int) -> None:
     """One of the broker's two directories is lost: its replicas leave their ISRs, and no others."""
     here, there = cluster.directories(broker)
-    lost = {n for n in range(PARTITIONS) if (here / f"{topic}-{n}").is_dir()}
-    kept = {n for n in range(PARTITIONS) if (there / f"{topic}-{n}").is_dir()}
-    assert lost and kept and lost | kept == set(range(PARTITIONS))
+    every = set(range(PARTITIONS))
+    wait_until(lambda: logs(here, topic) | logs(there, topic) == every, "its logs")
+    lost, kept = logs(here, topic), logs(there, topic)
+    assert lost and kept
     shutil.rmtree(here)
     wait_until(
         lambda: all(broker not in isr(cluster, topic, n) for n in lost), "the replicas stay in ISRs"
