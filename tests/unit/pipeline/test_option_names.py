@@ -10,7 +10,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from barnabas.pipeline.datasource import BarnabasDataSource
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.read.source import StreamReader, record_schema
+from barnabas.pipeline.read.columns import record_schema
+from barnabas.pipeline.read.source import StreamReader
 from tests.unit.pipeline.test_stream_reader import options
 
 READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, offsets_of_all
+from barnabas.pipeline.cluster_client import (
+    ClusterClient,
+    OffsetAt,
+    offsets_of_all,
+)
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
@@ -17,6 +21,7 @@ from barnabas.pipeline.errors import (
     UnknownPartitionError,
     WriteRefusedError,
 )
+from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
