@@ -5,7 +5,7 @@ It never writes the entry again, and it repeats a batch from it. A checkpoint th
 batch n again, at another time. So the digest differs between a repeated batch and another batch of the
 same number, even if their rows are equal.
 
-There is no digest if Python cannot read the checkpoint (``s3a:``, Hadoop's default file system) or if it
+There is no digest if Python cannot read the checkpoint (``oss:``, Hadoop's default file system) or if it
 is of another query.
 
 Source: Spark's ``OffsetSeqLog`` and ``StreamMetadata`` (the file ``metadata``).

@@ -223,7 +223,7 @@ def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
     assert not (tmp_path / "staging").exists()
     (tmp_path / "metadata").write_text('{"id": "query"}')
     assert writer.write(iter([rows(0, 10)])).file is not None
-    elsewhere = options(tmp_path / "staging", checkpoint="s3a://bucket/path")  # Spark's own name
+    elsewhere = options(tmp_path / "staging", checkpoint="oss://bucket/path")  # one of Hadoop's
     assert writers.StreamWriter(elsewhere).write(iter([rows(0, 10)])).file is None
 
 
