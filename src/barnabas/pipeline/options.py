@@ -143,6 +143,8 @@ class SourceOptions:
     """Of `values`, once it was found."""
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
+    group_prefix: str | None = None
+    """The beginning of that group's name where `group` is None; the query's id follows."""
     checkpoint: str | None = None
     """The query's checkpoint, where topic ids and losses are kept; absolute."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
@@ -206,6 +208,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
         group=options.get("kafka.group.id"),
+        group_prefix=options.get("groupIdPrefix"),
         checkpoint=absolute(options.get("checkpointLocation")),
         columns=columns_of(options),
         values=value_options(options),

@@ -155,7 +155,8 @@ def test_a_place_is_opened_by_the_name_that_spark_has_for_it(
         asked.append(uri)
         return pafs.LocalFileSystem(), "/p"
 
-    monkeypatch.setattr(staging.pafs, "FileSystem", SimpleNamespace(from_uri=from_uri))
+    files = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=from_uri))
+    monkeypatch.setattr(staging, "pafs", files)
     open_store(location)
     assert asked == [opened]
 

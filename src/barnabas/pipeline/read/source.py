@@ -407,8 +407,9 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint alone knows how far the query is; the group is for those who look."""
-        if self.options.group is not None:
-            lag.commit_offsets(self.options.cluster.connect(), self.options.group, from_json(end))
+        group = lag.group_of(self.options)
+        if group is not None:
+            lag.commit_offsets(self.options.cluster.connect(), group, from_json(end))
 
     def stop(self) -> None:
         self.options.cluster.connect().close()
