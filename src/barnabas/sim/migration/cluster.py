@@ -261,9 +261,10 @@ class MigrationCluster(ZookeeperCluster):
 
     @property
     def quorum_rules(self) -> bool:
-        """Whether the log of the present attempt has what the znodes had."""
+        """Whether the log of the present attempt has what the znodes had, and its controllers are wanted."""
         return (
             self.committed is not None
+            and bool(self.controllers)
             and self.committed.zk_migration_state >= ZkMigrationState.MIGRATION
         )
 

@@ -8,6 +8,7 @@ from barnabas.metadata.features import LATEST_METADATA_VERSION
 from barnabas.sim.migration.cluster import AttemptPlan, MigrationTopology
 from barnabas.sim.migration.faults import MIGRATION_KINDS, OF_MIGRATIONS
 from barnabas.sim.swarm import RngOf, Swarm
+from barnabas.sim.workload import WorkloadPlan
 from barnabas.sim.zookeeper_mode import swarm as zookeeper_swarm
 from barnabas.sim.zookeeper_mode.cluster import ZookeeperTopology
 from barnabas.sim.zookeeper_mode.faults import OF_ZOOKEEPER
@@ -15,6 +16,7 @@ from barnabas.sim.zookeeper_mode.faults import OF_ZOOKEEPER
 RARE = {**zookeeper_swarm.RARE, "kill-quorum": 0.5, "ambush-migration": 3.0}
 LEVELS = (LATEST_METADATA_VERSION, LATEST_METADATA_VERSION, 24, 21, 16, 14)
 """Of metadata.version; the lowest is the lowest to which a cluster migrates."""
+SLOWER = 4.0
 ATTEMPTS = (1, 1, 2, 2, 3)
 
 
@@ -23,7 +25,21 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
     drawn = zookeeper_swarm.draw(rng_of, nodes)
     assert isinstance(drawn.topology, ZookeeperTopology)
     return replace(
-        drawn, topology=draw_topology(rng_of, drawn.topology), faults=draw_faults(rng_of)
+        drawn,
+        topology=draw_topology(rng_of, drawn.topology),
+        workload=slowed_down(drawn.workload),
+        faults=draw_faults(rng_of),
+    )
+
+
+def slowed_down(drawn: WorkloadPlan) -> WorkloadPlan:
+    """A migration takes some four times as long as another seed, with as many messages."""
+    return replace(
+        drawn,
+        producers=tuple(replace(p, pause_ms=p.pause_ms * SLOWER) for p in drawn.producers),
+        processors=tuple(replace(p, pause_ms=p.pause_ms * SLOWER) for p in drawn.processors),
+        consumers=drawn.consumers[:2],
+        readers=drawn.readers[:1],
     )
 
 
@@ -34,7 +50,7 @@ def draw_topology(rng_of: RngOf, drawn: ZookeeperTopology) -> MigrationTopology:
         quorum=rng_of("migrating quorum").choice([1, 3, 3]),
         level=rng_of("migrating level").choice(LEVELS),
         attempts=draw_attempts(rng_of, drawn.nodes),
-        pause_ms=rng_of("migrating pause").choice([200.0, 1_000.0, 2_500.0]),
+        pause_ms=rng_of("migrating pause").choice([100.0, 400.0, 1_200.0]),
         is_careful=rng_of("migrating carefully").random() < 0.5,
     )
 
