@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.raft.core.batches import batch_values
 from barnabas.raft.storage.replica_log import DIRECTORY
-from barnabas.raft.storage.snapshot_files import id_of, read_checkpoint
+from barnabas.raft.storage.snapshot_files import continued_by_log, id_of, read_checkpoint
 from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.sim.migration.cluster import MigratingSimNode
 
@@ -30,17 +30,22 @@ def _read(node: MigratingSimNode) -> tuple[Length, MetadataImage]:
     if not segments:
         return length, image
     start = int(segments[0].rpartition("/")[2].removesuffix(".log"))
-    snapshots = [(id_of(name.rpartition("/")[2]), name) for name in names]
-    fitting = [(at, name) for at, name in snapshots if at is not None and 0 < at.offset <= start]
-    for at, name in sorted(fitting)[-1:]:
+    snapshots = {known: name for name in names if (known := id_of(name.rpartition("/")[2]))}
+    at = continued_by_log(start, snapshots)
+    assert at is not None or not start, f"{FOLDER} begins at {start}, and no snapshot is there"
+    if at is not None:
         length = (at.epoch, at.offset - 1)
-        image.replay_values(read_checkpoint(disk.content(name)), at.offset - 1, at.epoch)
+        image.replay_values(read_checkpoint(disk.content(snapshots[at])), at.offset - 1, at.epoch)
     for path in segments:
         try:
             for batch in iterate(disk.content(path), crc=True):
                 header = batch.header
+                if header.next_offset - 1 <= image.offset:
+                    continue
                 length = (header.leader_epoch, header.next_offset - 1)
-                if not header.is_control and image.offset < length[1]:
+                if header.is_control:
+                    image.moved_to(length[1], header.leader_epoch)
+                else:
                     values = batch_values(batch.data)
                     image.replay_values(values, length[1], header.leader_epoch)
         except CorruptBatchError:

@@ -48,6 +48,11 @@ def written_before(
     if image.zk_migration_state == ZkMigrationState.PRE_MIGRATION:
         return []
     held = claim.held_leadership(znodes)
+    if held.migration.metadata_offset > image.offset:
+        raise NoWayBackError(
+            f"the znodes have the log up to offset {held.migration.metadata_offset}, and this one ends at"
+            f" {image.offset}: name the directory of the controller with the longest log"
+        )
     operations = DualWriter(znodes, held.controller_epoch).everything(image).operations
     return held.transactions(operations, image.offset, image.epoch, bounds)
 
