@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.sim.run import Plan
-from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH, MIGRATION
 from barnabas.zookeeper.migration import readiness
@@ -89,20 +87,6 @@ def claim_not_checked() -> list[Patch]:
     return [(MigrationLeadership, "transactions", unconditional)]
 
 
-def former_controller_obeyed() -> list[Patch]:
-    """A broker in ZooKeeper mode takes no notice of the epoch that the quorum commands under."""
-    honest = ControlRequests._check
-
-    def obeys(self: ControlRequests, request: Any) -> None:
-        try:
-            honest(self, request)
-        except KafkaError as error:
-            if error.code is not ErrorCode.STALE_CONTROLLER_EPOCH:
-                raise
-
-    return [(ControlRequests, "_check", obeys)]
-
-
 MUTANTS = (
     Mutant("migration-configs-unwritten", "dual write leaves configurations out", configs_not_written,
            MIGRATING),
@@ -114,6 +98,4 @@ MUTANTS = (
            partition_epoch_not_carried, MIGRATING),
     Mutant("migration-claim-unchecked", "the quorum's writes are conditional on no claim", claim_not_checked,
            MIGRATING),
-    Mutant("migration-former-obeyed", "a broker obeys the broker that was controller before the takeover",
-           former_controller_obeyed, MIGRATING),
 )  # fmt: skip
