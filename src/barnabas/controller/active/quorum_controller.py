@@ -42,6 +42,7 @@ from barnabas.controller.brokers.broker_registration import BrokerStanding
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.controller.security.delegation_tokens import TokenSettings
 from barnabas.controller.security.token_expiry import TokenExpiry
 from barnabas.controller.zookeeper_migration import (
@@ -147,6 +148,7 @@ class QuorumController:
             ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
         self.tokens = TokenSettings.of(config)
+        self.change_audit = ChangeAudit(ports.log, ports.clock.now_ms)
         self.authorizer = authorizer_of(
             config.properties, self.image, ports.log, ports.clock.now_ms
         )
