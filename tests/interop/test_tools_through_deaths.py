@@ -69,7 +69,8 @@ class Administrator:
     """Runs the tools in turn until it is closed. Each round adds an entry, a quota, a user and a token that
     bear one name; each second round takes those of the round before away again."""
 
-    def __init__(self, tools: KafkaTools, name: str, *, asks_for_tokens: bool) -> None:
+    def __init__(self, tools: KafkaTools, name: str, user: str, *, asks_for_tokens: bool) -> None:
+        self.user = user
         self.acls: set[str] = set()
         self.quotas: dict[str, float] = {}
         self.users: set[str] = set()
@@ -207,8 +208,9 @@ def test_kafkas_tools_administer_through_each_death(
     asking = Access(cluster.bootstrap, properties=cluster.client_properties)
     tools = KafkaTools(access_by(way, cluster, provider), tmp_path, "tools")
     asks_for_tokens = way != "a delegation token"
+    user = CLIENT if way == "OAUTHBEARER" else "admin"
     try:
-        with Administrator(tools, name, asks_for_tokens=asks_for_tokens) as administrator:
+        with Administrator(tools, name, user, asks_for_tokens=asks_for_tokens) as administrator:
             administrator.wait_for_more(PER_ROUND)
             for kind in KINDS:
                 victim = dies_as(asking, kind, topic, group)
@@ -242,7 +244,7 @@ def check_by_tools(tools: KafkaTools, wanted: Administrator, name: str) -> None:
     scram = re.findall(rf"user-principal '({name}-\d+)' are SCRAM-SHA-256=iterations=4096", users)
     assert set(scram) == wanted.users, users
     if wanted.tokens:
-        told = tools.run(TOKENS, "--describe").text
+        told = tools.run(TOKENS, "--describe", "--owner-principal", f"User:{wanted.user}").text
         found = dict(re.findall(r"^(\S{22})\s+(\S{80,})\s", told, re.MULTILINE))
         assert wanted.tokens.items() <= found.items()
 
