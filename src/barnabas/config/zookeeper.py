@@ -22,7 +22,13 @@ ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 """Of ``authorizer.class.name``: entries are znodes."""
 MIGRATION = "zookeeper.metadata.migration.enable"
 _QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
-_PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
+_PROTOCOL_VERSIONS = (
+    "3.6", "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4",
+    "3.8", "3.8-IV0", "3.9", "3.9-IV0",
+)  # fmt: skip
+"""Of releases whose brokers read what these write: each request goes in a version that both have, but
+offsets of groups and the verification of transactions (KIP-890) have one form."""
 
 
 class ZookeeperSettings(Settings):
@@ -88,7 +94,11 @@ def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
 def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None:
     key = "inter.broker.protocol.version"
     if values[key] not in _PROTOCOL_VERSIONS:
-        raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
+        why = (
+            "it is 3.6 to 3.9, and changes nothing: requests go in the highest version that both brokers"
+            " have. Brokers of an older Apache Kafka need an upgrade to 3.6 or later first"
+        )
+        raise ConfigError(key, values[key], why)
     key = "zookeeper.set.acl"
     has_certificate = texts.get("zookeeper.ssl.keystore.location", "").strip()
     if values[key] and not (values["zookeeper.ssl.client.enable"] and has_certificate):

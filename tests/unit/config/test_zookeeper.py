@@ -67,7 +67,8 @@ def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> Non
     [
         ({"broker.id": "1001"}, "broker.id"),
         ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "broker.id"),
-        ({"inter.broker.protocol.version": "2.8"}, "inter.broker.protocol.version"),
+        ({"inter.broker.protocol.version": "3.5"}, "upgrade to 3.6"),
+        ({"inter.broker.protocol.version": "4.0"}, "inter.broker.protocol.version"),
         ({"zookeeper.metadata.migration.enable": "true"}, "zookeeper.metadata.migration.enable"),
         ({"authorizer.class.name": STANDARD_AUTHORIZER}, "AclAuthorizer"),
         ({"authorizer.zookeeper.url": "other:2181"}, "zookeeper.connect"),
@@ -76,6 +77,11 @@ def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> Non
 def test_settings_that_zookeeper_mode_lacks_are_refused(change: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         NodeConfig.from_properties({**FILE, **change})
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.6-IV2", "3.7-IV4", "3.9", "3.9-IV0"])
+def test_a_file_of_a_cluster_since_kafka_3_6_is_taken_as_it_is(version: str) -> None:
+    NodeConfig.from_properties({**FILE, "inter.broker.protocol.version": version})
 
 
 def test_meta_properties_are_those_of_kafka_3_9() -> None:
