@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from barnabas.cli.application import build
-from barnabas.cli.main import COMMANDS
+from barnabas.cli.command_table import COMMANDS
 
 _INTRODUCTION = """\
 # Command line

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from barnabas import __version__
-from barnabas.cli.main import ANYWHERE, COMMANDS
+from barnabas.cli.command_table import ANYWHERE, COMMANDS
 
 
 def _anywhere(option: str, metavar: str, text: str) -> Any:

@@ -1,7 +1,7 @@
 """The entry point ``barnabas``: one table of commands, each loaded only when it is asked for.
 
 ``barnabas node start FILE`` becomes a node without loading what reads command lines: that would stay in the
-node's memory, 15 MB, for as long as it runs.
+node's memory, 10 MB, for as long as it runs.
 """
 
 from __future__ import annotations
@@ -11,41 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
+from barnabas.cli.command_table import ANYWHERE, COMMANDS
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
-ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
-"""Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
-that takes their value."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
-COMMANDS: dict[str, str] = {
-    "up": "barnabas.cli.commands.up",
-    "node": "barnabas.cli.commands.node",
-    "storage": "barnabas.cli.commands.storage",
-    "topics": "barnabas.cli.commands.topics",
-    "configs": "barnabas.cli.commands.configs",
-    "produce": "barnabas.cli.commands.produce",
-    "consume": "barnabas.cli.commands.consume",
-    "groups": "barnabas.cli.commands.groups",
-    "transactions": "barnabas.cli.commands.transactions",
-    "acls": "barnabas.cli.commands.acls",
-    "users": "barnabas.cli.commands.users",
-    "tokens": "barnabas.cli.commands.tokens",
-    "quotas": "barnabas.cli.commands.quotas",
-    "certificates": "barnabas.cli.commands.certificates",
-    "leaders": "barnabas.cli.commands.leaders",
-    "reassign": "barnabas.cli.commands.reassign",
-    "cluster": "barnabas.cli.commands.cluster",
-    "features": "barnabas.cli.commands.features",
-    "quorum": "barnabas.cli.commands.quorum",
-    "metadata": "barnabas.cli.commands.metadata",
-    "migrate": "barnabas.cli.commands.migrate",
-    "log": "barnabas.cli.commands.log",
-    "pipeline": "barnabas.cli.commands.pipeline",
-}
-"""Name to module, in the order of the help."""
 
 
 def take_options(given: Sequence[str]) -> list[str]:
