@@ -223,6 +223,7 @@ def test_stores_are_replaced_by_alter_configs(
         cluster.restart(2)
         wait_until_whole(cluster, topic)
         writer.wait_for_more()
+        client.topics()
         described = repr(client.call(client.admin.describe_configs(BROKER, "1")))
         assert str(store) in described and PASSWORD not in described
     writer.check()

@@ -55,7 +55,7 @@ def typed(terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["scram", "plain", "of librdkafka"],
 )  # fmt: skip
-def test_what_is_typed_is_the_password(properties: dict[str, str], typed: None) -> None:
+def test_a_typed_password_is_taken(properties: dict[str, str], typed: None) -> None:
     credential = client_security(with_password(properties)).sasl
     assert credential is not None
     assert (credential.user, credential.password) == ("alice", PASSWORD)
@@ -78,7 +78,7 @@ def test_nothing_is_asked_where_nothing_is_missing(
     assert with_password(properties) == properties
 
 
-def test_without_a_terminal_the_missing_password_is_an_error(
+def test_a_missing_password_is_an_error_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open(os.devnull) as nothing:

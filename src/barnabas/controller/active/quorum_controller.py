@@ -148,10 +148,8 @@ class QuorumController:
             ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
         self.tokens = TokenSettings.of(config)
-        self.change_audit = ChangeAudit(ports.log, ports.clock.now_ms)
-        self.authorizer = authorizer_of(
-            config.properties, self.image, ports.log, ports.clock.now_ms
-        )
+        self.change_audit = ChangeAudit(ports.log, self.now_ms)
+        self.authorizer = authorizer_of(config.properties, self.image, ports.log, self.now_ms)
         self.quotas = ClientQuotas(self.image, self.now_ms, QuotaWindows.of(config.properties))
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""
