@@ -47,7 +47,7 @@ SCRAM_ITERATIONS_MAX = 1_000_000
 """Iterations that a client computes for a server's challenge; more would block the client's event loop."""
 BACKGROUND_THREADS_MAX = 4
 """Threads for blocking work; with more, the work would only queue at the disk."""
-QUEUES_APART = frozenset({"raft-election", "raft-log", "issuer-keys", "issuer-tokens"})
+DEDICATED_QUEUES = frozenset({"raft-election", "raft-log", "issuer-keys", "issuer-tokens"})
 """Queues of background work that have threads of their own. The quorum waits for the first two: if they
 waited for threads that copy or compact logs, the voter would not answer and would lose its leadership. The
 others wait for an identity provider, which may be slow."""

@@ -29,9 +29,12 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    with mixed_cluster(tmp_path_factory.mktemp("mixed")) as cluster:
+@pytest.fixture(scope="module", params=["3.6", "3.9"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MixedCluster]:
+    keys = {"inter.broker.protocol.version": request.param}  # in every broker's file
+    with mixed_cluster(tmp_path_factory.mktemp("mixed"), keys=keys) as cluster:
         yield cluster
 
 

@@ -1,4 +1,5 @@
-"""Tools of Apache Kafka 3.9.1 on a ZooKeeper-mode cluster of ours find what they expect."""
+"""Tools of Apache Kafka 3.9.1 on a ZooKeeper-mode cluster find what they expect: of three brokers of ours,
+and of one of theirs, which is the controller, and two of ours."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ pytestmark = [
 BROKERS = (1, 2, 3)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    with mixed_cluster(tmp_path_factory.mktemp("tools"), theirs=()) as cluster:
+@pytest.fixture(scope="module", params=[(), (1,)], ids=["ours", "mixed"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MixedCluster]:
+    with mixed_cluster(tmp_path_factory.mktemp("tools"), theirs=request.param) as cluster:
         for broker in BROKERS:
             cluster.start(broker)
         cluster.create("t")

@@ -176,6 +176,8 @@ def test_the_command_line_creates_alters_and_deletes(up: Up, znodes: KazooClient
     at = ("--data", str(up.data))
     assert barnabas("topics", "create", "c", "--partitions", "2", *at).returncode == 0
     assert barnabas("topics", "alter", "c", "--partitions", "3", *at).returncode == 0
+    counted = json.loads(barnabas("cluster", "metrics", "--json", *at).stdout)
+    assert counted["kafka.controller:type=KafkaController,name=ActiveBrokerCount"] == 3
     set_it = ("configs", "alter", "--topic", "c", "--set", "retention.ms=3600000")
     assert barnabas(*set_it, *at).returncode == 0
     assert read_json(znodes, "/config/topics/c")["config"]["retention.ms"] == "3600000"

@@ -43,7 +43,8 @@ def test_each_batch_commits_its_offsets_to_the_groups_of_the_query(
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", 40)
-            .option("kafka.group.id", f"group-{topic}")
+            .option("groupIdPrefix", topic)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .load()
             .writeStream.format("noop")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -58,7 +59,8 @@ def test_each_batch_commits_its_offsets_to_the_groups_of_the_query(
         spark.streams.removeListener(listener)
     assert committed(admin, f"{PREFIX}{query_id}") == {0: 50, 1: 50}
     # A source learns of a batch's end when the next one begins.
-    assert set(committed(admin, f"group-{topic}").values()) <= {40, 50}
+    assert set(committed(admin, f"{topic}-{query_id}").values()) <= {40, 50}
+    assert committed(admin, f"{topic}-{query_id}")
     reports = [json.loads(each.sources[0].latestOffset) for each in progresses if each.numInputRows]
     assert [each[BEHIND]["offsets"] for each in reports] == [60, 20, 0]
     assert all(each[topic] == {"0": 50, "1": 50} for each in reports)

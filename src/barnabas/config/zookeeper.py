@@ -8,21 +8,29 @@ Source: ``KafkaConfig`` and ``ZkConfigs`` of Apache Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
 from barnabas.config.settings import Settings, _key
 from barnabas.config.tables import broker_zookeeper
 
 ZOOKEEPER = ConfigDef(list(parse_table(broker_zookeeper.KEYS)))
-UNREACHED_LISTENER = "CONTROLLER"
+UNREACHED_LISTENER = "NO.QUORUM"
+"""In place of the controllers' listener, which such a broker has none of. ``CONTROLLER`` is what Kafka's
+documentation calls the one of ``control.plane.listener.name``."""
 GENERATED = -1
 """A broker id that the ensemble still has to give."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 """Of ``authorizer.class.name``: entries are znodes."""
 MIGRATION = "zookeeper.metadata.migration.enable"
 _QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
-_PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
+_PROTOCOL_VERSIONS = (
+    "3.6", "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4",
+    "3.8", "3.8-IV0", "3.9", "3.9-IV0",
+)  # fmt: skip
+"""Of releases whose brokers read what these write: each request goes in a version that both have, but
+offsets of groups and the verification of transactions (KIP-890) have one form."""
 
 
 class ZookeeperSettings(Settings):
@@ -85,10 +93,28 @@ def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
     return ZookeeperSettings(values)
 
 
+def check_control_plane(
+    settings: ZookeeperSettings, advertised: Collection[str], inter_broker: str
+) -> None:
+    """Whether ``control.plane.listener.name`` is a listener of the controller's alone; `advertised` are the
+    names of the listeners. Raises :class:`ConfigError`."""
+    key, name = "control.plane.listener.name", settings.control_plane_listener
+    if not name:
+        return
+    if name.upper() not in advertised:
+        raise ConfigError(key, name, "it must be one of the advertised listeners")
+    if name.upper() == inter_broker:
+        raise ConfigError(key, name, "it must be another listener than inter.broker.listener.name")
+
+
 def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None:
     key = "inter.broker.protocol.version"
     if values[key] not in _PROTOCOL_VERSIONS:
-        raise ConfigError(key, values[key], f"it must be one of {', '.join(_PROTOCOL_VERSIONS)}")
+        why = (
+            "it is 3.6 to 3.9, and changes nothing: requests go in the highest version that both brokers"
+            " have. Brokers of an older Apache Kafka need an upgrade to 3.6 or later first"
+        )
+        raise ConfigError(key, values[key], why)
     key = "zookeeper.set.acl"
     has_certificate = texts.get("zookeeper.ssl.keystore.location", "").strip()
     if values[key] and not (values["zookeeper.ssl.client.enable"] and has_certificate):

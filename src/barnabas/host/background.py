@@ -59,11 +59,11 @@ class HostBackground:
         self,
         loop: Loop,
         threads: int = limits.BACKGROUND_THREADS_MAX,
-        apart: Collection[str] = limits.QUEUES_APART,
+        dedicated: Collection[str] = limits.DEDICATED_QUEUES,
     ) -> None:
-        """The queues `apart` do not share the threads of the others."""
-        self._apart = HostBackground(loop, len(apart), ()) if apart else None
-        self._queues_apart = apart
+        """The `dedicated` queues do not share the threads of the others."""
+        self._dedicated = HostBackground(loop, len(dedicated), ()) if dedicated else None
+        self._dedicated_queues = dedicated
         self._loop = loop
         self._threads_max = threads
         self._threads: list[Thread] = []
@@ -86,8 +86,8 @@ class HostBackground:
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        if self._apart is not None and queue in self._queues_apart:
-            self._apart.run_brief(queue, job, done)
+        if self._dedicated is not None and queue in self._dedicated_queues:
+            self._dedicated.run_brief(queue, job, done)
             return
         brevity = self._brevity.get(queue)
         if brevity is None:
@@ -114,8 +114,8 @@ class HostBackground:
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        if self._apart is not None and queue in self._queues_apart:
-            self._apart.run(queue, job, done)
+        if self._dedicated is not None and queue in self._dedicated_queues:
+            self._dedicated.run(queue, job, done)
             return
         if self._stopped:
             return
@@ -132,8 +132,8 @@ class HostBackground:
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
         a report."""
-        if self._apart is not None:
-            self._apart.stop(wait=wait)
+        if self._dedicated is not None:
+            self._dedicated.stop(wait=wait)
         self._stopped = True
         for waiting in self._queues.values():
             waiting.clear()
@@ -152,7 +152,7 @@ class HostBackground:
             "queues": len(self._queues),
             "waiting_jobs": waiting,
         }
-        for name, count in self._apart.describe().items() if self._apart else ():
+        for name, count in self._dedicated.describe().items() if self._dedicated else ():
             counts[name] += count
         return counts
 

@@ -56,12 +56,16 @@ from barnabas.wire.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
-from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
+from barnabas.wire.messages.describe_cluster_response import (
+    ControllerMetric,
+    DescribeClusterResponse,
+)
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.layout.config_znodes import entity_of
+from barnabas.zookeeper.states.controller_metrics import count_all
 from barnabas.zookeeper.states.describe_cluster_fields import add_fields, asks_for_fields
 
 OwnRequests = AclRequests | TokenRequests
@@ -84,13 +88,15 @@ FORWARDED = cast(
     ),
 )
 """APIs that the controller answers; other brokers forward them to it."""
-OF_ANY_BROKER = (
+ANSWERED_BY_ANY_BROKER = (
     ApiKey.ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.ALTER_CLIENT_QUOTAS,
 )
 """Those of `FORWARDED` that every broker of Kafka 3.9 answers itself. Clients send them to any broker."""
-OF_BROKERS = cast("tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids))
+BROKERS_REQUESTS = cast(
+    "tuple[HandlerModule, ...]", (envelope, alter_partition, allocate_producer_ids)
+)
 """APIs by which brokers ask the controller."""
 ORDERS = cast("tuple[HandlerModule, ...]", (leader_and_isr, update_metadata, stop_replica))
 """APIs by which the controller gives orders to brokers."""
@@ -123,7 +129,7 @@ def add_to(
     read_again: ReadAgain,
 ) -> None:
     """Add to `table` the APIs of a broker, those of the controller, and the controller's orders. Requests
-    wait at the `gate`, except for the orders and for what only the controller answers (`OF_BROKERS`,
+    wait at the `gate`, except for the orders and for what only the controller answers (`BROKERS_REQUESTS`,
     ControlledShutdown)."""
     decider, authorizer = controller.decider, broker.authorizer
     for module in broker_handlers.MODULES:
@@ -141,7 +147,7 @@ def add_to(
         table.add(gate.before(answered), decider)
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
-    for module in OF_BROKERS:
+    for module in BROKERS_REQUESTS:
         table.add(module, decider)
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
@@ -198,12 +204,21 @@ def _judged(module: HandlerModule, authorizer: Authorizer | None) -> HandlerModu
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
+def _taken(topic: str, controller: ZookeeperController) -> str:
+    """Why a topic that the controller's image does not have exists all the same; empty where it does not."""
+    if topic in controller.deletions:
+        return f"Topic '{topic}' is marked for deletion."
+    if topic in controller.unreadable:
+        return f"Topic '{topic}' exists, but {controller.unreadable.why(topic)}"
+    return ""
+
+
 def _create_topics(
     request: CreateTopicsRequest, ctx: RequestContext, controller: ZookeeperController
 ) -> Message | Parked | None:
     """CreateTopics; refuses topics that are being deleted, as they exist until their last replica is
-    deleted."""
-    going = [topic for topic in request.topics if topic.name in controller.deletions]
+    deleted, and those with znodes that cannot be read."""
+    going = [topic for topic in request.topics if _taken(topic.name, controller)]
     if not going:
         return create_topics.handle(request, ctx, controller.decider)
     request.topics = [topic for topic in request.topics if topic not in going]
@@ -211,7 +226,7 @@ def _create_topics(
         CreatableTopicResult(
             name=topic.name,
             error_code=ErrorCode.TOPIC_ALREADY_EXISTS,
-            error_message=f"Topic '{topic.name}' is marked for deletion.",
+            error_message=_taken(topic.name, controller),
             num_partitions=-1,
             replication_factor=-1,
         )
@@ -244,7 +259,7 @@ def _here_or_there(
         without_envelopes = partial(instead.handle, request, ctx, role)
         return forward(broker.controller, module.API, request, ctx, timeout_ms, without_envelopes)
 
-    answer = as_broker if module.API.key in OF_ANY_BROKER else not_controller
+    answer = as_broker if module.API.key in ANSWERED_BY_ANY_BROKER else not_controller
     instead = cast("HandlerModule", SimpleNamespace(API=module.API, handle=answer))
     if answer is as_broker:
         instead = _judged(instead, broker.authorizer)
@@ -277,7 +292,8 @@ def _known_here(module: HandlerModule, read_again: ReadAgain) -> HandlerModule:
 
 
 def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
-    """`module` (DescribeCluster), whose answer also has this broker's steps as the controller, on request."""
+    """`module` (DescribeCluster), whose answer also has, on request, this broker's steps as the controller,
+    and what it counts while it is the controller."""
 
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         def more(response: Message | None) -> Message | None:
@@ -290,9 +306,30 @@ def _telling(module: HandlerModule, controller: ZookeeperController) -> HandlerM
             return response
 
         answer = module.handle(request, ctx, role)
-        return then(answer, more) if asks_for_fields(request) else answer
+        if asks_for_fields(request):
+            answer = then(answer, more)
+        if request.include_metrics and controller.decider.may_decide:
+            answer = then(answer, partial(_with_controllers_metrics, controller))
+        return answer
 
     return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
+
+
+def _with_controllers_metrics(
+    controller: ZookeeperController, response: Message | None
+) -> Message | Parked | None:
+    """The answer with what this broker counts as the controller, before what it counts as a broker."""
+    if not isinstance(response, DescribeClusterResponse):
+        return response
+    parked = Parked()
+
+    def counted(metrics: dict[str, int]) -> None:
+        own = [ControllerMetric(name=name, value=value) for name, value in metrics.items()]
+        response.metrics = [*own, *response.metrics]
+        parked.complete(response)
+
+    count_all(controller.decider, controller.steps.book, len(controller.unreadable), counted)
+    return parked
 
 
 def _restricted(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:

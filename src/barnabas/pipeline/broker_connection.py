@@ -16,19 +16,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import ChannelError, ClientConnection, InFlight
-from barnabas.host.tls_contexts import HostSecrets
-from barnabas.host.web import HostWeb
-from barnabas.security.client_security import OPEN, ClientSecurity
-from barnabas.security.oauth.login import OAuthLogin, TokenKeeper
 from barnabas.security.sasl_client import ClientExchange
 from barnabas.security.scram import SaslError
 from barnabas.security.tls_stream import sentence_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.host.tls_contexts import HostSecrets
+    from barnabas.host.web import HostWeb
+    from barnabas.security.client_security import ClientSecurity
+    from barnabas.security.oauth.login import OAuthLogin, TokenKeeper
 
 M = TypeVar("M", bound=Message)
 
@@ -52,9 +54,11 @@ def open_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
     return connected
 
 
-def _secured(raw: socket.socket, endpoint: Endpoint, security: ClientSecurity) -> socket.socket:
+def _secured(
+    raw: socket.socket, endpoint: Endpoint, security: ClientSecurity | None
+) -> socket.socket:
     """`raw` itself, or behind TLS."""
-    if security.tls is None:
+    if security is None or security.tls is None:
         return raw
     try:
         context = _secrets().context(security.tls, is_server=False)
@@ -67,11 +71,13 @@ def _secured(raw: socket.socket, endpoint: Endpoint, security: ClientSecurity) -
 @cache
 def _secrets() -> HostSecrets:
     """This process's TLS contexts; their certificates are read again where their files have changed."""
+    from barnabas.host.tls_contexts import HostSecrets  # as below: only secured connections load it
+
     return HostSecrets(lambda *event, **fields: None)
 
 
-def _authentication(security: ClientSecurity) -> Authentication | None:
-    credential = security.sasl
+def _authentication(security: ClientSecurity | None) -> Authentication | None:
+    credential = security.sasl if security is not None else None
     if credential is None:
         return None
 
@@ -89,12 +95,16 @@ def _authentication(security: ClientSecurity) -> Authentication | None:
 
 @cache
 def _web() -> HostWeb:
+    from barnabas.host.web import HostWeb
+
     return HostWeb(_secrets().client_context)
 
 
 @cache
 def _tokens(login: OAuthLogin) -> TokenKeeper:
     """This process's tokens of `login`."""
+    from barnabas.security.oauth.login import TokenKeeper
+
     return TokenKeeper(login)
 
 
@@ -120,7 +130,7 @@ class BlockingConnection:
         client_id: str,
         *,
         timeout_ms: float,
-        security: ClientSecurity = OPEN,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._later: deque[Callable[[], None]] = deque()

@@ -5,7 +5,7 @@ It never writes the entry again, and it repeats a batch from it. A checkpoint th
 batch n again, at another time. So the digest differs between a repeated batch and another batch of the
 same number, even if their rows are equal.
 
-There is no digest if Python cannot read the checkpoint (``s3a:``, Hadoop's default file system) or if it
+There is no digest if Python cannot read the checkpoint (``oss:``, Hadoop's default file system) or if it
 is of another query.
 
 Source: Spark's ``OffsetSeqLog`` and ``StreamMetadata`` (the file ``metadata``).
@@ -18,7 +18,7 @@ import json
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.write.staging import StagingStore, open_store
 
 METADATA = "metadata"
 OFFSETS = "offsets"
@@ -35,9 +35,22 @@ def planned(options: SinkOptions, query: str, batch: int) -> str:
         return ""
     try:
         store = open_store(location)
-        if json.loads(store.read(METADATA))["id"] != query:
+        if query_in(store) != query:
             return ""
         entry = store.read(f"{OFFSETS}/{batch}")
     except (OSError, ValueError, KeyError, TypeError, StagingError):
         return ""
     return hashlib.sha256(entry).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def query_of(location: str) -> str | None:
+    """The id of the query whose checkpoint is at `location`; None where that cannot be read."""
+    try:
+        return query_in(open_store(location))
+    except (OSError, ValueError, KeyError, TypeError, StagingError):
+        return None
+
+
+def query_in(store: StagingStore) -> str:
+    found = json.loads(store.read(METADATA))["id"]
+    return str(found)

@@ -14,12 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
 from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
-from barnabas.security.client_security import OPEN, ClientSecurity
+from barnabas.pipeline.offsets import READ_UNCOMMITTED
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import (
@@ -32,13 +32,12 @@ from barnabas.wire.messages import (
 )
 from barnabas.wire.schema import Message
 
+if TYPE_CHECKING:
+    from barnabas.security.client_security import ClientSecurity
+
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-EARLIEST = -2
-LATEST = -1
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 BACKOFF_MS_MIN = 20.0
 BACKOFF_MS_MAX = 500.0
 CREATION_MS = 15_000.0
@@ -104,7 +103,9 @@ class Patience:
 class ClusterClient:
     """The cluster behind `bootstrap`."""
 
-    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str, ClientSecurity], ClusterClient]] = {}
+    _shared: ClassVar[
+        dict[tuple[tuple[Endpoint, ...], str, ClientSecurity | None], ClusterClient]
+    ] = {}
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class ClusterClient:
         *,
         request_timeout_ms: float = 30_000.0,
         patience_ms: float = 60_000.0,
-        security: ClientSecurity = OPEN,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.security = security
         self.bootstrap = tuple(bootstrap)
@@ -133,7 +134,7 @@ class ClusterClient:
         *,
         request_timeout_ms: float = 30_000.0,
         patience_ms: float = 60_000.0,
-        security: ClientSecurity = OPEN,
+        security: ClientSecurity | None = None,
     ) -> ClusterClient:
         """This process's one object for `bootstrap`; its time-outs become those given."""
         key = (tuple(bootstrap), client_id, security)

@@ -47,7 +47,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType | str:
         from barnabas.pipeline.option_names import LAND, check_direction
         from barnabas.pipeline.options import cluster_options, fetch_options, subscription_of
-        from barnabas.pipeline.read.source import schema_of
+        from barnabas.pipeline.read.columns import schema_of
 
         check_direction(self.options, reading=True)
         cluster_options(self.options)

@@ -22,6 +22,11 @@ from barnabas.types import TopicPartition, Uuid
 PartitionOffsets: TypeAlias = dict[TopicPartition, int]
 OffsetsJson: TypeAlias = dict[str, dict[str, int]]
 
+EARLIEST, LATEST = -2, -1
+"""Timestamps of ListOffsets that are places in a log."""
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels of a fetch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

@@ -20,12 +20,14 @@ log = logging.getLogger(__name__)
 
 LAND = "land"
 """Of a reader whose tasks write files: their plan. :mod:`barnabas.pipeline.jobs.landing` sets it."""
+GROUP_PREFIX = "groupIdPrefix"
+CHECKPOINT = "checkpointLocation"
 BOTH = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
     "kafka.request.timeout.ms",
     "kafkaConsumer.pollTimeoutMs",
-    "checkpointLocation",
+    CHECKPOINT,
     "csv.delimiter",
     "value.format",
     "value.schema",
@@ -47,6 +49,7 @@ READING = (
     "endingOffsetsByTimestamp",
     "endingTimestamp",
     "failOnDataLoss",
+    GROUP_PREFIX,
     "includeHeaders",
     "kafka.check.crcs",
     "kafka.client.rack",
@@ -102,7 +105,6 @@ FIXED = (
 WITHOUT_EFFECT = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
     "kafka.allow.auto.create.topics",
     "kafka.auto.commit.interval.ms",
     "kafka.buffer.memory",
@@ -139,9 +141,15 @@ def check_names(given: Iterable[str]) -> None:
     """Raises `OptionError` for the first name that no reader and no writer knows; warns of those that
     have no effect."""
     known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED, *SPARKS)}
+    given = {each.lower(): each for each in given}
+    if GROUP_PREFIX.lower() in given and CHECKPOINT.lower() not in given:
+        log.warning(
+            "pipeline.option_without_effect: %s has an effect beside %s only, where the query's id is",
+            GROUP_PREFIX,
+            CHECKPOINT,
+        )
     idle = {each.lower(): each for each in WITHOUT_EFFECT}
-    for name in sorted(given, key=str.lower):
-        lower = name.lower()
+    for lower, name in sorted(given.items()):
         if lower in known or lower.startswith(FREE):
             continue
         if lower in idle:

@@ -15,28 +15,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from barnabas.config.definition import ConfigError
-from barnabas.host.secrets.config_files import security_of
-from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    ClusterClient,
-)
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.formats.value_options import (
     ValueOptions,
     value_options,
     write_value_options,
 )
-from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
-from barnabas.security.client_security import OPEN, ClientSecurity
+from barnabas.pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    PartitionOffsets,
+    parse_assignment,
+    parse_offsets,
+)
 from barnabas.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.cluster_client import ClusterClient
     from barnabas.pipeline.formats.resolved_schema import ReaderSchema
     from barnabas.pipeline.formats.writer_schema import WriterSchema
+    from barnabas.security.client_security import ClientSecurity
 
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -86,10 +86,13 @@ class ClusterOptions:
     client_id: str = "barnabas-pipeline"
     request_timeout_ms: int = 30_000
     patience_ms: int = 120_000
-    security: ClientSecurity = OPEN
+    security: ClientSecurity | None = None
+    """None: PLAINTEXT."""
 
     def connect(self) -> ClusterClient:
-        """This process's cluster object."""
+        """This process's cluster object. Imports it here: options are read where nothing connects."""
+        from barnabas.pipeline.cluster_client import ClusterClient
+
         return ClusterClient.shared(
             self.bootstrap,
             self.client_id,
@@ -140,6 +143,8 @@ class SourceOptions:
     """Of `values`, once it was found."""
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
+    group_prefix: str | None = None
+    """The beginning of that group's name where `group` is None; the query's id follows."""
     checkpoint: str | None = None
     """The query's checkpoint, where topic ids and losses are kept; absolute."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
@@ -203,6 +208,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
         group=options.get("kafka.group.id"),
+        group_prefix=options.get("groupIdPrefix"),
         checkpoint=absolute(options.get("checkpointLocation")),
         columns=columns_of(options),
         values=value_options(options),
@@ -312,16 +318,21 @@ def fetch_options(options: Options) -> FetchOptions:
     )
 
 
-def security(options: Options) -> ClientSecurity:
+def security(options: Options) -> ClientSecurity | None:
     """Of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``, whose variables the providers of
     ``kafka.config.providers`` answer on the driver. Stores are files that every
-    executor must have, or inline PEM. Raises :class:`OptionError`."""
+    executor must have, or inline PEM. None where no such option is given. Raises :class:`OptionError`."""
     start = "kafka."
     given = {
         name.lower().removeprefix(start): options[name]
         for name in options
         if name.lower().startswith(_SECURITY)
     }
+    if not given:
+        return None
+    from barnabas.config.definition import ConfigError  # not loaded where nothing is secured
+    from barnabas.host.secrets.config_files import security_of
+
     try:
         found = security_of(given)
     except ConfigError as error:

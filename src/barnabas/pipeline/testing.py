@@ -24,15 +24,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
-    ClusterClient,
-    offsets_of_all,
-)
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.jobs.job_file import Job, Source, load
 from barnabas.pipeline.jobs.job_run import JobRun, missing_java, session_of
-from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import SinkOptions, cluster_options, source_options
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.write.batch_encoder import BatchEncoder
-from barnabas.record.columnar import SMALL_RUN, decode
+from barnabas.record.columnar import SMALL_RUN, decode, repeated_text
 
 
 def warm_up() -> None:
     """Have every loop compiled, by encoding a row and decoding it again."""
-    rows = pa.RecordBatch.from_pydict({"key": ["key"], "value": ["value"]})
+    columns = [repeated_text(each, 1) for each in ("key", "value")]
+    rows = pa.RecordBatch.from_arrays(columns, names=["key", "value"])
     options = SinkOptions(ClusterOptions(()), topic="none")
     encoder = BatchEncoder(options, lambda _: 1, wall_ms=0, turn=0)
     for batch in encoder.encode(rows):

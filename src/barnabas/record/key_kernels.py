@@ -5,7 +5,7 @@ SipHash-2-4 with a secret of the round, one for the last offset plus one (0: the
 unused, so that a slot lies in one cache line. Two keys collide as rarely as a client guesses the secret.
 
 Records get the same checks as in :mod:`barnabas.record.spans`. The result of a malformed batch is
-`SUSPECT`; the caller then reads the batch by that module, which raises the exact error. Machine code is
+`NOT_OK`; the caller then reads the batch by that module, which raises the exact error. Machine code is
 cached on disk, see :mod:`barnabas.record.columnar_kernels`.
 
 Source: Kafka protocol guide, record format v2; SipHash by Aumasson and Bernstein (128-bit output).
@@ -19,7 +19,7 @@ from barnabas.record.columnar_kernels import Bytes, Longs, compiled, copy_bytes,
 from barnabas.record.words import Words, little_64, prefetch
 
 OK = 0
-SUSPECT = 1
+NOT_OK = 1
 SLOT_WORDS = 4
 RECORDS_AHEAD = 64
 """Records that are decoded before their keys are looked up, so that the slots are loaded into the processor's
@@ -259,7 +259,7 @@ def note_records(
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs,
 ) -> tuple[int, int]:  # fmt: skip
     """Put the keys of the `count` records in ``data[position:to]`` with offsets from `from_offset` on into
-    the table, which must have room for all. Returns (OK or SUSPECT, number of new keys)."""
+    the table, which must have room for all. Returns (OK or NOT_OK, number of new keys)."""
     used = 0
     while count > 0:
         read, position = read_ahead(
@@ -277,9 +277,9 @@ def note_records(
         )
         used += note_rows(0, read, from_offset, slots, hashes, rows)
         if position < 0:
-            return SUSPECT, used
+            return NOT_OK, used
         count -= read
-    return (OK if position == to else SUSPECT), used
+    return (OK if position == to else NOT_OK), used
 
 
 @compiled
@@ -289,7 +289,7 @@ def keep_records(
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Copy the records that stay to `out`: those with offsets from `known_end` on, and the last one of each
     key, tombstones only with `keep_deletes`. `ends` gets the end of each record in `data`, negative where
-    the record is removed. Returns (OK or SUSPECT, number of records that stay, their bytes, 1 where all of
+    the record is removed. Returns (OK or NOT_OK, number of records that stay, their bytes, 1 where all of
     them have values else 0, their largest timestamp delta)."""
     position = kept = size = begin = start = done = 0
     all_values, latest = 1, -0x7FFFFFFFFFFFFFFF
@@ -299,7 +299,7 @@ def keep_records(
             k0, k1, slots, hashes, rows, 0,
         )  # fmt: skip
         if position < 0:
-            return SUSPECT, 0, 0, 0, 0
+            return NOT_OK, 0, 0, 0, 0
         for i in range(read):
             end, value = rows[i * ROW_NUMBERS + 1], rows[i * ROW_NUMBERS + 3] & HAS_VALUE
             stays = is_last(i, known_end, slots, hashes, rows)
@@ -318,7 +318,7 @@ def keep_records(
         done += read
     copy_bytes(data, begin, out, size, start - begin)
     size += start - begin
-    return (OK if position == len(data) else SUSPECT), kept, size, all_values, latest
+    return (OK if position == len(data) else NOT_OK), kept, size, all_values, latest
 
 
 @compiled

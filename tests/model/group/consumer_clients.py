@@ -43,7 +43,7 @@ class ConsumerClient:
 
     @property
     def revokes(self) -> bool:
-        """Told to give up what it still reads."""
+        """Has to give up what it still reads."""
         return not self.owned <= self.assigned
 
     def ask(self) -> Message:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.handlers import MODULES as OF_BROKERS
+from barnabas.broker.handlers import MODULES as BROKER_HANDLERS
 from barnabas.controller.handlers import (
     FORWARDED,
     create_acls,
@@ -66,5 +66,5 @@ def test_apis_are_served_where_apache_kafka_serves_them() -> None:
         return {module.API.key for module in modules} & ACLS
 
     assert keys(OF_CONTROLLERS) == ACLS
-    assert keys(OF_BROKERS) == {ApiKey.DESCRIBE_ACLS}
+    assert keys(BROKER_HANDLERS) == {ApiKey.DESCRIBE_ACLS}
     assert keys(FORWARDED) == {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}

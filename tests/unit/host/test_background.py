@@ -123,9 +123,9 @@ def test_jobs_of_the_quorum_do_not_wait_for_the_threads_of_others(
     for log in range(20):
         background.run(f"copies {log}", gate.wait, lambda result: None)
     run = background.run_brief if is_brief else background.run
-    for queue in sorted(limits.QUEUES_APART):
+    for queue in sorted(limits.DEDICATED_QUEUES):
         run(queue, lambda name=queue: name, told.append)  # type: ignore[misc]
-    run_until(loop, lambda: len(told) == len(limits.QUEUES_APART))
+    run_until(loop, lambda: len(told) == len(limits.DEDICATED_QUEUES))
     assert background.describe()["jobs"] == 20 + len(told)
     gate.set()
     background.stop()

@@ -17,7 +17,7 @@ from barnabas.types import Buffer
 PATIENCE_S = 30.0
 
 
-class Told:
+class WatchdogLog:
     """What a watch says, and when it has said it."""
 
     def __init__(self) -> None:
@@ -32,18 +32,18 @@ class Told:
         assert self._said[event].wait(PATIENCE_S), f"{event} is not logged: {self.lines}"
 
 
-def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -> None:
+def run(log: WatchdogLog, tick_s: float, work: Callable[[Callable[[], None]], None]) -> None:
     """A watched loop does `work`, which gets what ends it."""
     loop = new_loop()
-    watch = LoopWatchdog(loop, told.log, tick_s)
+    watch = LoopWatchdog(loop, log.log, tick_s)
     loop.call_soon(watch.start)
     loop.call_soon(work, loop.stop)
     loop.run_forever()
-    if told.lines:
+    if log.lines:
 
         def end() -> None:
             try:
-                told.wait_for("loop.resumed")
+                log.wait_for("loop.resumed")
             finally:
                 loop.call_soon_threadsafe(loop.stop)
 
@@ -58,10 +58,10 @@ def test_a_write_that_hangs_is_reported_with_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "00000000000000000000.log")
-    write, told = os.pwritev, Told()
+    write, log = os.pwritev, WatchdogLog()
 
     def hang(fd: int, parts: Sequence[Buffer], position: int) -> int:
-        told.wait_for("loop.stalled")
+        log.wait_for("loop.stalled")
         return write(fd, parts, position)
 
     monkeypatch.setattr(os, "pwritev", hang)
@@ -70,20 +70,20 @@ def test_a_write_that_hangs_is_reported_with_its_file(
         HostDisk().open(path, create=True).append([b"batch"])
         end()
 
-    run(told, 0.1, work)
-    assert [event for event, _ in told.lines[:2]] == ["loop.stalled", "loop.resumed"]
-    assert told.lines[0][1]["file"] == path
-    assert "HostFile.append" in str(told.lines[0][1]["where"])
+    run(log, 0.1, work)
+    assert [event for event, _ in log.lines[:2]] == ["loop.stalled", "loop.resumed"]
+    assert log.lines[0][1]["file"] == path
+    assert "HostFile.append" in str(log.lines[0][1]["where"])
     assert Path(path).read_bytes() == b"batch"
 
 
 @pytest.mark.slow
 def test_a_loop_that_works_is_left_alone() -> None:
     """As long as a blocked loop takes to be reported; its ticks leave a busy machine time to answer."""
-    tick_s, told = 0.2, Told()
+    tick_s, log = 0.2, WatchdogLog()
 
     def work(end: Callable[[], None]) -> None:
         threading.Timer(tick_s * (STALLED_TICKS + 2), end).start()
 
-    run(told, tick_s, work)
-    assert told.lines == []
+    run(log, tick_s, work)
+    assert log.lines == []

@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.cluster_client import EARLIEST, OffsetAt, PartitionLeader, TopicPartitions
+from barnabas.pipeline.cluster_client import (
+    OffsetAt,
+    PartitionLeader,
+    TopicPartitions,
+)
+from barnabas.pipeline.offsets import EARLIEST
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode

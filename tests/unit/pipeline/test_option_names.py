@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from barnabas.pipeline.datasource import BarnabasDataSource
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.read.source import StreamReader, record_schema
+from barnabas.pipeline.options import source_options
+from barnabas.pipeline.read.columns import record_schema
+from barnabas.pipeline.read.lag import group_of
+from barnabas.pipeline.read.source import StreamReader
 from tests.unit.pipeline.test_stream_reader import options
 
 READ = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
@@ -43,6 +47,21 @@ def test_an_option_without_effect_is_a_warning(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING):
         BarnabasDataSource({**READ, "kafka.max.poll.records": "5"}).schema()
     assert "pipeline.option_without_effect: kafka.max.poll.records" in caplog.text
+
+
+def test_a_group_is_named_by_prefix_and_query(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "metadata").write_text('{"id": "query-7"}')
+    given = {**READ, "groupIdPrefix": "team"}
+    with caplog.at_level(logging.WARNING):
+        BarnabasDataSource(given).schema()
+    assert "groupIdPrefix has an effect beside checkpointLocation only" in caplog.text
+    assert group_of(source_options(given, streaming=True)) is None
+    given["checkpointLocation"] = str(tmp_path)
+    assert group_of(source_options(given, streaming=True)) == "team-query-7"
+    own = source_options({**given, "kafka.group.id": "own"}, streaming=True)
+    assert group_of(own) == "own"
 
 
 def test_columns_and_value_formats_shape_the_schema() -> None:

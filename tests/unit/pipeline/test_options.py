@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from barnabas.pipeline.cluster_client import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.pipeline.options import (
     AtOffsets,
     AtTimestamps,

@@ -23,8 +23,9 @@ from pyspark.sql.datasource import (
 
 from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
 from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
+from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.pushed_filters import pushed
-from barnabas.pipeline.read.source import BatchReader, PushingBatchReader, record_schema
+from barnabas.pipeline.read.source import BatchReader, PushingBatchReader
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
 

@@ -12,7 +12,8 @@ from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
 from barnabas.pipeline.read import rows_with_plan, source
-from barnabas.pipeline.read.source import StreamReader, record_schema
+from barnabas.pipeline.read.columns import record_schema
+from barnabas.pipeline.read.source import StreamReader
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster

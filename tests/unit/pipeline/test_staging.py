@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
+from types import SimpleNamespace
 
 import pyarrow.fs as pafs
 import pytest
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.write import sink
+from barnabas.pipeline.write import sink, staging
 from barnabas.pipeline.write.commit_log import CommitLog
 from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.types import Buffer
@@ -136,9 +137,32 @@ def test_an_unreadable_ledger_is_not_taken_for_a_new_one(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("location", "instead"),
-    [("s3a://b/p", "s3://bucket/path"), ("S3N://b/p", "s3://"), ("dbfs:/p", "/dbfs/")],
+    ("location", "opened"),
+    [
+        ("s3a://bucket/p", "s3://bucket/p"),
+        ("S3N://bucket/p", "s3://bucket/p"),
+        ("abfss://c@a.dfs.core.windows.net/p", "abfss://c@a.dfs.core.windows.net/p"),
+        ("gs://bucket/p", "gs://bucket/p"),
+        ("hdfs://host:8020/p", "hdfs://host:8020/p"),
+    ],
 )
-def test_a_name_of_another_system_is_refused_with_ours(location: str, instead: str) -> None:
-    with pytest.raises(StagingError, match=f"{location}.* set stagingLocation to .*{instead}"):
-        open_store(location)
+def test_a_place_is_opened_by_the_name_that_spark_has_for_it(
+    location: str, opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+        asked.append(uri)
+        return pafs.LocalFileSystem(), "/p"
+
+    files = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=from_uri))
+    monkeypatch.setattr(staging, "pafs", files)
+    open_store(location)
+    assert asked == [opened]
+
+
+def test_a_place_of_databricks_is_its_mounted_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StagingError, match=r"dbfs:/p.* /dbfs is no mounted file system here"):
+        open_store("dbfs:/p")
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == "/dbfs")
+    assert repr(open_store("dbfs:/p/q")) == "DirectoryStore(/dbfs/p/q)"

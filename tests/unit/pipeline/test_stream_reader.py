@@ -13,13 +13,14 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
 )
 
-from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt
+from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
-from barnabas.pipeline.offsets import PartitionOffsets, from_json
+from barnabas.pipeline.offsets import LATEST, PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
 from barnabas.pipeline.read import offset_resolution, source
+from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.lag import BEHIND
-from barnabas.pipeline.read.source import BatchReader, StreamReader, record_schema
+from barnabas.pipeline.read.source import BatchReader, StreamReader
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, offsets_of_all
+from barnabas.pipeline.cluster_client import (
+    ClusterClient,
+    OffsetAt,
+    offsets_of_all,
+)
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
@@ -17,6 +21,7 @@ from barnabas.pipeline.errors import (
     UnknownPartitionError,
     WriteRefusedError,
 )
+from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
@@ -218,7 +223,7 @@ def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
     assert not (tmp_path / "staging").exists()
     (tmp_path / "metadata").write_text('{"id": "query"}')
     assert writer.write(iter([rows(0, 10)])).file is not None
-    elsewhere = options(tmp_path / "staging", checkpoint="s3a://bucket/path")  # Spark's own name
+    elsewhere = options(tmp_path / "staging", checkpoint="oss://bucket/path")  # one of Hadoop's
     assert writers.StreamWriter(elsewhere).write(iter([rows(0, 10)])).file is None
 
 

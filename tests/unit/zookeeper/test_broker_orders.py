@@ -82,7 +82,7 @@ class Brokers:
         return found
 
 
-class Office:
+class ControllersOrders:
     """Orders to brokers 2 and 3 of controller 1, about one partition."""
 
     def __init__(self) -> None:
@@ -124,40 +124,40 @@ class Office:
 
 
 @pytest.fixture
-def office() -> Iterator[Office]:
-    made = Office()
+def controller() -> Iterator[ControllersOrders]:
+    made = ControllersOrders()
     yield made
     made.world.let_go()
 
 
-def test_a_replica_is_new_where_it_is_first_assigned_alone(office: Office) -> None:
-    office.create([2, 3])
-    assert office.brokers.take_new() == {2: [True], 3: [True]}
+def test_a_replica_is_new_where_it_is_first_assigned_alone(controller: ControllersOrders) -> None:
+    controller.create([2, 3])
+    assert controller.brokers.take_new() == {2: [True], 3: [True]}
     # The same state, epoch 0, to a broker that was started again: its log may be in a failed directory.
-    office.replay([office.registration(3, 11)])
-    assert office.brokers.take_new() == {3: [False]}
-    office.orders.begin(2)  # and from the next controller
-    assert office.brokers.take_new() == {2: [False], 3: [False]}
+    controller.replay([controller.registration(3, 11)])
+    assert controller.brokers.take_new() == {3: [False]}
+    controller.orders.begin(2)  # and from the next controller
+    assert controller.brokers.take_new() == {2: [False], 3: [False]}
 
 
-def test_a_replica_that_a_reassignment_adds_is_new(office: Office) -> None:
-    office.create([2])
-    office.brokers.take_new()
+def test_a_replica_that_a_reassignment_adds_is_new(controller: ControllersOrders) -> None:
+    controller.create([2])
+    controller.brokers.take_new()
     adds = PartitionChangeRecord(
         partition_id=0, topic_id=TOPIC_ID, replicas=[2, 3], adding_replicas=[3]
     )
-    office.replay([adds], {KEY: [3]})
-    assert office.brokers.take_new() == {2: [False], 3: [True]}
+    controller.replay([adds], {KEY: [3]})
+    assert controller.brokers.take_new() == {2: [False], 3: [True]}
 
 
-def test_a_new_replica_is_new_until_its_order_is_answered(office: Office) -> None:
-    office.brokers.code = ErrorCode.REQUEST_TIMED_OUT
-    office.create([2])
+def test_a_new_replica_is_new_until_its_order_is_answered(controller: ControllersOrders) -> None:
+    controller.brokers.code = ErrorCode.REQUEST_TIMED_OUT
+    controller.create([2])
     joins = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2)
-    office.replay([joins])
-    office.brokers.code = ErrorCode.NONE
-    office.world.run(office.world.now_ms + 1_000)
-    assert office.brokers.take_new() == {2: [True, True]}
+    controller.replay([joins])
+    controller.brokers.code = ErrorCode.NONE
+    controller.world.run(controller.world.now_ms + 1_000)
+    assert controller.brokers.take_new() == {2: [True, True]}
     fence = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=10, fenced=1)
-    office.replay([fence, joins])
-    assert office.brokers.take_new() == {2: [False]}
+    controller.replay([fence, joins])
+    assert controller.brokers.take_new() == {2: [False]}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from barnabas.client.network.channels import ChannelError
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrPartitionState,
@@ -15,10 +17,11 @@ from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrTopicState,
 )
 from barnabas.wire.messages.kafka39.update_metadata_request import (
+    UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.zookeeper.operations import Create, Delete, GetData, Multi, SetData
 from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster
 
@@ -226,6 +229,30 @@ def test_a_topic_of_before_topic_ids_is_left_as_it_is(cluster: ZookeeperCluster)
     assert all(
         ("t", 0) in node.broker.replicas.by_name for node in cluster.nodes.values() if node.broker
     )
+
+
+def test_clients_see_a_new_topic_with_all_its_partitions(cluster: ZookeeperCluster) -> None:
+    """LeaderAndIsr has those of the broker alone; UpdateMetadata, which follows, has all."""
+    controller = cluster.wait_for_controller()
+    broker, topic_id = other_than(cluster, controller), Uuid(bytes(15) + b"\x2a")
+    led: Any = {"leader": broker, "leader_epoch": 0, "isr": [broker], "replicas": [broker]}
+    own = LeaderAndIsrPartitionState(partition_index=0, is_new=True, **led)
+    named = LeaderAndIsrTopicState(topic_name="t", topic_id=topic_id, partition_states=[own])
+    epoch = cluster.epoch_of(controller)
+    orders: Any = {"controller_id": controller, "controller_epoch": epoch, "broker_epoch": -1}
+    order = LeaderAndIsrRequest(topic_states=[named], **orders)
+    assert cluster.ask(broker, order).error_code == 0
+    image = cluster.broker_of(broker).image
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False
+    )
+    assert cluster.ask(broker, asked).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(image.topics_by_name["t"]) == 1
+    every = [UpdateMetadataPartitionState(partition_index=i, **led) for i in range(3)]
+    whole = UpdateMetadataTopicState(topic_name="t", topic_id=topic_id, partition_states=every)
+    update = UpdateMetadataRequest(topic_states=[whole], **orders)
+    assert cluster.ask(broker, update).error_code == 0
+    assert len(cluster.ask(broker, asked).topics[0].partitions) == 3
 
 
 def test_orders_of_topics_without_ids_change_nothing(cluster: ZookeeperCluster) -> None:

@@ -187,7 +187,7 @@ class CoordinatorLog(Protocol):
 
 
 Done: TypeAlias = Callable[[Message | KafkaError | None], None]
-"""Told the reply of an operation (None where its outcome has none), or why there is none."""
+"""Called with the reply of an operation (None where its outcome has none), or why there is none."""
 M = TypeVar("M", bound=CoordinatorMachine)
 
 _ANSWERS = {

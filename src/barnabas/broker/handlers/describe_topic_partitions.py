@@ -72,7 +72,7 @@ def handle(
         if not left:
             return _page(topics, name, 0)
         topic = image.topics_by_name.get(name)
-        if topic is None:
+        if topic is None or name in image.incomplete_topics:
             topics.append(_missing(name))
             continue
         first = cursor.partition_index if cursor and name == cursor.topic_name else 0

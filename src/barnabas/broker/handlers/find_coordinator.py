@@ -100,6 +100,8 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
     if name is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
     topic = broker.image.topics_by_name.get(name)
+    if topic is not None and name in broker.image.incomplete_topics:
+        return _not_available(key)  # which partition is a key's depends on how many there are
     if topic is None:
         broker.auto_topics.create_own([name])
         return _not_available(key)

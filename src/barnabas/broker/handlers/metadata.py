@@ -153,7 +153,9 @@ class _Answering:
         if request.topics is None or (self._ctx.api_version == 0 and not request.topics):
             for name in sorted(image.topics_by_name):
                 known = image.topics_by_name.get(name)
-                if known is not None:  # not deleted meanwhile
+                if (
+                    known is not None and name not in image.incomplete_topics
+                ):  # nor deleted meanwhile
                     yield from self._topic(known)
         else:
             yield from self._asked_topics()
@@ -180,12 +182,12 @@ class _Answering:
         for asked in request.topics or ():
             if asked.name is None:
                 known = image.topics_by_id.get(Uuid(asked.topic_id))
-                if known is None:
+                if known is None or known.name in image.incomplete_topics:
                     topics.append(_unknown_id(asked.topic_id))
                     continue
             else:
                 known = image.topics_by_name.get(asked.name)
-            if known is not None:
+            if known is not None and known.name not in image.incomplete_topics:
                 yield from self._topic(known)
                 continue
             name = asked.name or ""
@@ -193,7 +195,8 @@ class _Answering:
                 topics.append(_missing(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
                 continue
             topics.append(_missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            if request.allow_auto_topic_creation and broker.config.broker.auto_create_topics:
+            may_create = request.allow_auto_topic_creation and known is None
+            if may_create and broker.config.broker.auto_create_topics:
                 to_create[name] = None
         if to_create:
             broker.auto_topics.create(list(to_create), self._ctx)

@@ -83,6 +83,9 @@ class ReplicaTable:
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
         self.on_fault = partial(raise_soon, ports.wakeups)
+        self.keeps_unnamed_logs = False
+        """Whether the first image may lack partitions whose logs are here: a controller that cannot read a
+        topic's znodes names all others."""
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.waiting = MetadataApplyQueue(
             ports,
@@ -174,6 +177,8 @@ class ReplicaTable:
             if topic_id not in self.image.topics_by_id:
                 partition.leave_readers_by_name()
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
+        if self.keeps_unnamed_logs:
+            return
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.duplicates, *self.logs.futures.logs}
         for name in sorted(name for name in known if not _is_mine(self, name)):

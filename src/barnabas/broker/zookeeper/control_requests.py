@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from barnabas.broker.replicas.replica_table import ReplicaTable
 from barnabas.broker.zookeeper.metadata_records import (
+    FULL,
     Incarnation,
     lacks_topic_ids,
     of_leader_and_isr,
@@ -84,6 +85,8 @@ class ControlRequests:
         self._busy = False
         self.controller_epoch = -1
         self.controller_id = -1
+        self._has_metadata = False
+        """Whether an UpdateMetadata has come since this process started."""
         self._refused_epoch = -1
         """Of the controller whose orders without topic ids were logged."""
 
@@ -162,7 +165,14 @@ class ControlRequests:
         image, me = self._target.image, self._incarnation(request.is_k_raft_controller)
         if isinstance(request, UpdateMetadataRequest):
             records = of_update_metadata(image, request, me)
+            self._note_unnamed(is_full=request.type == FULL)
+            for topic in request.topic_states:
+                image.incomplete_topics.pop(topic.topic_name, None)
         elif isinstance(request, LeaderAndIsrRequest):
+            for named in request.topic_states:
+                known = image.topics_by_name.get(named.topic_name)
+                if known is None or known.id != Uuid(named.topic_id):
+                    image.incomplete_topics[named.topic_name] = None
             records = of_leader_and_isr(image, request)
             self._note_new(request)
         else:
@@ -170,6 +180,12 @@ class ControlRequests:
         for name in sorted(configs):
             records += config_records(image, TOPIC, name, configs[name])
         return records
+
+    def _note_unnamed(self, *, is_full: bool) -> None:
+        """Controllers of Kafka, and one that cannot read a topic's znodes, do not say that they name all."""
+        if is_full or not self._has_metadata:
+            self._has_metadata = True
+            self._target.replicas.keeps_unnamed_logs = not is_full
 
     def _note_new(self, request: LeaderAndIsrRequest) -> None:
         new = self._target.replicas.directories.first_assigned

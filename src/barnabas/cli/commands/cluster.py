@@ -21,7 +21,7 @@ from barnabas.cli.connection.connect import (
     table_of,
 )
 from barnabas.cli.connection.connect import cluster as reach
-from barnabas.cli.connection.quorum_client import Controllers, quorum_client
+from barnabas.cli.connection.quorum_client import Controllers, QuorumClient, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.client.feature_levels import unregister_broker
 from barnabas.client.network.cluster_metadata import TopicMetadata
@@ -30,7 +30,10 @@ from barnabas.host.client import Connected
 from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, state_of
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
-from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
+from barnabas.wire.messages.describe_cluster_response import (
+    ControllerMetric,
+    DescribeClusterResponse,
+)
 
 REQUEST_TIMEOUT_MS = 10_000.0
 QUORUM_MS = 5_000.0
@@ -100,23 +103,41 @@ def metrics(
     transactions by state, rebalances, time-outs, markers that wait, how long coordinators took to load."""
     if broker is None:
         with quorum_client(bootstrap, controllers, data) as client:
-            request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
-            response = client.ask_leader(client.describe(), request, REQUEST_TIMEOUT_MS)
+            metrics = _metrics_of_controller(client)
     elif controllers is not None:
         raise Failure(
             "controllers have no metrics of a broker: leave --bootstrap-controller", USAGE
         )
     else:
         with reach(bootstrap, data) as connected:
-            response = _metrics_of(connected, broker)
-    if not response.metrics:
+            metrics = list(_metrics_of(connected, broker).metrics)
+    if not metrics:
         who = "the active controller" if broker is None else f"broker {broker}"
-        raise Failure(f"{who} tells no metrics: it is another program's")
-    reported = {metric.name: metric.value for metric in response.metrics}
+        raise Failure(f"{who} reports no metrics: it is another program's")
+    reported = {metric.name: metric.value for metric in metrics}
     table = table_of(None, "metric", "value", right=("value",))
     for name, value in reported.items():
         table.add_row(name, str(value))
     show(as_json, reported, table)
+
+
+def _metrics_of_controller(client: QuorumClient) -> list[ControllerMetric]:
+    """Of the quorum's leader; in ZooKeeper mode, of the broker that is the controller, without what it counts
+    as a broker."""
+    try:
+        described = client.describe()
+    except ChannelError as error:
+        if error.kind != "unsupported":
+            raise
+        connected = client.connected
+        named = connected.describe_cluster().controller_id
+        if named < 0:
+            raise Failure("there is no controller at present") from None
+        response = _metrics_of(connected, named)
+        return [one for one in response.metrics if ".controller:" in one.name]
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
+    answer: DescribeClusterResponse = client.ask_leader(described, request, REQUEST_TIMEOUT_MS)
+    return list(answer.metrics)
 
 
 def _metrics_of(connected: Connected, broker: int) -> DescribeClusterResponse:

@@ -13,7 +13,7 @@ zookeeper.connection.timeout.ms | int | null | 1.. | read-only | high
 zookeeper.max.in.flight.requests | int | 10 | 1.. | read-only | high
     How many requests may be in flight.
 zookeeper.set.acl | boolean | false | any | read-only | high
-    Whether znodes get ACLs for this client only; only false is supported.
+    Whether znodes get ACLs for the brokers only; it needs a certificate of theirs at the ensemble.
 zookeeper.metadata.migration.enable | boolean | false | any | read-only | high
     Whether the cluster moves to KRaft while it serves (KIP-866): on its brokers, and on the KRaft controllers.
 zookeeper.ssl.client.enable | boolean | false | any | read-only | medium
@@ -49,7 +49,7 @@ broker.id.generation.enable | boolean | true | any | read-only | medium
 reserved.broker.max.id | int | 1000 | 0.. | read-only | medium
     The highest id that may be given in a file; generated ones are above it.
 inter.broker.protocol.version | string | 3.9 | any | read-only | medium
-    The version of the protocol between brokers and controller; only 3.9 is supported.
+    3.6 to 3.9, and changes nothing: requests between brokers go in the highest version that both have.
 control.plane.listener.name | string | null | any | read-only | high
     The listener for requests of the controller; the inter-broker listener if not set.
 controlled.shutdown.max.retries | int | 3 | any | read-only | medium

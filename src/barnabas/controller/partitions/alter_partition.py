@@ -38,13 +38,13 @@ class Refusal(NamedTuple):
 
 
 OnRefusal = Callable[[str, str, str], None]
-"""Told of each refusal: the partition's name, the code's name and why. The response has room for a
+"""Called with each refusal: the partition's name, the code's name and why. The response has room for a
 code only."""
 HoldBack = Callable[[Topic, int, int], str | None]
 """(topic, index, broker) → why the broker may not join the ISR yet, or None."""
 
 OnFall = Callable[[Topic, int, int], None]
-"""Told that a broker leaves the ISR of (topic, index) because it fell behind."""
+"""Called when a broker leaves the ISR of (topic, index) because it fell behind."""
 
 
 def alter_partition(

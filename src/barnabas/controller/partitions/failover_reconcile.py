@@ -21,7 +21,9 @@ from barnabas.metadata.image.topic import NO_LEADER
 def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
     """The decisions, in slices; `why` says in their reasons who looks."""
     image = cluster.image
-    for broker in sorted(image.brokers):
+    # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, also
+    # while there is no controller.
+    for broker in sorted({*image.brokers, *image.membership.brokers()}):
         if cluster.is_active(broker):
             continue
         reason = f"broker {broker} is not active"

@@ -177,6 +177,8 @@ class PartitionLog(SegmentedLog):
         self.config = config
         self.rules = _rules(config)
         self.roll_ms = config.roll_ms
+        if self.segments:
+            self.active.size_with_room = 0
 
     def validate(self) -> None:
         """Invariants 6, 9 and 10 in one log. Raises AssertionError."""
@@ -353,19 +355,32 @@ class PartitionLog(SegmentedLog):
     ) -> bool:
         """Whether the batch needs a new segment, where `pending` bytes of `batches` are to be written before
         it."""
-        segment, config = self.segments[-1], self.config
+        segment = self.segments[-1]
         filled = segment.size + pending
-        # Index entries of what is pending, at most.
-        coming = min(batches, pending // (config.index_interval_bytes + 1) + 1) if batches else 0
         # An empty one, too: what a leader's compaction left may begin far behind it.
         if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
             return True
         return filled > 0 and (
-            filled + size > config.segment_bytes
-            or segment.index.is_full(config.segment_index_bytes, coming)
-            or segment.time_index.is_full(config.segment_index_bytes, coming)
+            (
+                filled + size > segment.size_with_room
+                and not self._has_room(segment, filled + size, pending, batches)
+            )
             or self._is_old(segment, header.max_timestamp, wall_ms)
         )
+
+    def _has_room(self, segment: Segment, size: int, pending: int, batches: int) -> bool:
+        """Whether `segment` may grow to `size` bytes, of which `pending` are of `batches` that its indexes do
+        not have yet. Where it may, its `size_with_room` follows."""
+        config, interval = self.config, segment.index_interval
+        coming = min(batches, pending // (interval + 1) + 1) if batches else 0
+        bytes_max = config.segment_index_bytes
+        room = min(segment.index.room(bytes_max), segment.time_index.room(bytes_max)) - coming
+        if size > config.segment_bytes or room <= 0:
+            return False
+        # More than an interval of bytes lies between two entries; the first may come with this batch.
+        more = (room - 3) * interval if room > 3 else 0
+        segment.size_with_room = min(config.segment_bytes, size + more)
+        return True
 
     def _roll_for(self, header: BatchHeader) -> None:
         # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.

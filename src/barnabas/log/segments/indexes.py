@@ -72,12 +72,11 @@ class SparseIndex:
             self._open()
         return self._count * self.FORMAT.size
 
-    def is_full(self, bytes_max: int, coming: int = 0) -> bool:
-        """Whether ``segment.index.bytes`` (`bytes_max`) has no room for another entry after `coming` more and
-        the reserved ones. Apache Kafka does not start if the index of an active segment is larger."""
-        if self._count < 0:
-            self._open()
-        return self._count + coming >= bytes_max // self.FORMAT.size - self.RESERVED
+    def room(self, bytes_max: int) -> int:
+        """How many entries may be appended before ``segment.index.bytes`` (`bytes_max`) has room for the
+        reserved ones alone; ≤ 0: none. Apache Kafka does not start if the index of an active segment is
+        larger."""
+        return bytes_max // self.FORMAT.size - self.RESERVED - self.count
 
     def _open(self) -> None:
         """Read the number of entries and the last one. A file that Kafka preallocated ends in zeros."""

@@ -106,6 +106,7 @@ class Segment:
         "offset_of_max_timestamp",
         "path",
         "size",
+        "size_with_room",
         "time_index",
     )
 
@@ -126,6 +127,8 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.index_interval = index_interval
+        self.size_with_room = 0
+        """Up to this size the log need not ask for the room of the indexes."""
         self.index = OffsetIndex(files, prefix + INDEX + suffix)
         self.time_index = TimeIndex(files, prefix + TIME_INDEX + suffix)
         self._since_index = 0
@@ -416,7 +419,7 @@ class Segment:
         """End the file at `position`, where the batch from `next_offset` on would be."""
         self.file().truncate(position)
         self._is_preallocated = False
-        self.size = position
+        self.size, self.size_with_room = position, 0
         relative = next_offset - self.base_offset
         self.index.truncate(relative)
         self.time_index.truncate(relative)
@@ -461,6 +464,7 @@ class Segment:
             self._max_timestamp = None
             position = min(position, self.index.last_position)
         self._since_index, self._rebuilt = 0, True
+        self.size_with_room = 0
         self._forget_recent(0)
         return position
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class EpochRuns:
-    """Told of each batch; `runs` says what they were."""
+    """Gets each batch; `runs` says what they were."""
 
     __slots__ = ("_alone", "_below", "_latest", "_runs", "descend")
 

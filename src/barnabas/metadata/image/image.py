@@ -112,6 +112,9 @@ class MetadataImage:
         self.scram_credentials: dict[tuple[int, str], Message] = {}
         self.delegation_tokens: dict[str, Message] = {}
         self.zk_migration_state = 0
+        self.incomplete_topics: dict[str, None] = {}
+        """Names of topics of which not all partitions may be here. In ZooKeeper mode a broker learns of a new
+        topic by LeaderAndIsr, which has its own partitions, and then by UpdateMetadata, which has all."""
         self.membership = BrokerPartitions(self.slots)
         self.undo: list[Undo] | None = None
         """Undo log of the uncommitted records; None when undo is not needed."""

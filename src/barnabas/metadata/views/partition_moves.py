@@ -20,7 +20,7 @@ from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
 from barnabas.metadata.views.partition_history import words_of
 from barnabas.types import Buffer, Uuid
 
-OF_BROKERS = frozenset(
+REGISTRATION_KEYS = frozenset(
     record.API_KEY
     for record in (RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord)
 )
@@ -88,7 +88,7 @@ class StateReader(EventReader):
         if self._topics is None:
             return True
         raw = bytes(value)
-        if len(raw) > 1 and raw[1] in OF_BROKERS:  # behind the frame's version
+        if len(raw) > 1 and raw[1] in REGISTRATION_KEYS:  # behind the frame's version
             return True
         return any(topic_id in raw for topic_id in self._topics)
 

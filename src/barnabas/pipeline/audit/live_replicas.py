@@ -13,13 +13,12 @@ from typing import Any
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.audit.replica_check import ReplicaCheck, ReplicaReport
 from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
     ClusterClient,
     Patience,
     offsets_of_all,
 )
 from barnabas.pipeline.errors import ClusterUnreachableError
+from barnabas.pipeline.offsets import EARLIEST, LATEST
 from barnabas.pipeline.options import ClusterOptions, Subscription
 from barnabas.pipeline.read.offset_resolution import partitions_at_start
 from barnabas.record.batch import CorruptBatchError, iterate

@@ -36,6 +36,7 @@ from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
 from barnabas.pipeline.options import SCHEME, cluster_options, sink_options
 from barnabas.pipeline.read.lag import BEHIND
+from barnabas.pipeline.workers import daemon
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -408,7 +409,9 @@ def missing_java() -> str | None:
 
 
 def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
-    """A session for the job; `settings` go before what is set here. Raises `PipelineError`."""
+    """A session for the job, whose workers begin with this package loaded; `settings` go before what is set
+    here. Raises `PipelineError`."""
+    settings = {"spark.python.daemon.module": daemon.MODULE, **settings}
     return session_with(job.name, master, settings, log_level)
 
 

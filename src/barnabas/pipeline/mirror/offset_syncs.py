@@ -18,14 +18,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
     ClusterClient,
     Patience,
     offsets_of_all,
 )
 from barnabas.pipeline.mirror.offset_formats import OffsetSync, sync_from
-from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, Publisher

@@ -14,10 +14,12 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.checkpoint import query_of
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.coordinator import GROUP, Coordinator
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
+from barnabas.pipeline.options import SourceOptions
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.offset_commit_request import (
@@ -58,6 +60,15 @@ def offsets_in_progress(text: str | None) -> PartitionOffsets:
         return from_json({name: each for name, each in raw.items() if name[:1] != "("})
     except (ValueError, AttributeError, TypeError):
         return {}
+
+
+def group_of(options: SourceOptions) -> str | None:
+    """Where a stream commits how far it is: in ``kafka.group.id``, or in the group of ``groupIdPrefix`` and
+    the query's id, which is in the checkpoint. None: nowhere."""
+    if options.group is not None or options.group_prefix is None or options.checkpoint is None:
+        return options.group
+    query = query_of(options.checkpoint)
+    return f"{options.group_prefix}-{query}" if query is not None else None
 
 
 def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,8 +26,9 @@ from pyspark.sql.types import StructType
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.read.columns import ERROR
 from barnabas.pipeline.read.landing_plan import LANDED, LandingPlan
-from barnabas.pipeline.read.source import ERROR, RangePartition, StreamReader, read_range
+from barnabas.pipeline.read.source import RangePartition, StreamReader, read_range
 
 FILES = "file string, rows bigint, bytes bigint"
 FILES_SCHEMA = pa.schema(
@@ -41,9 +43,10 @@ ROW_GROUP_BYTES = 64 << 20
 
 
 def file_row(file: str, rows: int, size: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {"file": [file], "rows": [rows], "bytes": [size]}, schema=FILES_SCHEMA
-    )
+    from barnabas.record.columnar import numbers, repeated_text  # compiled code: only in tasks
+
+    counts = [numbers(np.array([each]), pa.int64()) for each in (rows, size)]
+    return pa.RecordBatch.from_arrays([repeated_text(file, 1), *counts], schema=FILES_SCHEMA)
 
 
 class LandingReader(StreamReader):

@@ -10,14 +10,12 @@ import re
 from collections.abc import Collection
 
 from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
     ClusterClient,
     Patience,
     offsets_of_all,
 )
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError, UnknownPartitionError
-from barnabas.pipeline.offsets import PartitionOffsets
+from barnabas.pipeline.offsets import EARLIEST, LATEST, PartitionOffsets
 from barnabas.pipeline.options import (
     AtOffsets,
     AtTimestamps,

@@ -20,16 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import Answer, BlockingConnection
 from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
     SETTLED_MS,
     TRANSIENT,
     ClusterClient,
     Patience,
 )
 from barnabas.pipeline.errors import ClusterUnreachableError
-from barnabas.pipeline.offsets import PartitionOffsets, Range
+from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED, PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
 from barnabas.pipeline.read.losses import Loss, report
 from barnabas.record.batch import last_whole

@@ -35,21 +35,12 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
-from barnabas.pipeline.formats.resolved_schema import reader_schema, resolved
+from barnabas.pipeline.formats.resolved_schema import resolved
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -60,13 +51,9 @@ from barnabas.pipeline.offsets import (
     pack_ranges,
     to_json,
 )
-from barnabas.pipeline.options import (
-    Options,
-    SourceOptions,
-    boolean,
-    columns_of,
-)
+from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.read import lag
+from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
 from barnabas.pipeline.read.offset_resolution import (
@@ -81,53 +68,12 @@ from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, push
 from barnabas.pipeline.read.rows_with_plan import RowsWithPlan
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.pipeline.same_version import SameVersion
+from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"
 RANGES_AHEAD = 4
 """Of a task of many small ranges so many are asked for before the first of them is read."""
-
-HEADERS = "headers"
-HEADERS_TYPE = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-)
-
-
-def record_schema(*, include_headers: bool) -> StructType:
-    """Columns of a record, as Spark's Kafka connector has them."""
-    fields = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-    if include_headers:
-        fields.append(StructField("headers", HEADERS_TYPE))
-    return StructType(fields)
-
-
-DATA, ERROR = "data", "_error"
-"""Columns of decoded values: what is in them, and why it could not be found."""
-
-
-def schema_of(options: Options) -> StructType | str:
-    """Columns as options ask for them: all of a record, those of ``columns``, and with ``value.format`` also
-    `data` and `_error`; as DDL where a part of it is the user's."""
-    headers = boolean(options, "includeHeaders", False) or HEADERS in columns_of(options)
-    columns = columns_of(options)
-    fields = [
-        each
-        for each in record_schema(include_headers=headers).fields
-        if not columns or each.name in columns
-    ]
-    values = reader_schema(options)
-    if values is None:
-        return StructType(fields)
-    written = [f"`{each.name}` {each.dataType.simpleString()}" for each in fields]
-    return ", ".join([*written, f"`{DATA}` {values.ddl}", f"`{ERROR}` string"])
 
 
 def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
@@ -195,6 +141,7 @@ def read_range(
             begun.append(readers.popleft())
             begun[-1].begin()
         yield from begun.popleft().batches(columns)
+    freeze_loaded()
 
 
 class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
@@ -434,6 +381,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         ]
         tasks = task_partitions(ranges, self.options)
         self.bring(tasks, ranges, self._read_in_driver)
+        freeze_loaded()
         return tasks
 
     def _read_in_driver(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -459,8 +407,9 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint alone knows how far the query is; the group is for those who look."""
-        if self.options.group is not None:
-            lag.commit_offsets(self.options.cluster.connect(), self.options.group, from_json(end))
+        group = lag.group_of(self.options)
+        if group is not None:
+            lag.commit_offsets(self.options.cluster.connect(), group, from_json(end))
 
     def stop(self) -> None:
         self.options.cluster.connect().close()

@@ -9,7 +9,7 @@ Two looks, once for each worker process, so that executors which join later are 
   they are, and the driver reads it before it publishes anything
   (:func:`barnabas.pipeline.write.sink.check_staged`).
 
-A checkpoint that Python cannot open (``s3a:``) is not looked at; its staging location is elsewhere, and is.
+A checkpoint that Python cannot open (``oss:``) is not looked at; its staging location is elsewhere, and is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_checkpoint(checkpoint: str | None, query: str | None) -> None:
     try:
         store = open_store(checkpoint)
     except StagingError:
-        return  # a name of Hadoop's
+        return  # one of Hadoop's file systems
     try:
         found = json.loads(store.read(METADATA)).get("id")
     except FileNotFoundError as error:

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import Answer, BlockingConnection
 from barnabas.pipeline.cluster_client import (
-    LATEST,
     TRANSIENT,
     ClusterClient,
     Patience,
     offsets_of_all,
 )
 from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
-from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.offsets import LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import iterate, stamp_producer

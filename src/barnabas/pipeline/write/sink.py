@@ -27,13 +27,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from barnabas.pipeline.admission import AdmissionRequest, admit
 from barnabas.pipeline.checkpoint import planned
-from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
+from barnabas.pipeline.cluster_client import ClusterClient, Patience
 from barnabas.pipeline.errors import (
     BatchRefusedTooLargeError,
     ClusterUnreachableError,
     StagingError,
     WriteRefusedError,
 )
+from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.commit_log import (
     Chunk,

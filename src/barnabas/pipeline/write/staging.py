@@ -23,17 +23,16 @@ import pyarrow.fs as pafs
 from barnabas.pipeline.errors import StagingError
 from barnabas.types import Buffer
 
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 HALF_WRITTEN = ".tmp"
 """How the name of a file ends that is not what it is to be yet. A process that is killed leaves it."""
 UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """What file systems say that have no links, or cannot sync a directory."""
 
-OTHER_NAMES = {
-    "s3a": "s3://bucket/path",
-    "s3n": "s3://bucket/path",
-    "dbfs": "the path /dbfs/...",
-}
-"""Schemes that pyarrow does not know, and by what the same place is reached."""
+OTHER_NAMES = {"s3a": "s3:", "s3n": "s3:", "dbfs": "/dbfs"}
+"""Hadoop's and Databricks' schemes, and by what pyarrow and this machine reach the same place."""
+DBFS = OTHER_NAMES["dbfs"]
+"""Where Databricks mounts its file system on each machine."""
 
 
 class StagingStore(Protocol):
@@ -186,19 +185,20 @@ class ArrowStore:
 
 def open_store(location: str) -> StagingStore:
     """The store at a path or URI. Raises `StagingError` if no store has the scheme."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", location)
+    named = location
+    scheme = SCHEME.match(named)
+    instead = OTHER_NAMES.get(scheme[1].lower()) if scheme is not None else None
+    if scheme is not None and instead is not None:
+        named = instead + named[scheme.end() :]
+        scheme = SCHEME.match(named)
+    if instead == DBFS and not os.path.ismount(DBFS):
+        raise StagingError(f"{location!r} cannot be opened: {DBFS} is no mounted file system here")
     if scheme is None:
-        return DirectoryStore(os.path.abspath(location))
+        return DirectoryStore(os.path.abspath(named))
     if scheme[1].lower() == "file":
-        return DirectoryStore(unquote(urlparse(location).path))
-    instead = OTHER_NAMES.get(scheme[1].lower())
-    if instead is not None:
-        raise StagingError(
-            f"stagingLocation {location!r} has a name of Hadoop's or Databricks': set stagingLocation to"
-            f" {instead}, which names the same place"
-        )
+        return DirectoryStore(unquote(urlparse(named).path))
     try:
-        files, root = pafs.FileSystem.from_uri(location)
+        files, root = pafs.FileSystem.from_uri(named)
     except (ValueError, OSError) as error:
         raise StagingError(f"stagingLocation {location!r} cannot be opened: {error}") from error
     return ArrowStore(files, root)

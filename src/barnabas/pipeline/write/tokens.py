@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.pipeline.cluster_client import (
-    EARLIEST,
-    LATEST,
     ClusterClient,
     Patience,
     offsets_of_all,
 )
 from barnabas.pipeline.errors import LedgerError
-from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, Origin

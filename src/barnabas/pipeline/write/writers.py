@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.same_version import SameVersion
+from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.pipeline.write import transactional
 from barnabas.pipeline.write.direct import write_directly
 from barnabas.pipeline.write.sink import (
@@ -40,9 +41,10 @@ MANIFEST, AT_LEAST_ONCE = "manifest", "at-least-once"
 
 
 def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
-    if options.delivery == AT_LEAST_ONCE:
-        return write_directly(options, rows)
-    return stage(options, rows)
+    write = write_directly if options.delivery == AT_LEAST_ONCE else stage
+    written = write(options, rows)
+    freeze_loaded()
+    return written
 
 
 def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
@@ -106,6 +108,7 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
                 " writeStream: what was written is kept beside it"
             )
         self.options = replace(options, version=None)  # a stream counts its batches itself
+        freeze_loaded()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         return write_task(self.options, iterator)
@@ -114,6 +117,7 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
         tasks = given(messages)
         if tasks and self.options.delivery != AT_LEAST_ONCE:
             publish(self.options, tasks, batchId)
+        freeze_loaded()
 
     def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
         discard_unless_named(self.options, messages, batchId)

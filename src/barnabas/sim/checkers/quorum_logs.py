@@ -70,7 +70,7 @@ class QuorumMember:
 
 
 class QuorumRule:
-    """Told what moved; raises :class:`Violation`."""
+    """Is called with what moved; raises :class:`Violation`."""
 
     def on_commit(self, logs: QuorumLogs, member: QuorumMember, link: Link) -> None:
         """The replica counts everything up to `link` as committed."""

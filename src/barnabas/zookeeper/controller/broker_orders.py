@@ -135,6 +135,7 @@ class BrokerOrders:
         self._listener = listener
         self._queues: dict[int, _BrokerQueue] = {}
         self.controller_epoch = -1
+        self._names_all = True
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
         """By partition, the brokers whose replica is in a failed log directory."""
         self.on_replicas: OnReplicas = lambda broker, offline, online: None
@@ -150,10 +151,12 @@ class BrokerOrders:
 
     # -- begin and end of a controller epoch --------------------------------------------------------
 
-    def begin(self, controller_epoch: int) -> None:
-        """Queue everything for every live broker: what it knows came from a former controller."""
+    def begin(self, controller_epoch: int, *, names_all: bool = True) -> None:
+        """Queue everything for every live broker: what it knows came from a former controller. `names_all`:
+        a topic that is not named is one that was deleted."""
         self.end()
         self.controller_epoch = controller_epoch
+        self._names_all = names_all
         self._meet(self._image.brokers)
         self._pump()
 
@@ -380,7 +383,7 @@ class BrokerOrders:
             is_k_raft_controller=self._of_quorum,
             controller_epoch=self.controller_epoch,
             broker_epoch=queue.epoch,
-            type=FULL if not begun else INCREMENTAL if self._of_quorum else 0,
+            type=FULL if not begun and self._names_all else INCREMENTAL if self._of_quorum else 0,
             topic_states=[*gone, *topics],
             live_brokers=[
                 live_broker(known)

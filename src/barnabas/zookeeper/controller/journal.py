@@ -35,6 +35,7 @@ from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 from barnabas.zookeeper.controller.record_writes import RecordWrites
+from barnabas.zookeeper.controller.unreadable_topics import topic_of
 from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
@@ -162,6 +163,8 @@ class ZookeeperJournal:
         self.layout = found.layout
         topics = {**found.layout.topics, **found.going}
         self.topic_versions = {name: topic.version for name, topic in topics.items()}
+        left_out = (topic_of(error.path) for error in found.malformed_topics)
+        self.topic_versions.update((name, 0) for name in left_out)  # their names are taken
         self.folders, self.lacking = {}, {}
         self.deleting = dict.fromkeys(found.deletions)
         records = found.records

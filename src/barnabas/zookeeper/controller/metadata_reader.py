@@ -18,6 +18,7 @@ from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.ports import Ports
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.controller.unreadable_topics import is_of_topic, topic_of
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS
@@ -46,15 +47,19 @@ class FoundCluster:
         """Topics whose deletion is asked for."""
         self.going: dict[str, TopicEntry] = {}
         """Those of them that are there; the layout has them no more."""
+        self.malformed: list[MalformedZnode] = []
+        """Znodes that cannot be read. The layout has nothing of them, nor of the topics that they are of."""
         self.records: list[Message] = []
         """The image's. A partition without a state znode is left to the controller (`incomplete`), and so is
         a topic without an id."""
 
     def load(self, znodes: dict[str, NodeData]) -> str:
-        """Take what was read. Raises `MalformedZnode`; a sentence where the cluster cannot be served."""
-        self.layout.load(znodes)
-        why = self._why_not_served()
+        """Take what was read. Returns a sentence where the cluster cannot be served."""
+        self.layout.load(znodes, self.malformed.append)
         topics = self.layout.topics
+        for error in self.malformed_topics:
+            topics.pop(topic_of(error.path), None)
+        why = self._why_not_served()
         self.going = {name: topics.pop(name) for name in self.deletions if name in topics}
         level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)
         self.records = [level, *self.layout.records(elected_only=True)]
@@ -63,10 +68,20 @@ class FoundCluster:
     @property
     def unasked(self) -> list[str]:
         """Deletions of topics that are not there."""
-        return [name for name in self.deletions if name not in self.going]
+        left_out = {topic_of(error.path) for error in self.malformed_topics}
+        return [name for name in self.deletions if name not in self.going and name not in left_out]
+
+    @property
+    def malformed_topics(self) -> list[MalformedZnode]:
+        """Of `malformed`, assignments and states of partitions."""
+        return [error for error in self.malformed if is_of_topic(error.path)]
 
     def _why_not_served(self) -> str:
-        """Topics of before topic ids: their logs have none either, and would be taken for those of others."""
+        """Topics of before topic ids: their logs have none either, and would be taken for those of others.
+        Producer ids that cannot be read: they would be given out twice."""
+        for error in self.malformed:
+            if error.path == PRODUCER_IDS:
+                return str(error)
         for name, topic in sorted(self.layout.topics.items()):
             if topic.znode.topic_id is None and topic.states:
                 return (
@@ -97,8 +112,8 @@ class MetadataReader:
         on_done: Callable[[FoundCluster], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """`on_failed` instead of `on_done`, where a znode cannot be read: what is missing in the image would
-        be taken for deleted."""
+        """`on_failed` instead of `on_done`, where the ensemble refuses a read, or where the cluster cannot be
+        served."""
         self._ports = ports
         self._sessions = sessions
         self._on_done: Callable[[FoundCluster], None] | None = on_done
@@ -129,15 +144,11 @@ class MetadataReader:
         def on_answer(result: object) -> None:
             if self._on_done is None:
                 return
-            try:
-                if isinstance(result, ZooKeeperError) and not isinstance(result, NoNode):
-                    self._failure = str(result)
-                elif not isinstance(result, NoNode):
-                    then(result)
-            except MalformedZnode as error:
-                self._failure = str(error)
-            finally:
-                self._close()
+            if isinstance(result, ZooKeeperError) and not isinstance(result, NoNode):
+                self._failure = str(result)
+            elif not isinstance(result, NoNode):
+                then(result)
+            self._close()
 
         self._sessions.ask(request, on_answer)
 
@@ -145,19 +156,13 @@ class MetadataReader:
         self._open -= 1
         if not self._open and self._on_done is not None:
             on_done, self._on_done = self._on_done, None
-            self._failure = self._failure or self._load()
+            self._failure = self._failure or self.found.load(self._znodes)
             if self._failure:
                 self._ports.log("error", "zookeeper.read_failed", error=self._failure)
                 at_ms = self._ports.clock.now_ms() + FAILED_MS
                 self._ports.wakeups.call_at(at_ms, lambda: self._on_failed(self._failure))
             else:
                 on_done(self.found)
-
-    def _load(self) -> str:
-        try:
-            return self.found.load(self._znodes)
-        except MalformedZnode as error:
-            return str(error)
 
     def _on_children(self, path: str, children: ChildNames) -> None:
         if path == DELETE_TOPICS:
@@ -181,6 +186,9 @@ class MetadataReader:
     def _on_data(self, path: str, node: NodeData) -> None:
         self._znodes[path] = node
         if path.startswith(f"{TOPICS}/") and not path.endswith("/state"):
-            topic = TopicZnode.decode(path, node.data)
+            try:
+                topic = TopicZnode.decode(path, node.data)
+            except MalformedZnode:  # `FoundCluster` has it
+                return
             for number in topic.partitions:
                 self._read(state_path(topic.topic, number))

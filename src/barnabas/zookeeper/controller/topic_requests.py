@@ -25,8 +25,10 @@ from barnabas.ports import Ports
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.topic_deletion import TopicDeletion
+from barnabas.zookeeper.controller.unreadable_topics import UnreadableTopics
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigZnode
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
 from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode, topic_path
 from barnabas.zookeeper.operations import ChildNames, Delete, GetChildren, GetData, NodeData
@@ -45,9 +47,11 @@ class TopicRequests:
         controller: QuorumController,
         deletions: TopicDeletion,
         steps: ControllerSteps,
+        unreadable: UnreadableTopics,
         ask: Callable[[Any, Any], None],
     ) -> None:
         """`ask` reads while this broker is the controller."""
+        self._unreadable = unreadable
         self._ports = ports
         self._steps = steps
         self._sessions = sessions
@@ -70,7 +74,12 @@ class TopicRequests:
             return
         self._journal.knows_topic(name, node.stat.version)
         self._steps.on_found(TOPICS, name)
-        self.complete(name, TopicZnode.decode(topic_path(name), node.data))
+        try:
+            assignment = TopicZnode.decode(topic_path(name), node.data)
+        except MalformedZnode as error:
+            self._unreadable.add(error)
+            return
+        self.complete(name, assignment)
 
     def complete(self, name: str, assignment: TopicZnode) -> None:
         """Make the state znodes that are missing, once it is known which znodes above them are there."""
@@ -139,7 +148,7 @@ class TopicRequests:
             return
         controller = self._controller
         for name in children.names:
-            if self._journal.is_deleting(name):
+            if self._journal.is_deleting(name) or name in self._unreadable:
                 continue
             topic = controller.image.topics_by_name.get(name)
             if topic is None or not controller.config.controller.delete_topics:

@@ -36,6 +36,7 @@ from barnabas.zookeeper.controller.partition_requests import PartitionRequests
 from barnabas.zookeeper.controller.registration_probe import probe_registration
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
+from barnabas.zookeeper.controller.unreadable_topics import UnreadableTopics
 from barnabas.zookeeper.controller.unseen_registrations import decide, reregistered_members
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS, BrokerZnode, broker_path
@@ -82,8 +83,9 @@ class ZookeeperController:
         self.decider = controller
         steps = self.steps = ControllerSteps(ports, journal.committed, lambda: controller.epoch)
         self.deletions = TopicDeletion(ports, sessions, journal, orders, steps)
+        self.unreadable = UnreadableTopics(ports, steps, self._ask, election.resign)
         self._requests = TopicRequests(
-            ports, sessions, journal, controller, self.deletions, steps, self._ask
+            ports, sessions, journal, controller, self.deletions, steps, self.unreadable, self._ask
         )
         self._moves = PartitionRequests(ports, sessions, controller, self._ask)
         self.notifications = BrokerNotifications(
@@ -138,6 +140,8 @@ class ZookeeperController:
         if self._election.leadership is not leadership:
             return
         layout, incomplete = found.layout, found.incomplete()
+        for error in found.malformed:
+            self._ports.log("error", "zookeeper.znode_unreadable", error=error)
         image = self._journal.begin(leadership, found)
         self._registered = {broker: czxid for broker, (_, czxid) in layout.brokers.items()}
         self.steps.on_loaded(leadership.epoch, self._registered)
@@ -156,7 +160,8 @@ class ZookeeperController:
     ) -> None:
         """Start to send orders, and complete what the predecessor left."""
         layout, going = found.layout, found.going
-        self._orders.begin(leadership.epoch)
+        self.unreadable.begin(found.malformed_topics)
+        self._orders.begin(leadership.epoch, names_all=not self.unreadable)
         self._ports.log(
             "info",
             "controller.loaded",
@@ -188,6 +193,7 @@ class ZookeeperController:
         self.deletions.end()
         self._moves.end()
         self.notifications.end()
+        self.unreadable.end()
         self._registered, self._leaving = {}, {}
         self._starting.clear()
         if self._look is not None:
@@ -240,6 +246,8 @@ class ZookeeperController:
             self._moves.look_at(path)
         elif path in (ISR_CHANGES, LOG_DIR_EVENTS):
             self.notifications.look_at(path)
+        elif self.unreadable.is_watched(path):
+            self.unreadable.look_at(path)
         elif path in followers:
             self._ask(GetChildren(path, watch=True), followers[path])
 
@@ -377,6 +385,7 @@ class ZookeeperController:
             "orders": self._orders.describe(),
             "deletions": self.deletions.describe(),
             "offline_replicas": self.notifications.describe(),
+            "unreadable_topics": self.unreadable.describe(),
             "registered": {str(broker): czxid for broker, czxid in self._registered.items()},
         }
 

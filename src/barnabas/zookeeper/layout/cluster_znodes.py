@@ -65,6 +65,7 @@ from barnabas.zookeeper.layout.config_znodes import (
     resource_of,
     sanitize,
 )
+from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.layout.pending_znodes import PendingZnodes
 from barnabas.zookeeper.layout.quota_texts import quota_text, quota_value, scram_record, scram_text
 from barnabas.zookeeper.layout.token_znodes import (
@@ -118,12 +119,23 @@ class ClusterLayout:
 
     # -- znodes → values -------------------------------------------------------------------------
 
-    def load(self, znodes: Mapping[str, NodeData]) -> None:
-        """Take what ZooKeeper has, path by path. Raises `MalformedZnode`."""
+    def load(
+        self,
+        znodes: Mapping[str, NodeData],
+        on_malformed: Callable[[MalformedZnode], None] | None = None,
+    ) -> None:
+        """Take what ZooKeeper has, path by path. A znode that cannot be read is left out where `on_malformed`
+        takes its error; else raises `MalformedZnode`."""
         for path in sorted(znodes):
             data, stat = znodes[path]
             self._pending.written[path] = data
-            value = decode_znode(path, data)
+            try:
+                value = decode_znode(path, data)
+            except MalformedZnode as error:
+                if on_malformed is None:
+                    raise
+                on_malformed(error)
+                continue
             self._apply_znode(value, stat.version, stat.czxid)
             if isinstance(value, PartitionStateZnode) and value.topic in self.topics:
                 self.topics[value.topic].written[value.partition] = stat.mzxid

@@ -64,6 +64,10 @@ class ControllerSteps:
         self._note("controller", str(broker), "controller no more", reason)
         self.book.end()
 
+    def on_unreadable(self, name: str, why: str) -> None:
+        """The topic is left out until its znodes can be read."""
+        self._note(STEP_EVENT, name, "left out by the controller", why)
+
     # -- decisions ---------------------------------------------------------------------------------
 
     def on_found(self, path: str, name: str) -> None:

@@ -135,6 +135,19 @@ class StateBook:
             for broker in brokers:
                 yield SubjectEntry(topic, index, broker, self.replica(topic, index, broker))
 
+    def deletions(self) -> tuple[dict[str, int], dict[str, int]]:
+        """By topic that is being deleted: how many replicas it had, and how many cannot be deleted at
+        present."""
+        to_delete, ineligible = {}, {}
+        for topic, partitions in self._going.items():
+            replicas = [(index, broker) for index, ids in partitions.items() for broker in ids]
+            to_delete[topic] = len(replicas)
+            states = [self.replica(topic, *one).state for one in replicas]
+            waiting = states.count(DELETION_INELIGIBLE)
+            if waiting:
+                ineligible[topic] = waiting
+        return to_delete, ineligible
+
     # -- moves -------------------------------------------------------------------------------------
 
     def move_partition(self, topic: str, index: int, after: str, reason: str) -> None:

@@ -72,6 +72,27 @@ def test_no_index_gets_larger_than_kafka_opens(run: int, interval: int) -> None:
         assert min(size for size, _ in sizes[:-1]) > 30, "and they are used"
 
 
+def test_indexes_keep_their_bound_after_a_truncation() -> None:
+    """Smaller batches bring more entries into the bytes that larger ones had."""
+    log = new_log(replace(CONFIG, segment_index_bytes=160, index_interval_bytes=150))
+    for at in range(4):
+        append(log, NOW + at, 2_000)
+    log.truncate_to(1)
+    for at in range(200):
+        append(log, NOW + at, 100)
+        assert log.active.index.size() <= 160 and log.active.time_index.size() <= 160
+
+
+def test_a_smaller_bound_of_indexes_holds_for_the_active_segment() -> None:
+    config = replace(CONFIG, segment_index_bytes=400, index_interval_bytes=150)
+    log = new_log(config)
+    append(log, NOW)
+    log.reconfigure(replace(config, segment_index_bytes=120))
+    for at in range(200):
+        append(log, NOW + at, 100)
+        assert log.active.index.size() <= 120 and log.active.time_index.size() <= 120
+
+
 def test_segments_are_joined_as_far_as_either_index_has_room() -> None:
     config = replace(
         CONFIG, segment_index_bytes=96, index_interval_bytes=0, cleanup_policy=("compact",)

@@ -1,0 +1,1 @@
+"""Spark's Python worker processes: what they load, and when."""

@@ -1,0 +1,26 @@
+"""Runs tests/scripts/zookeeper: each file is a claim, and its text is what happens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.zookeeper.script import run_file
+
+SCRIPTS = sorted((Path(__file__).parents[2] / "scripts" / "zookeeper").glob("*.txt"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path) -> None:
+    present, wanted = run_file(path)
+    if os.environ.get("BARNABAS_REWRITE"):
+        path.write_text(wanted)
+        return
+    assert wanted == present
+
+
+def test_there_is_a_script_for_each_failover() -> None:
+    assert len(SCRIPTS) >= 11
