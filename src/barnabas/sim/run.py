@@ -34,7 +34,7 @@ from barnabas.sim.migration import swarm as migration_swarm
 from barnabas.sim.migration.budget import MigrationBudget
 from barnabas.sim.migration.cluster import MigrationCluster, MigrationTopology
 from barnabas.sim.migration.faults import MIGRATION_KINDS
-from barnabas.sim.migration.operator import Operator as MigrationOperator
+from barnabas.sim.migration.operator import MigrationOperator
 from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.swarm import Swarm

@@ -33,7 +33,7 @@ from barnabas.sim.migration.rows import (
     ImagesSayWhatIsDecided,
     LeadersGoByWhatIsDecided,
 )
-from barnabas.sim.migration.sameness import BothSayTheSame, EveryoneSaysTheSame
+from barnabas.sim.migration.sameness import AllSidesAgree, BothSayTheSame
 from barnabas.sim.story import Story
 from barnabas.sim.zookeeper_mode.controller_writes import OneControllerWrites
 from barnabas.sim.zookeeper_mode.judges import ZookeeperJudges, judges_of_brokers
@@ -51,7 +51,7 @@ def judges_of(cluster: MigrationCluster, history: History, story: Story) -> list
         ),
         PresentQuorum(cluster, history, story, rows),
         BothSayTheSame(),
-        EveryoneSaysTheSame(history),
+        AllSidesAgree(history),
     ]
 
 

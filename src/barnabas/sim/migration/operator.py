@@ -20,8 +20,8 @@ from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.migration.release import NoWayBackError, written_before
 
-LOOK_MS = 20.0
-PATIENCE_MS = 20_000.0
+POLL_MS = 20.0
+SHUTDOWN_MS_MAX = 20_000.0
 """For a controlled shutdown, before the process is killed."""
 WHOLE_MS_MAX = 5_000.0
 """A careful operator waits no longer for whole ISRs."""
@@ -29,7 +29,7 @@ ELECTED_MS = 3_000.0
 """After a release, before it is looked at again whether a broker is controller."""
 
 
-class Operator:
+class MigrationOperator:
     """The one that migrates."""
 
     def __init__(self, cluster: MigrationCluster) -> None:
@@ -182,7 +182,7 @@ class Operator:
         """By a controlled shutdown, which may take too long, or by a kill."""
         if self._rng.random() < 0.75:
             node.shut_down()
-            await self._until(lambda: not node.is_up or is_over(), "a shutdown", PATIENCE_MS)
+            await self._until(lambda: not node.is_up or is_over(), "a shutdown", SHUTDOWN_MS_MAX)
         if node.is_up and not is_over():
             node.kill()
 
@@ -205,7 +205,7 @@ class Operator:
         self._wait_for(what)
         until_ms = self.cluster.world.now_ms + within_ms
         while not happened() and self.cluster.world.now_ms < until_ms:
-            await self._tasks.sleep(LOOK_MS)
+            await self._tasks.sleep(POLL_MS)
 
     def _is_dual(self) -> bool:
         leader = self.cluster.quorum_leader()

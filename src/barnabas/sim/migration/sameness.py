@@ -98,7 +98,7 @@ def what_differs(cluster: MigrationCluster) -> str:
     return next(filter(None, nodes), "")
 
 
-class EveryoneSaysTheSame(Checker):
+class AllSidesAgree(Checker):
     def __init__(self, history: History) -> None:
         self._history = history
 
