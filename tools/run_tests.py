@@ -1,9 +1,9 @@
 """Run all tests in two processes at a time: those that compute, and those that wait for other processes.
 
 ``python -m tools.run_tests [pytest options]``. Tests of the second kind start clusters and JVMs and mostly
-wait for them; those of the first kind run beside them with less priority, so that a cluster gets the time
-that it needs. The output of the second kind appears as it comes, that of the first kind behind it. Exits with a
-status other than 0 where either has one.
+wait for them. Those of the first kind run beside them with less priority, so that a cluster gets the time
+that it needs. The output of the second kind appears as it comes, that of the first kind behind it. Exits
+with a status other than 0 where either has one.
 """
 
 from __future__ import annotations
