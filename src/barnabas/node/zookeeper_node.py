@@ -42,6 +42,7 @@ from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.node.cluster_entry import ClusterEntry
+from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
@@ -283,7 +284,9 @@ class ZookeeperNode:
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
-        broker.on_configured = self.listeners.follow
+        outgoing = {self.config.inter_broker_listener_name: self.channels}
+        dynamic = DynamicSecurity(self.ports, self.config, self.listeners, outgoing)
+        broker.on_configured = dynamic.follow
         broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.names_controller = True
