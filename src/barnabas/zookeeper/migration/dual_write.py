@@ -88,12 +88,14 @@ class DualWriter:
         self.layout.controller_epoch = controller_epoch
         self._asked = [path for path in znodes if path.startswith(f"{DELETE_TOPICS}/")]
         self._new: dict[str, None] = {}
+        self._gone: list[str] = []
+        """Topics of the znodes that are to go with the next write."""
 
     def everything(self, image: MetadataImage) -> Writes:
         """After which the znodes say what `image` says. Requests for deletions end: topics that the log does
         not have are deleted."""
         changes = ImageChanges(access=True, producer_ids=True)
-        gone = [name for name in self.layout.topics if self._is_other(name, image)]
+        gone = self._gone = [name for name in self.layout.topics if self._is_other(name, image)]
         for topic in image.topics_by_id.values():
             if topic.name in gone or topic.name not in self.layout.topics:
                 changes.topics_created[topic.id] = None
@@ -103,7 +105,7 @@ class DualWriter:
             )
         resources = (resource_of(entity) for entity in self.layout.configs)
         changes.configs = dict.fromkeys([*image.configs, *filter(None, resources)])
-        writes = self.of(image, changes, gone)
+        writes = self.of(image, changes)
         writes.operations += [Delete(path) for path in self._asked]
         self._asked = []
         return writes
@@ -117,11 +119,12 @@ class DualWriter:
         is_alone = self.layout.topic_names.get(wanted.id) == name
         return self._is_stopped and not (is_alone and all(map(wanted.has, znode.partitions)))
 
-    def of(self, image: MetadataImage, changes: ImageChanges, gone: Iterable[str] = ()) -> Writes:
-        """After which the znodes say what `image` says of what has moved, and have no topic of `gone`."""
+    def of(self, image: MetadataImage, changes: ImageChanges) -> Writes:
+        """After which the znodes say what `image` says of what has moved."""
         writes = Writes()
         deleted = map(self.layout.topic_names.get, changes.topics_deleted)
-        for name in [*gone, *filter(None, deleted)]:  # others came and went between two writes
+        gone, self._gone = [*self._gone, *filter(None, deleted)], []
+        for name in gone:  # other deleted topics came and went between two writes
             self._delete_topic(name, writes)
         keys = dict(changes.partitions)
         self._new = {}
