@@ -79,7 +79,9 @@ def test_two_changes_at_once_are_both_written(cluster: ZookeeperCluster) -> None
     assert config_of(cluster, 2) == {RETENTION: "5000000", "background.threads": "7"}
 
 
-def test_a_change_that_is_invalid_or_only_validated_is_not_written(cluster: ZookeeperCluster) -> None:
+def test_a_change_that_is_invalid_or_only_validated_is_not_written(
+    cluster: ZookeeperCluster,
+) -> None:
     fixed = wanted(2, "log.dirs", "/other")
     assert ask(cluster, 2, API, fixed) == [ErrorCode.INVALID_REQUEST]
     assert ask(cluster, 2, API, wanted(2, RETENTION, "5000000", validate_only=True)) == [0]
