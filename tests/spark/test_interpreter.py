@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 JOB_S = 150
@@ -68,12 +66,10 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
 
 
 def test_processes_of_a_local_session_load_pyspark_compiled(spark: SparkSession) -> None:
-    def origin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+    def origin(_: object) -> str:
         import pyspark.worker
 
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict({"file": [str(pyspark.worker.__cached__)]})
+        return str(pyspark.worker.__cached__)
 
-    (row,) = spark.range(1).coalesce(1).mapInArrow(origin, "file string").collect()
-    assert row.file.endswith(".pyc"), row.file
+    (file,) = spark.sparkContext.parallelize([0], 1).map(origin).collect()
+    assert file.endswith(".pyc")
