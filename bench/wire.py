@@ -21,13 +21,15 @@ from barnabas.wire.schema import Message
 R = TypeVar("R", bound=Message)
 
 
-def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
+def frame(
+    request: Message, version: int, correlation_id: int = 1, client_id: str = "bench"
+) -> bytes:
     """The bytes to send: length, header, request."""
     header = RequestHeader(
         request_api_key=request.API_KEY,
         request_api_version=version,
         correlation_id=correlation_id,
-        client_id="bench",
+        client_id=client_id,
     )
     body = encode_bytes(header, 2 if is_flexible(type(request), version) else 1)
     body += encode_bytes(request, version)

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from barnabas.cli.main import COMMANDS, build
+from barnabas.cli.application import build
+from barnabas.cli.command_table import COMMANDS
 
 _INTRODUCTION = """\
 # Command line

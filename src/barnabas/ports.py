@@ -299,6 +299,10 @@ class Secrets(Protocol):
     def check_tls(self, settings: Any, *, is_server: bool) -> None:
         """Read the files that `settings` name. Raises ``ConfigError`` with one sentence where that fails."""
 
+    def answer_variables(self, properties: Any) -> Any:
+        """`properties` (a mapping of texts), with the variables in them answered by their
+        ``config.providers``: a `Resolved` of ``config``. Raises ``ConfigError``."""
+
     def certificate_ends_ms(self, settings: Any) -> int | None:
         """When the present certificate of a server with `settings` expires, in ms since 1970-01-01 UTC; None
         where it has none. Raises ``OSError``."""

@@ -59,6 +59,12 @@ class Program:
                     f"no {count} lines {start!r}: {self.lines[-10:]}\n{text}"
                 ) from None
 
+    def say(self, line: str) -> None:
+        """One line of its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
     def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 

@@ -44,8 +44,10 @@ class MixedCluster:
         *,
         theirs: Iterable[int] = (THEIRS,),
         keys_of_theirs: Mapping[str, str] | None = None,
+        log_dirs: int = 1,
     ) -> None:
-        """`keys` are further ones of every broker's file."""
+        """`keys` are further ones of every broker's file. `log_dirs`: how many each broker has."""
+        self.log_dirs = log_dirs
         self.keys = keys or {}
         self.theirs = set(theirs)
         self.keys_of_theirs = keys_of_theirs or {}
@@ -87,7 +89,7 @@ class MixedCluster:
             "zookeeper.connect": self.connect,
             "zookeeper.session.timeout.ms": 6000,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
-            "log.dirs": self.directory / f"data-{broker}",
+            "log.dirs": ",".join(map(str, self.directories(broker))),
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": 3,
             "transaction.state.log.num.partitions": 3,
@@ -104,6 +106,10 @@ class MixedCluster:
         with (self.directory / f"{broker}.log").open("ab") as log:
             self.processes[broker] = subprocess.Popen([*command, str(file)], stdout=log, stderr=log)
         wait_until(lambda: self.is_registered(broker), f"broker {broker} is absent")
+
+    def directories(self, broker: int) -> list[Path]:
+        first = self.directory / f"data-{broker}"
+        return [first, *(first.with_name(f"{first.name}-{n}") for n in range(2, self.log_dirs + 1))]
 
     def is_registered(self, broker: int) -> bool:
         assert self.processes[broker].poll() is None, f"broker {broker} has ended"

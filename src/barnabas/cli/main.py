@@ -1,91 +1,22 @@
-"""The entry point ``barnabas``: one table of commands, each loaded only when it is asked for."""
+"""The entry point ``barnabas``: one table of commands, each loaded only when it is asked for.
+
+``barnabas node start FILE`` becomes a node without loading what reads command lines: that would stay in the
+node's memory, 10 MB, for as long as it runs.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
+from pathlib import Path
 
-import typer
-
-from barnabas import __version__
-from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
+from barnabas.cli.command_table import ANYWHERE, COMMANDS
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
-ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
-"""Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
-that takes their value."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
-COMMANDS: dict[str, str] = {
-    "up": "barnabas.cli.commands.up",
-    "node": "barnabas.cli.commands.node",
-    "storage": "barnabas.cli.commands.storage",
-    "topics": "barnabas.cli.commands.topics",
-    "configs": "barnabas.cli.commands.configs",
-    "produce": "barnabas.cli.commands.produce",
-    "consume": "barnabas.cli.commands.consume",
-    "groups": "barnabas.cli.commands.groups",
-    "transactions": "barnabas.cli.commands.transactions",
-    "acls": "barnabas.cli.commands.acls",
-    "users": "barnabas.cli.commands.users",
-    "tokens": "barnabas.cli.commands.tokens",
-    "quotas": "barnabas.cli.commands.quotas",
-    "certificates": "barnabas.cli.commands.certificates",
-    "leaders": "barnabas.cli.commands.leaders",
-    "reassign": "barnabas.cli.commands.reassign",
-    "cluster": "barnabas.cli.commands.cluster",
-    "features": "barnabas.cli.commands.features",
-    "quorum": "barnabas.cli.commands.quorum",
-    "metadata": "barnabas.cli.commands.metadata",
-    "migrate": "barnabas.cli.commands.migrate",
-    "log": "barnabas.cli.commands.log",
-    "pipeline": "barnabas.cli.commands.pipeline",
-}
-"""Name to module, in the order of the help."""
-
-
-def _anywhere(option: str, metavar: str, text: str) -> Any:
-    """One of `ANYWHERE`, for the help and errors: `take_options` takes its value from the line."""
-    return typer.Option(
-        "", option, metavar=metavar, envvar=ANYWHERE[option], help=f"{text}, anywhere in the line."
-    )
-
-
-def build(names: Sequence[str]) -> typer.Typer:
-    """The application with these commands."""
-    app = typer.Typer(
-        name="barnabas",
-        help="A replicated, Kafka-wire-compatible event log.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
-
-    @app.callback(invoke_without_command=True)
-    def top(
-        version: bool = typer.Option(False, "--version", help="Print the version."),
-        command_config: str = _anywhere(
-            "--command-config", "FILE", "The client's properties (security.protocol, sasl.*, ssl.*)"
-        ),
-        profile: str = _anywhere(
-            "--profile", "NAME", "One of the profiles of that file (profile.NAME.KEY=VALUE)"
-        ),
-    ) -> None:
-        if version:
-            print(f"barnabas {__version__}")
-            raise typer.Exit
-
-    for name in names:
-        module = import_module(COMMANDS[name])
-        if hasattr(module, "command"):
-            app.command(name)(module.command)
-        else:
-            app.add_typer(module.app, name=name)
-    return app
 
 
 def take_options(given: Sequence[str]) -> list[str]:
@@ -113,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)
     try:
+        if given[:2] == ["node", "start"] and len(given) == 3 and not given[2].startswith("-"):
+            return _start_node(given[2])
+        from barnabas.cli.application import build
+
         build(names)(given, prog_name="barnabas")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -124,3 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while the command was being loaded
         return INTERRUPTED
     return 0
+
+
+def _start_node(file: str) -> int:
+    from barnabas.cli.local.node_start import start_node
+
+    return start_node(Path(file))

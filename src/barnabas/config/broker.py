@@ -94,7 +94,7 @@ _FIXED_HERE = (
     ("listeners", "listeners are opened at the start"),
     ("listener.security.protocol.map", "listeners are opened at the start"),
     ("principal.builder.class", "there are no plug-ins"),
-    ("config.providers", "variables are answered at the start"),
+    ("config.providers", "providers are those of the node's own file"),
     ("metric.reporters", "there are no plug-ins"),
     ("remote.", "there is no tiered storage"),
     ("log.local.retention.", "there is no tiered storage"),

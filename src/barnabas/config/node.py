@@ -29,6 +29,7 @@ from barnabas.config.zookeeper import (
     ZOOKEEPER,
     ZookeeperSettings,
     broker_id_of,
+    check_control_plane,
     is_in_zookeeper_mode,
     migration_settings,
     with_quorum_keys,
@@ -221,6 +222,10 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     if is_controller:
         migration = migration_settings(properties, is_broker=is_broker)
     log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
+    inter_broker = _inter_broker(texts, values, is_broker, advertised, controller_names)
+    zookeeper = zookeeper_settings(properties) if in_zookeeper_mode else None
+    if zookeeper is not None:
+        check_control_plane(zookeeper, [spec.name for spec in advertised], inter_broker)
     return NodeConfig(
         properties=properties,
         dynamic=dynamic,
@@ -239,9 +244,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         listeners=listeners,
         advertised=advertised,
         controller_listener_names=controller_names,
-        inter_broker_listener_name=_inter_broker(
-            texts, values, is_broker, advertised, controller_names
-        ),
+        inter_broker_listener_name=inter_broker,
         voters=voters,
         bootstrap_controllers=tuple(
             parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
@@ -260,7 +263,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         groups=settings.GroupSettings(values),
         transactions=settings.TransactionSettings(values),
         _texts=texts,
-        zookeeper=zookeeper_settings(properties) if in_zookeeper_mode else None,
+        zookeeper=zookeeper,
         migration=migration,
     )
 

@@ -52,7 +52,7 @@ class Resolved(NamedTuple):
     """`values` of all keys, and the keys whose value was `provided` by a provider."""
 
     values: dict[str, str]
-    provided: frozenset[str]
+    provided: frozenset[str] = frozenset()
 
     def hide(self, error: ConfigError) -> ConfigError:
         """`error` with provided values hidden."""

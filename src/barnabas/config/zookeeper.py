@@ -8,14 +8,16 @@ Source: ``KafkaConfig`` and ``ZkConfigs`` of Apache Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
 from barnabas.config.settings import Settings, _key
 from barnabas.config.tables import broker_zookeeper
 
 ZOOKEEPER = ConfigDef(list(parse_table(broker_zookeeper.KEYS)))
-UNREACHED_LISTENER = "CONTROLLER"
+UNREACHED_LISTENER = "NO.QUORUM"
+"""In place of the controllers' listener, which such a broker has none of. ``CONTROLLER`` is what Kafka's
+documentation calls the one of ``control.plane.listener.name``."""
 GENERATED = -1
 """A broker id that the ensemble still has to give."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
@@ -89,6 +91,20 @@ def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
     values: Mapping[str, ConfigValue] = ZOOKEEPER.typed(known)
     _refuse(texts, values)
     return ZookeeperSettings(values)
+
+
+def check_control_plane(
+    settings: ZookeeperSettings, advertised: Collection[str], inter_broker: str
+) -> None:
+    """Whether ``control.plane.listener.name`` is a listener of the controller's alone; `advertised` are the
+    names of the listeners. Raises :class:`ConfigError`."""
+    key, name = "control.plane.listener.name", settings.control_plane_listener
+    if not name:
+        return
+    if name.upper() not in advertised:
+        raise ConfigError(key, name, "it must be one of the advertised listeners")
+    if name.upper() == inter_broker:
+        raise ConfigError(key, name, "it must be another listener than inter.broker.listener.name")
 
 
 def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None:

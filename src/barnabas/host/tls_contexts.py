@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.config.definition import ConfigError
+from barnabas.config.providers import Resolved, resolve
+from barnabas.host.secrets.config_files import HostSources
 from barnabas.security.certificates import read_certificate
 from barnabas.security.tls_settings import CertificateStore, TlsSettings
 
@@ -55,6 +57,10 @@ class HostSecrets:
 
     def token_bytes(self, size: int) -> bytes:
         return os.urandom(size)
+
+    def answer_variables(self, properties: Mapping[str, str]) -> Resolved:
+        """Raises :class:`ConfigError`."""
+        return resolve(properties, HostSources())
 
     def check_tls(self, settings: TlsSettings, *, is_server: bool) -> None:
         """Raises :class:`ConfigError`."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.config.listeners import ADDRESS_LIMITS, ListenerSpec, parse_address_limits
 from barnabas.config.node import NodeConfig
+from barnabas.config.providers import Resolved
 from barnabas.ports import Listener, Ports
 from barnabas.security.certificate_watch import CertificateWatch
 from barnabas.security.listener_security import ListenerStages, listener_security
@@ -108,10 +109,11 @@ class Listeners:
 
     # -- limits that change ------------------------------------------------------------------------
 
-    def follow(self, texts: Mapping[str, str]) -> None:
-        """Apply a broker's changed configuration; `texts` are its values by key."""
+    def follow(self, changed: Resolved) -> None:
+        """Apply a node's changed configuration."""
+        texts = changed.values
         for stage in self.stages.values():
-            stage.follow(texts)
+            stage.follow(changed)
         own = texts.get(ADDRESS_LIMITS, "")
         if own == self._own_limits:
             self._limit(texts, self.connections.limits.own)

@@ -46,6 +46,10 @@ class MetadataLoader:
         self.controller: QuorumController | None = None
         self.on_metadata: OnMetadata | None = None
         self.on_leader: OnLeader | None = None
+        self.on_configured: Callable[[MetadataImage], None] | None = None
+        """Gets the controller's image when a configuration in it has changed: for a node that is only a
+        controller."""
+        self._config_version = -1
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         """Apply committed batches. Returns the remaining work, a step per turn, where they are large; else
@@ -67,6 +71,7 @@ class MetadataLoader:
                 image.stage(batch.values, staged[-1])
         if controller is not None:
             controller.on_commit(batches, staged)
+            self._report_configs(controller.image)
         if self.on_metadata is not None:
             self._replay(batches, staged)
             self.on_metadata(image, image.take_changes())
@@ -81,6 +86,11 @@ class MetadataLoader:
             if batch.last_offset > image.offset:
                 image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
 
+    def _report_configs(self, image: MetadataImage) -> None:
+        if self.on_configured is not None and image.config_version != self._config_version:
+            self._config_version = image.config_version
+            self.on_configured(image)
+
     def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
         controller, image, most = self.controller, self.image, self._bounds.slice_max
         staged: list[list[Replayable]] = []
@@ -94,6 +104,7 @@ class MetadataLoader:
                     yield
         if controller is not None:
             controller.on_commit(batches, staged)
+            self._report_configs(controller.image)
             yield
         if self.on_metadata is not None:
             self._replay(batches, staged)
@@ -128,6 +139,7 @@ class MetadataLoader:
         if self.controller is not None:
             replaced.append(self.controller.image.slots)
             self.controller.on_snapshot(filled.pop(0))
+            self._report_configs(self.controller.image)
         if self.on_metadata is not None:
             replaced.append(self.image.slots)
             self.image.become(filled.pop(0))

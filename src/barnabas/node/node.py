@@ -15,6 +15,7 @@ from functools import partial
 
 from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
+from barnabas.broker.dynamic_config import valid_values
 from barnabas.broker.handlers import FORWARDED_KEYS
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
@@ -27,9 +28,10 @@ from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.features import KRAFT_VERSION, supported
-from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
+from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
@@ -78,6 +80,15 @@ class Node:
         self.quorum_channels = self.channels
         if not self.security.is_open:
             self.quorum_channels = Channels(ports, name, security=self.security.to_controllers)
+        self._dynamic = DynamicSecurity(
+            ports,
+            config,
+            self.listeners,
+            {
+                config.inter_broker_listener_name: self.channels,
+                config.controller_listener_names[0]: self.quorum_channels,
+            },
+        )
         self.metadata = MetadataLoader(ports)
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
@@ -164,6 +175,8 @@ class Node:
         )
         controller.listener_metrics = self.listeners.certificates.metrics
         self.controller = self.metadata.controller = controller
+        if not config.is_broker:
+            self.metadata.on_configured = self._follow_configs
         if config.migration is not None:
             self._migrating = MigratingController(
                 self.ports, config, controller, self.metadata, self.channels
@@ -195,7 +208,7 @@ class Node:
         )
         self.broker = broker
         broker.quotas.on_change = partial(self._measure, broker.quotas)
-        broker.on_configured = self.listeners.follow
+        broker.on_configured = self._dynamic.follow
         broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         self.metadata.on_metadata = broker.on_metadata
@@ -209,6 +222,13 @@ class Node:
             self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
+
+    def _follow_configs(self, image: MetadataImage) -> None:
+        """The configuration of this node, which is only a controller, may have changed (KIP-919)."""
+        texts = dict(self.config.texts)
+        for name in (CLUSTER_DEFAULT, str(self.config.node_id)):
+            texts |= valid_values(image.config(BROKER, name))
+        self._dynamic.follow(texts)
 
     def _measure(self, quotas: ClientQuotas) -> None:
         """Meter clients' requests while quotas exist; without quotas, listeners have no meter."""
@@ -270,6 +290,11 @@ class Node:
     def logs_closed(self) -> int:
         """Number of logs that the shutdown has closed: shows whether it makes progress."""
         return 0 if self.broker is None else self.broker.logs_closed
+
+    @property
+    def migrating(self) -> MigratingController | None:
+        """This controller's part in a migration from ZooKeeper; None where it takes no part in one."""
+        return self._migrating
 
     def describe(self) -> dict[str, object]:
         """State for metrics, logs and the CLI."""

@@ -36,6 +36,10 @@ class ClientSecurity:
     def is_open(self) -> bool:
         return self.tls is None and self.sasl is None
 
+    def with_stores_of(self, tls: TlsSettings) -> ClientSecurity:
+        """The certificates and keys of `tls`, and all else as it is."""
+        return self if self.tls is None else replace(self, tls=self.tls.with_stores_of(tls))
+
 
 OPEN = ClientSecurity()
 

@@ -8,13 +8,14 @@ together is one sentence (``ConfigError``). Source: KIP-103, 226; ``ChannelBuild
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.listeners import ListenerSpec
 from barnabas.config.node import NodeConfig
+from barnabas.config.providers import Resolved
 from barnabas.ports import HasSecrets, Ports, Receiver
 from barnabas.security.certificates import read_certificate
 from barnabas.security.client_security import ClientSecurity, credential_of_login
@@ -250,12 +251,13 @@ class ListenerStages:
 
         return lambda: TlsStream(inner(), make, self.handshakes, ports.wakeups.call_soon)
 
-    def follow(self, texts: Mapping[str, str]) -> None:
-        """A broker's configuration has changed: stores that can be used hold from the next connection on;
+    def follow(self, configured: Resolved) -> None:
+        """A node's configuration has changed: stores that can be used hold from the next connection on;
         with others the former stay, and the log says why."""
         former, ports = self.security.tls, self._ports
         if former is None or not isinstance(ports, HasSecrets):
             return
+        texts = configured.values
         try:
             found = tls_settings(SecurityKeys(texts, prefix_of(self.security.name)), is_server=True)
             changed = former.with_stores_of(found)
@@ -263,7 +265,7 @@ class ListenerStages:
                 return
             ports.secrets.check_tls(changed, is_server=True)
         except ConfigError as error:
-            ports.log("error", "broker.config_refused", reason=str(error))
+            ports.log("error", "broker.config_refused", reason=str(configured.hide(error)))
             return
         self.security = replace(self.security, tls=changed)
         ports.log("info", "tls.replaced", listener=self.security.name)

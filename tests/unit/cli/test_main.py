@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cli import application
 from barnabas.cli import main as module
 
 
@@ -13,6 +14,6 @@ def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
     def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "import_module", interrupt)
+    monkeypatch.setattr(application, "import_module", interrupt)
     assert module.main(["topics", "list"]) == 130
     assert capsys.readouterr() == ("", "")

@@ -71,6 +71,8 @@ def test_a_controller_that_migrates_names_the_ensemble_and_is_no_broker() -> Non
         ({"inter.broker.protocol.version": "4.0"}, "inter.broker.protocol.version"),
         ({"zookeeper.metadata.migration.enable": "true"}, "zookeeper.metadata.migration.enable"),
         ({"authorizer.class.name": STANDARD_AUTHORIZER}, "AclAuthorizer"),
+        ({"control.plane.listener.name": "OTHER"}, "advertised listeners"),
+        ({"control.plane.listener.name": "PLAINTEXT"}, "another listener"),
         ({"authorizer.zookeeper.url": "other:2181"}, "zookeeper.connect"),
     ],
 )
@@ -94,6 +96,17 @@ def test_the_map_of_protocols_names_no_controllers() -> None:
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT"}
     config = NodeConfig.from_properties({**FILE, **listeners, **protocols})
     assert config.inter_broker_listener_name == "A"
+
+
+def test_the_control_plane_of_kafkas_documentation_is_taken() -> None:
+    keys = {
+        "listeners": "INTERNAL://h:9092,EXTERNAL://h:9093,CONTROLLER://h:9094",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "control.plane.listener.name": "CONTROLLER",
+    }
+    config = NodeConfig.from_properties({**FILE, **keys})
+    assert [spec.name for spec in config.broker_listeners] == ["INTERNAL", "EXTERNAL", "CONTROLLER"]
 
 
 def test_znodes_are_not_secured_for_brokers_without_an_identity() -> None:

@@ -13,9 +13,10 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.host.disk import HostDisk
 from barnabas.limits import LoaderBounds, NodeBounds
 from barnabas.metadata.image.codec import encode_records
-from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image import BROKER, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.snapshot import snapshot_values
+from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -243,3 +244,31 @@ def test_each_record_is_applied_once_after_a_listeners_fault(
     node.turns()
     assert node.applier.applied_offset == node.log.end
     assert [set(mine.topics_by_name["a"].leader_epoch) for mine in node.images()] == [{1}, {1}]
+
+
+@pytest.mark.parametrize("size", [1, 2 * APPLIED_INLINE_MAX])
+def test_a_controller_alone_hears_of_each_changed_configuration(tmp_path: Path, size: int) -> None:
+    node, heard = Node(tmp_path), []
+    node.metadata.on_metadata = None
+
+    def on_configured(image: MetadataImage) -> None:
+        heard.append(image.config(BROKER, "3").get("ssl.keystore.location"))
+
+    node.metadata.on_configured = on_configured
+    node.applier.load(node.write_snapshot(filled(("a", size))))
+    node.applier.run()
+    node.turns()
+    heard.clear()
+    topic_id = Uuid(b"a".rjust(16, b"\0"))
+    change = ConfigRecord(
+        resource_type=BROKER, resource_name="3", name="ssl.keystore.location", value="/new.pem"
+    )
+    moves = [
+        PartitionChangeRecord(partition_id=i, topic_id=topic_id, leader=2) for i in range(size)
+    ]
+    for records in (moves, [*moves, change], moves):
+        node.log.append(records)
+        node.applier.on_commit(node.log.end)
+        node.applier.run()
+        node.turns()
+    assert heard == ["/new.pem"]

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.config.definition import ConfigError
 from barnabas.config.node import NodeConfig
+from barnabas.config.providers import Resolved
 from barnabas.limits import CONNECTIONS_OF_NODES
 from barnabas.node.listeners import Listeners
 from barnabas.ports import ConnectionGate, ConnectionRefusal
@@ -163,13 +164,13 @@ def test_listeners_follow_the_configuration_of_a_running_broker() -> None:
     listeners.bind()
     gate = gates["h:9092"]
     assert reason(gate.on_accepted(THERE)) == overrides
-    listeners.follow({overrides: "node.example:1,gone.example:2", "max.connections": "2"})
+    listeners.follow(Resolved({overrides: "node.example:1,gone.example:2", "max.connections": "2"}))
     world.pump()
     assert listeners.connections.limits.own == {HERE: 1, "::1": 1}
     assert [reason(gate.on_accepted(THERE)) for _ in range(2)] == [None, None]
     assert reason(gate.on_accepted(HERE)) == "max.connections"
     assert any(line[1] == "config.unknown_address" for line in world.lines)
-    listeners.follow({})
+    listeners.follow(Resolved({}))
     world.pump()
     assert listeners.connections.limits.own == {}
 

@@ -14,6 +14,7 @@ from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.config.definition import ConfigError
 from barnabas.config.node import NodeConfig
 from barnabas.host.tls_contexts import HostSecrets
+from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.security.client_security import ClientSecurity, client_security
 from barnabas.security.node_security import NodeSecurity
@@ -87,6 +88,7 @@ class Scene:
         config = NodeConfig.from_properties({**node_properties(protocol), **(extra or {})})
         self.listeners = Listeners(self.world, config, Features, credentials)
         self.listeners.bind()
+        self.dynamic = DynamicSecurity(self.world, config, self.listeners, {})
         self.server = self.listeners.servers["EXT"]
         self.server.table.add_handler(API, self._serve, None)
         self.listeners.add_sasl(self.server.table)
@@ -452,15 +454,15 @@ def test_a_keystore_is_replaced_while_the_listener_serves() -> None:
     texts, prefix = node_properties("SSL"), "listener.name.ext.ssl.keystore."
     key = AUTHORITY.identity("x").key_pem()
     chain = identity.certificate_pem
-    scene.listeners.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": key})
+    scene.dynamic.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": key})
     assert [line[1] for line in scene.world.lines][-1] == "broker.config_refused"
     assert key not in str(scene.world.lines) and chain not in str(scene.world.lines)
     assert isinstance(scene.ask(scene.client(trust)), ChannelError), "the former one stays"
     own = identity.key_pem()
-    scene.listeners.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": own})
+    scene.dynamic.follow({**texts, f"{prefix}certificate.chain": chain, f"{prefix}key": own})
     assert [line[1] for line in scene.world.lines][-1] == "tls.replaced"
     assert isinstance(scene.ask(scene.client(trust)), DescribeClusterResponse)
     assert isinstance(scene.ask(former), DescribeClusterResponse)
     assert isinstance(scene.ask(scene.client(client_properties("SSL"))), ChannelError)
-    scene.listeners.follow(texts)
+    scene.dynamic.follow(texts)
     assert isinstance(scene.ask(scene.client(client_properties("SSL"))), DescribeClusterResponse)

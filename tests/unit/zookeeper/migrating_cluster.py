@@ -87,7 +87,7 @@ class MigratingCluster(ZookeeperCluster):
         if migrates:
             values |= {ENABLE: "true", "zookeeper.connect": self.ensemble.connect}
         if host not in self.machines:
-            self._machine(host)
+            self.machine(host)
         config = NodeConfig.from_properties(values)
         process = self.controller_processes[node_id] = self.machines[host].start_process()
         known = self.read("/cluster/id")

@@ -86,15 +86,17 @@ class ZookeeperCluster:
             self.world, self.network, hosts, machines=self.machines, timeout_ms=(1_000, 60_000)
         )
         self.settings = settings
+        self._has_control_plane = "control_plane_listener_name" in settings
+        """Then each broker has a listener CONTROLLER, at port 9094."""
         self.processes: dict[int, SimProcess] = {}
         self.nodes: dict[int, ZookeeperNode] = {}
         for broker in range(1, brokers + 1):
-            self._machine(f"n{broker}")
+            self.machine(f"n{broker}")
             self.start(broker)
-        self.client = Client(self._machine("client").start_process(), self.ensemble.connect)
+        self.client = Client(self.machine("client").start_process(), self.ensemble.connect)
         self.wait(lambda: all(node.is_ready for node in self.nodes.values()), "brokers are ready")
 
-    def _machine(self, host: str) -> SimMachine:
+    def machine(self, host: str) -> SimMachine:
         disk = SimDisk(self.world.rng(f"disk {host}"))
         machine = self.machines[host] = SimMachine(self.world, self.network, host, disk)
         machine.machines = self.machines
@@ -106,7 +108,8 @@ class ZookeeperCluster:
                 "zookeeper.connect": self.ensemble.connect,
                 "zookeeper.session.timeout.ms": str(SESSION_MS),
                 "broker.id": str(broker),
-                "listeners": f"PLAINTEXT://n{broker}:9092",
+                "listeners": f"PLAINTEXT://n{broker}:9092"
+                + (f",CONTROLLER://n{broker}:9094" if self._has_control_plane else ""),
                 "log.dirs": "/data",
                 "min.insync.replicas": "1",
                 **{key.replace("_", "."): value for key, value in self.settings.items()},

@@ -30,6 +30,7 @@ from barnabas.cli.connection.connect import (
     show,
     table_of,
 )
+from barnabas.cli.connection.password_prompt import with_password
 from barnabas.cli.failure import Failure
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
@@ -169,7 +170,7 @@ def _options(bootstrap: str | None) -> SinkOptions:
             endpoints(where),
             client_id="barnabas-cli",
             patience_ms=TIMEOUT_MS,
-            security=security_of(command_config()),
+            security=security_of(with_password(command_config())),
         )
     except ValueError as error:
         raise Failure(str(error), USAGE) from error

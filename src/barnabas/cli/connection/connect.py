@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from barnabas.cli.connection.password_prompt import with_password
 from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
@@ -126,7 +127,8 @@ def cluster(
     Without `refresh` no metadata are requested first."""
     where = find_bootstrap(bootstrap, data)
     try:
-        connected = connect(where, client_id="barnabas-cli", properties=command_config(data))
+        properties = with_password(command_config(data))
+        connected = connect(where, client_id="barnabas-cli", properties=properties)
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
     connected.on_slow = say_what_is_tried

@@ -77,6 +77,15 @@ class Channels:
         self._wakeup_at_ms = 0.0
         self._closed = False
 
+    @property
+    def security(self) -> ClientSecurity:
+        """How connections are made."""
+        return self._dialer.security
+
+    def secure(self, security: ClientSecurity) -> None:
+        """Make connections by `security` from now on; those that are open stay."""
+        self._dialer.security = security
+
     def __repr__(self) -> str:
         return f"Channels({self._client_id} {list(self._connections.values())})"
 

@@ -42,6 +42,7 @@ from barnabas.controller.brokers.broker_registration import BrokerStanding
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.controller.security.delegation_tokens import TokenSettings
 from barnabas.controller.security.token_expiry import TokenExpiry
 from barnabas.controller.zookeeper_migration import (
@@ -147,9 +148,8 @@ class QuorumController:
             ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
         self.tokens = TokenSettings.of(config)
-        self.authorizer = authorizer_of(
-            config.properties, self.image, ports.log, ports.clock.now_ms
-        )
+        self.change_audit = ChangeAudit(ports.log, self.now_ms)
+        self.authorizer = authorizer_of(config.properties, self.image, ports.log, self.now_ms)
         self.quotas = ClientQuotas(self.image, self.now_ms, QuotaWindows.of(config.properties))
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""

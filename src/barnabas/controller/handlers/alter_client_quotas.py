@@ -49,4 +49,9 @@ API = Api(
 def handle(
     request: AlterClientQuotasRequest, ctx: RequestContext, role: QuorumController
 ) -> AlterClientQuotasResponse | Parked:
-    return role.decide(API, request, lambda cluster: client_quotas.alter(cluster, request))
+    return role.decide(
+        API,
+        request,
+        lambda cluster: client_quotas.alter(cluster, request),
+        role.change_audit.of(ctx),
+    )

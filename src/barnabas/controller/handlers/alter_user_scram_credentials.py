@@ -45,4 +45,9 @@ API = Api(
 def handle(
     request: AlterUserScramCredentialsRequest, ctx: RequestContext, role: QuorumController
 ) -> AlterUserScramCredentialsResponse | Parked:
-    return role.decide(API, request, lambda cluster: scram_credentials.alter(cluster, request))
+    return role.decide(
+        API,
+        request,
+        lambda cluster: scram_credentials.alter(cluster, request),
+        role.change_audit.of(ctx),
+    )

@@ -1,8 +1,8 @@
 """CreateAcls.
 
 Behaviour: each entry has its own error. Valid entries are written together; an entry that exists already is
-answered as created. SECURITY_DISABLED without ``authorizer.class.name``. Each written entry is logged as
-``acl.created``.
+answered as created. SECURITY_DISABLED without ``authorizer.class.name``. Each entry that is
+written is an audit event of the log.
 
 Version notes: 2 is flexible, 3 adds the resource type USER.
 """
@@ -10,10 +10,7 @@ Version notes: 2 is flexible, 3 adds the resource type USER.
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.decision import Decision
 from barnabas.controller.security.acls import create_acls
-from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
-from barnabas.security.authorization.acls import acl_of
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -38,15 +35,9 @@ def handle(
     if role.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     rng = role.acl_rng
-
-    def written(decision: Decision[CreateAclsResponse], offset: int) -> None:
-        for record in decision.records:
-            assert isinstance(record, AccessControlEntryRecord)
-            role.ports.log("info", "acl.created", entry=str(acl_of(record)), by=ctx.principal)
-
     return role.decide(
         API,
         request,
         lambda cluster: create_acls(cluster, request, lambda: Uuid(rng.randbytes(16))),
-        written,
+        role.change_audit.of(ctx),
     )

@@ -52,4 +52,5 @@ def handle(
         API,
         request,
         lambda cluster: delegation_tokens.create(cluster, role.tokens, asked, request, token_id),
+        role.change_audit.of(ctx),
     )

@@ -40,7 +40,6 @@ def handle(
             for result in decision.response.filter_results
             for entry in result.matching_acls
         }
-        for acl in sorted(gone):
-            role.ports.log("info", "acl.deleted", entry=str(acl), by=ctx.principal)
+        role.change_audit.log_deleted_acls(sorted(gone), ctx.principal)
 
     return role.decide(API, request, lambda cluster: delete_acls(cluster, request), written)

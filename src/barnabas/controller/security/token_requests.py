@@ -44,4 +44,9 @@ def decide_for_requester(
 ) -> ResponseT | Parked:
     """The decision of `decider` for the principal of `ctx`, at this moment."""
     asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
-    return role.decide(api, request, lambda cluster: decider(cluster, role.tokens, asked, request))
+    return role.decide(
+        api,
+        request,
+        lambda cluster: decider(cluster, role.tokens, asked, request),
+        role.change_audit.of(ctx),
+    )

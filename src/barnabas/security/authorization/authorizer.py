@@ -26,6 +26,7 @@ from barnabas.security.authorization.acls import (
     acl_of,
     name_of,
 )
+from barnabas.security.authorization.event_rate import EventRate
 from barnabas.types import Uuid
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.request import RequestContext
@@ -35,7 +36,6 @@ ALLOW_IF_NO_ACL = "allow.everyone.if.no.acl.found"
 REMEMBERED_MAX = 20_000
 """Cached decisions; all are dropped when there are more."""
 DENIALS_LOGGED_PER_SECOND = 20
-SECOND_MS = 1000.0
 
 
 class AuditLog(Protocol):
@@ -48,22 +48,15 @@ class DenialAudit:
     def __init__(self, log: AuditLog, now_ms: Callable[[], float]) -> None:
         self._log = log
         self._now_ms = now_ms
-        self._began_ms = float("-inf")
-        self._logged = 0
-        self._left_out = 0
+        self._rate = EventRate(DENIALS_LOGGED_PER_SECOND)
 
     def log_denial(
         self, ctx: RequestContext, operation: int, resource_type: int, name: str
     ) -> None:
-        now_ms = self._now_ms()
-        if now_ms - self._began_ms >= SECOND_MS:
-            if self._left_out:
-                self._log("warning", "authorization.denials_left_out", count=self._left_out)
-            self._began_ms, self._logged, self._left_out = now_ms, 0, 0
-        if self._logged >= DENIALS_LOGGED_PER_SECOND:
-            self._left_out += 1
+        if count := self._rate.left_out(self._now_ms()):
+            self._log("warning", "authorization.denials_left_out", count=count)
+        if not self._rate.admits():
             return
-        self._logged += 1
         self._log(
             "info",
             "authorization.denied",

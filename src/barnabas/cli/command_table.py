@@ -1,0 +1,35 @@
+"""The commands of the command line, and the options that all of them have."""
+
+from __future__ import annotations
+
+from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
+
+ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
+"""Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
+that takes their value."""
+COMMANDS: dict[str, str] = {
+    "up": "barnabas.cli.commands.up",
+    "node": "barnabas.cli.commands.node",
+    "storage": "barnabas.cli.commands.storage",
+    "topics": "barnabas.cli.commands.topics",
+    "configs": "barnabas.cli.commands.configs",
+    "produce": "barnabas.cli.commands.produce",
+    "consume": "barnabas.cli.commands.consume",
+    "groups": "barnabas.cli.commands.groups",
+    "transactions": "barnabas.cli.commands.transactions",
+    "acls": "barnabas.cli.commands.acls",
+    "users": "barnabas.cli.commands.users",
+    "tokens": "barnabas.cli.commands.tokens",
+    "quotas": "barnabas.cli.commands.quotas",
+    "certificates": "barnabas.cli.commands.certificates",
+    "leaders": "barnabas.cli.commands.leaders",
+    "reassign": "barnabas.cli.commands.reassign",
+    "cluster": "barnabas.cli.commands.cluster",
+    "features": "barnabas.cli.commands.features",
+    "quorum": "barnabas.cli.commands.quorum",
+    "metadata": "barnabas.cli.commands.metadata",
+    "migrate": "barnabas.cli.commands.migrate",
+    "log": "barnabas.cli.commands.log",
+    "pipeline": "barnabas.cli.commands.pipeline",
+}
+"""Name to module, in the order of the help."""

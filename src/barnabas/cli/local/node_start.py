@@ -1,0 +1,35 @@
+"""Runs one node in the foreground, and records its process in the directory of its ``barnabas up``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from barnabas.cli.local.cluster_directory import owner_of
+
+
+def start_node(file: Path) -> int:
+    """Run the node of the properties file `file` until it ends. Returns the exit status."""
+    # On a SIGTERM before there is anything to shut down, just exit.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    from barnabas.host.main import run_node  # loads the whole node
+
+    directory = owner_of(file)
+    try:
+        if directory is not None:
+            _update_cluster_file(directory.announce, file)
+        return run_node(str(file))
+    finally:
+        if directory is not None:
+            _update_cluster_file(directory.withdraw, file)
+
+
+def _update_cluster_file(change: Callable[[Path, int], None], file: Path) -> None:
+    """A cluster's directory that cannot be written (its disk is full) keeps no node from its work."""
+    try:
+        change(file, os.getpid())
+    except OSError as error:
+        print(f"cluster.json cannot be written: {error.strerror}", file=sys.stderr)
