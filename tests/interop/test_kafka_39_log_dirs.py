@@ -30,8 +30,11 @@ pytestmark = [
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    # The checkpoint of high watermarks is what notices that a directory is gone.
-    keys = {"replica.high.watermark.checkpoint.interval.ms": "500"}
+    # Checkpoints are what notices that a directory is gone.
+    keys = {
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": "1000",
+    }
     directory = tmp_path_factory.mktemp("directories")
     with mixed_cluster(directory, keys=keys, log_dirs=2) as cluster:
         for broker in (THEIRS, *OURS):

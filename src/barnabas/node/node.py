@@ -291,6 +291,11 @@ class Node:
         """Number of logs that the shutdown has closed: shows whether it makes progress."""
         return 0 if self.broker is None else self.broker.logs_closed
 
+    @property
+    def migrating(self) -> MigratingController | None:
+        """This controller's part in a migration from ZooKeeper; None where it takes no part in one."""
+        return self._migrating
+
     def describe(self) -> dict[str, object]:
         """State for metrics, logs and the CLI."""
         return {

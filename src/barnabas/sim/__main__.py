@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.sim.faults import KINDS, Kind
+from barnabas.sim.migration.faults import MIGRATION_KINDS
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, RunJournal, play_chunk
@@ -57,20 +58,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--zookeeper", action="store_true", help="ZooKeeper coordinates the cluster, not a quorum"
     )
+    parser.add_argument(
+        "--migration",
+        action="store_true",
+        help="ZooKeeper does so at first; it migrates to a quorum",
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
+    known = ZOOKEEPER_KINDS if options.zookeeper else KINDS
+    known = MIGRATION_KINDS if options.migration else known
     plan = Plan(
         options.nodes,
         faults_ms,
-        kinds_of(parser, options.faults, ZOOKEEPER_KINDS if options.zookeeper else KINDS),
+        kinds_of(parser, options.faults, known),
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
         options.secured,
         options.zookeeper,
+        options.migration,
     )
-    if options.secured and options.zookeeper:
-        parser.error("--secured and --zookeeper are not played together")
+    if options.secured + options.zookeeper + options.migration > 1:
+        parser.error("--secured, --zookeeper and --migration are not played together")
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")
     if options.shrink:

@@ -24,10 +24,17 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.cluster import SimCluster
-from barnabas.sim.faults import LOSE_DATA, Struck
+from barnabas.sim.faults import KINDS, LOSE_DATA, Kind, Struck
+from barnabas.sim.faults.budget import Budget
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
 from barnabas.sim.ledger import LEDGER
+from barnabas.sim.migration import judges as migration_judges
+from barnabas.sim.migration import swarm as migration_swarm
+from barnabas.sim.migration.budget import MigrationBudget
+from barnabas.sim.migration.cluster import MigrationCluster, MigrationTopology
+from barnabas.sim.migration.faults import MIGRATION_KINDS
+from barnabas.sim.migration.operator import MigrationOperator
 from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.swarm import Swarm
@@ -100,6 +107,13 @@ class Plan:
     """Whether connections authenticate, and ACLs and quotas of guests change."""
     zookeeper: bool = False
     """Whether ZooKeeper coordinates the cluster, instead of a quorum."""
+    migration: bool = False
+    """Whether it does so at first, and the cluster migrates to a quorum."""
+
+    @property
+    def has_znodes(self) -> bool:
+        """Whether there is an ensemble."""
+        return self.zookeeper or self.migration
 
 
 class Run:
@@ -130,8 +144,11 @@ class Run:
             self.checkers.append(self.workload.access)
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
-        judges = ZookeeperJudges if plan.zookeeper else Judges
-        self._look = judges(self.cluster, self.checkers).on_event
+        self._look = _judges(self.cluster, self.checkers).on_event
+        self.operator: MigrationOperator | None = None
+        """Takes the steps of a migration; None where the plan has none."""
+        if isinstance(self.cluster, MigrationCluster):
+            self.operator = MigrationOperator(self.cluster)
         self.world.after_touch.append(self._look)
         self.cluster.on_history_lost = self._on_history_lost
 
@@ -153,6 +170,8 @@ class Run:
         self.workload.start()
         if not world.run(READY_MS, lambda: self.workload.is_ready):
             raise Violation(f"no topic was created within {READY_MS:.0f} ms without any fault")
+        if self.operator is not None:
+            self.operator.start()
         self.faults.start()
         if self.plan.faults_ms is not None:
             world.run(world.now_ms + self.plan.faults_ms)
@@ -160,6 +179,7 @@ class Run:
             world.run(world.now_ms + DENSE_MS_MAX, self._has_enough)
             world.totals[THIN] += not self._is_dense()
         self.faults.heal_everything()
+        self._end_migration()
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(lambda: not self.workload.operators_at_work(), "operators to come to an end")
@@ -187,7 +207,7 @@ class Run:
         self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
         if self.swarm.restarts:
             self._restart_cleanly()
-        if not self.plan.zookeeper and liveness_checks.late_registration(self):
+        if not self.plan.has_znodes and liveness_checks.late_registration(self):
             self._until(
                 partial(self._none, liveness_checks.late_registration),
                 "registrations to reach the controllers",
@@ -206,7 +226,7 @@ class Run:
                 partial(self._none, liveness_checks.late_start),
                 "followers to know where logs begin",
             )
-        if self.plan.zookeeper:  # leaders may have moved since
+        if self.plan.has_znodes:  # leaders may have moved since
             self._until(self._agreed, "znodes and every broker's image to say the same at last")
         for checker in self.checkers:
             checker.finish(self.cluster)
@@ -234,6 +254,12 @@ class Run:
         for machine in self.cluster.machines.values():
             machine.disk.names = Names()
 
+    def _end_migration(self) -> None:
+        """Each step that is left makes progress, while clients work."""
+        operator = self.operator
+        while operator is not None and not operator.is_done:
+            self._until(lambda step=operator.step: operator.step != step, operator.step)  # type: ignore[misc]
+
     def _has_enough(self) -> bool:
         return self.cluster.network.delivered >= MESSAGES_MAX or self._is_dense()
 
@@ -243,6 +269,7 @@ class Run:
             self.cluster.network.delivered >= MESSAGES_MIN
             and self.history.operations >= OPERATIONS_MIN
             and (self.faults.count >= FAULTS_MIN or not self.faults.weights)
+            and (self.operator is None or self.operator.is_done)
         )
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
@@ -373,12 +400,16 @@ def _late_in_ledger(reader: CommittedReader, run: Run) -> str:
 
 
 def _draw(world: World, plan: Plan) -> Swarm:
+    if plan.migration:
+        return migration_swarm.draw(world.rng, plan.nodes)
     if plan.zookeeper:
         return zookeeper_swarm.draw(world.rng, plan.nodes)
     return swarm.draw(world.rng, plan.nodes, secured=plan.secured)
 
 
 def _cluster(world: World, drawn: Swarm) -> SimCluster:
+    if isinstance(drawn.topology, MigrationTopology):
+        return MigrationCluster(world, drawn.topology, drawn.bounds)
     if isinstance(drawn.topology, ZookeeperTopology):
         return ZookeeperCluster(world, drawn.topology, drawn.bounds)
     return SimCluster(world, drawn.topology, drawn.bounds)
@@ -388,23 +419,31 @@ def _schedule(
     cluster: SimCluster, weights: Mapping[str, float], drawn: Swarm, plan: Plan
 ) -> FaultSchedule:
     rng_of, skipped = cluster.world.rng, plan.skip_faults
-    if not isinstance(cluster, ZookeeperCluster):
-        return FaultSchedule(cluster, weights, rng_of, drawn.interval_ms, skipped)
+    kinds: Mapping[str, Kind] = KINDS
+    budget: Budget | None = None
+    if isinstance(cluster, MigrationCluster):
+        kinds, budget = MIGRATION_KINDS, MigrationBudget(cluster)
+    elif isinstance(cluster, ZookeeperCluster):
+        kinds, budget = ZOOKEEPER_KINDS, ZookeeperBudget(cluster)
     return FaultSchedule(
-        cluster,
-        weights,
-        rng_of,
-        drawn.interval_ms,
-        skipped,
-        kinds=ZOOKEEPER_KINDS,
-        budget=ZookeeperBudget(cluster),
+        cluster, weights, rng_of, drawn.interval_ms, skipped, kinds=kinds, budget=budget
     )
 
 
 def _checkers(cluster: SimCluster, history: History, story: Story) -> list[Checker]:
+    if isinstance(cluster, MigrationCluster):
+        return migration_judges.judges_of(cluster, history, story)
     if isinstance(cluster, ZookeeperCluster):
         return judges_of(cluster, history, story)
     return all_checkers(history, story)
+
+
+def _judges(cluster: SimCluster, checkers: list[Checker]) -> Judges:
+    if isinstance(cluster, MigrationCluster):
+        return migration_judges.MigrationJudges(cluster, checkers)
+    if isinstance(cluster, ZookeeperCluster):
+        return ZookeeperJudges(cluster, checkers)
+    return Judges(cluster, checkers)
 
 
 def play_seed(seed: int, plan: Plan = Plan(), *, leave_garbage: bool = False) -> Result:

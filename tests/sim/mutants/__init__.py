@@ -14,6 +14,7 @@ from tests.sim.mutants import (
     consumer_groups,
     controller,
     groups,
+    migration,
     partitions,
     quorum,
     storage,
@@ -33,5 +34,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *transactions.MUTANTS,
     *authorization.MUTANTS,
     *zookeeper.MUTANTS,
+    *migration.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

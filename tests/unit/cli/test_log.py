@@ -17,6 +17,8 @@ from barnabas.metadata.image.codec import encode_record as encode_metadata
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.snapshot_files import file_name, write_checkpoint
 from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.transaction.record_codec import TransactionRecord
@@ -151,3 +153,26 @@ def test_events_and_tree_of_the_metadata_log(
     assert told["id"] == uuid_text(ID) and told["0"]["leader"] == 2
     assert main(["log", "tree", str(tmp_path), "/nowhere"]) == 1
     assert main(["log", "events", str(tmp_path / "no")]) == 2
+
+
+def test_a_log_that_begins_within_a_segment_continues_its_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Segments go as a whole: the first one has batches from before the oldest snapshot."""
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    other = Uuid(b"o" * 16)
+    before = encode_metadata(TopicRecord(name="t", topic_id=ID), 0)
+    after = encode_metadata(TopicRecord(name="other", topic_id=other), 0)
+    (folder / f"{90:020d}.log").write_bytes(
+        build_batch([(None, before)], timestamp_ms=1, base_offset=90, leader_epoch=1)
+        + build_batch([(None, after)], timestamp_ms=1, base_offset=91, leader_epoch=1)
+    )
+    assert main(["log", "tree", str(tmp_path), "/topics/byName"]) == 1
+    assert "no snapshot has what was before" in capsys.readouterr().err
+    earlier = encode_metadata(TopicRecord(name="earlier", topic_id=Uuid(b"e" * 16)), 0)
+    snapshot = OffsetAndEpoch(91, 1)
+    checkpoint = write_checkpoint([earlier, before], 1)
+    (folder / file_name(snapshot)).write_bytes(checkpoint)
+    assert main(["log", "tree", str(tmp_path), "/topics/byName"]) == 0
+    assert sorted(json.loads(capsys.readouterr().out)) == ["earlier", "other", "t"]

@@ -14,10 +14,12 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.config.meta_properties import read_owner, zookeeper_owner_text
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.host.disk import HostDisk
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION
 from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.raft.bootstrap_snapshot import first_snapshot_path
 from barnabas.record.builder import build_batch
 from barnabas.wire.schema import Message
@@ -280,6 +282,33 @@ def test_revert_without_nodes_gives_a_running_cluster_back(
     assert topics(znodes) == ("a", "b")
     assert znodes.tree.find(CONTROLLER) is None and znodes.tree.find(MIGRATION) is None
     assert all(node.has_a_quorum for node in under_kraft)
+
+
+def test_revert_of_a_quorum_that_has_no_copy_leaves_the_znodes(
+    znodes: Znodes, nodes: list[Node]
+) -> None:
+    """A controller took `/controller` and died before the znodes were in its log."""
+    znodes.claim()
+    nodes[1].meta.write_text(nodes[0].meta.read_text().replace("broker.id=1", "broker.id=2"))
+    nodes[1].run([ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.PRE_MIGRATION)])
+    before = topics(znodes)
+    assert before
+    home = nodes[1].directory
+    assert "0 znodes written" in run("revert", "--zookeeper", AT, "--metadata", home, "--yes")
+    assert topics(znodes) == before
+    assert znodes.tree.find(CONTROLLER) is None and znodes.tree.find(MIGRATION) is None
+
+
+def test_revert_refuses_a_migration_that_the_controllers_have_ended(
+    znodes: Znodes, nodes: list[Node]
+) -> None:
+    znodes.claim()
+    nodes[1].meta.write_text(nodes[0].meta.read_text().replace("broker.id=1", "broker.id=2"))
+    nodes[1].run([ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.POST_MIGRATION)])
+    before = topics(znodes)
+    with pytest.raises(Failure, match="final by the controllers' log"):
+        run("revert", "--zookeeper", AT, "--metadata", nodes[1].directory, "--yes")
+    assert topics(znodes) == before
 
 
 def test_a_running_cluster_is_checked_as_one(znodes: Znodes) -> None:

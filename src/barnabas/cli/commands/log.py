@@ -19,7 +19,12 @@ from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
 from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat
-from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, read_checkpoint
+from barnabas.raft.storage.snapshot_files import (
+    CorruptSnapshotError,
+    continued_by_log,
+    id_of,
+    read_checkpoint,
+)
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.codec import MalformedError, UnsupportedFieldError
@@ -87,7 +92,7 @@ def replayed(directory: Path) -> MetadataImage:
 
 
 def read_log(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
-    """Feed the metadata log of a node to `reader`: its last snapshot below the log, then the log.
+    """Feed the metadata log of a node to `reader`: the snapshot that it continues, then the log.
     Raises `Failure`."""
     folder = directory if directory.name == FOLDER else directory / FOLDER
     segments = sorted(folder.glob("*.log"))
@@ -95,27 +100,24 @@ def read_log(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
         raise Failure(f"there is no metadata log in {folder}", USAGE)
     start = int(segments[0].stem)
     current, voters = segments[0], VoterEvents()
+    snapshots = {known: file for file in folder.glob("*.checkpoint") if (known := id_of(file.name))}
+    at = continued_by_log(start, snapshots)
+    if at is None and start:
+        raise Failure(f"{folder} begins at offset {start}, and no snapshot has what was before")
     try:
-        for current in snapshots_below(folder, start):
-            at = id_of(current.name)
-            assert at is not None
+        if at is not None:
+            current = snapshots[at]
             snapshot = current.read_bytes()
             reader.load(read_checkpoint(snapshot), at.offset - 1, at.epoch)
             voters.load(snapshot)
         for current in segments:
             # Up to the last whole batch: a running node may be writing the next.
-            yield from events_in(reader, Stretch(current.read_bytes()), voters)
+            stretch = Stretch(current.read_bytes(), 0 if at is None else at.offset)
+            yield from events_in(reader, stretch, voters)
     except OSError as error:
         raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:
         raise Failure(f"{current} is damaged: {error}") from error
-
-
-def snapshots_below(folder: Path, start: int) -> list[Path]:
-    """The newest snapshot that the log continues, if the log does not begin at 0."""
-    found = [(id_of(file.name), file) for file in folder.glob("*.checkpoint")]
-    fitting = [(at, file) for at, file in found if at is not None and 0 < at.offset <= start]
-    return [max(fitting)[1]] if fitting and start else []
 
 
 def line_of(row: dict[str, Any]) -> str:

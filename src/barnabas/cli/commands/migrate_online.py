@@ -33,8 +33,8 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import METADATA_TOPIC
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import claim, findings
-from barnabas.zookeeper.migration.dual_write import DualWriter
 from barnabas.zookeeper.migration.progress import Progress, progress_of
+from barnabas.zookeeper.migration.release import NoWayBackError, written_before, znodes_in
 
 ZooKeeperAt = typer.Option(
     ..., "--zookeeper", metavar="HOST:PORT/CHROOT", help="Where the cluster's znodes are."
@@ -173,32 +173,21 @@ def release(
             raise Failure(why)
         check_metadata(home, findings.find(znodes).cluster_id)
         image = image_of(Path(home), None, None)
-        under_kraft = [
-            broker.id
-            for broker in image.brokers.values()
-            if not broker.is_on_zookeeper and not broker.fenced
-        ]
-        if under_kraft:
-            names = ", ".join(map(str, sorted(under_kraft)))
-            raise Failure(f"brokers {names} run under KRaft: restart them in ZooKeeper mode first")
         try:
-            held = claim.held_leadership(znodes)
-            writes = DualWriter(znodes, held.controller_epoch).everything(image)
-        except MalformedZnode as error:
+            transactions = written_before(znodes, image, ZookeeperBounds())
+        except (MalformedZnode, NoWayBackError) as error:
             raise Failure(str(error)) from error
-        operations = writes.operations
+        written = znodes_in(transactions)
         if dry_run:
             typer.echo(
-                f"{len(operations)} znodes would be written, and brokers at {zookeeper} would elect a"
+                f"{written} znodes would be written, and brokers at {zookeeper} would elect a"
                 " controller among them; nothing was done"
             )
             return
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
-        bounds = ZookeeperBounds()
-        transactions = held.transactions(operations, image.offset, image.epoch, bounds)
         write_znodes(zookeeper, transactions)
         write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
     typer.echo(
-        f"{len(operations)} znodes written. Restart the brokers without"
+        f"{written} znodes written. Restart the brokers without"
         " zookeeper.metadata.migration.enable, and format the controllers again before another attempt"
     )

@@ -10,7 +10,7 @@ Kafka's ``FileRawSnapshotWriter``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from barnabas.limits import RaftBounds
@@ -60,6 +60,13 @@ def snapshots_in(disk: Disk, directory: str) -> list[OffsetAndEpoch]:
     """Ids of the whole snapshots there, ascending."""
     found = (id_of(name) for name in disk.list_dir(directory))
     return sorted(snapshot for snapshot in found if snapshot is not None)
+
+
+def continued_by_log(start: int, snapshots: Iterable[OffsetAndEpoch]) -> OffsetAndEpoch | None:
+    """The snapshot that a log continues whose first segment begins at `start`: the oldest that does not end
+    before. The log mostly begins within that segment, where this snapshot ends, because segments go as a
+    whole. None where the log has everything, or no snapshot fits."""
+    return min((known for known in snapshots if known.offset >= start > 0), default=None)
 
 
 def remove_leftovers(disk: Disk, directory: str) -> None:

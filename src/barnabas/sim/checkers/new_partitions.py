@@ -6,6 +6,7 @@ with a leader in the ISR. And a topic that was only to be validated never comes 
 
 from __future__ import annotations
 
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
@@ -26,6 +27,8 @@ class NewPartitions(RecordRule):
                 raise Violation(f"topic {record.name} was only to be validated, and it was made")
             return
         assert isinstance(record, PartitionRecord)
+        if image.zk_migration_state == ZkMigrationState.PRE_MIGRATION:
+            return  # a copy of what a cluster on ZooKeeper has
         topic = image.topics_by_id.get(record.topic_id)
         where = f"{topic.name if topic else '?'}-{record.partition_id} at metadata offset {offset}"
         if len(set(record.replicas)) < len(record.replicas):

@@ -3,6 +3,7 @@ decides and whichever broker asks. (The history checks that no two clients get t
 
 from __future__ import annotations
 
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.sim.checkers.metadata_records import RecordRule
@@ -20,8 +21,8 @@ class ProducerIdBlocks(RecordRule):
                 f"metadata offset {offset}: broker {record.broker_id} gets producer ids up to"
                 f" {record.next_producer_id}, and {image.next_producer_id} were given out before"
             )
-        if record.broker_id < 0:
-            return  # no broker's: a recovered quorum skips what may have been given out
+        if record.broker_id < 0 or image.zk_migration_state == ZkMigrationState.PRE_MIGRATION:
+            return  # a recovered quorum skips what may have been given out; one that migrates copies it
         broker = image.brokers.get(record.broker_id)
         if broker is None or broker.epoch != record.broker_epoch:
             raise Violation(

@@ -20,6 +20,7 @@ from barnabas.metadata.image.codec import decode_record
 from barnabas.metadata.image.image import BROKER, TOPIC, MetadataImage
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.raft.core.batches import batch_values
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.metadata_records import RecordRule, RecordRules
@@ -57,6 +58,11 @@ class ReassignmentsKeepMinIsr(QuorumRule):
             if isinstance(record, PartitionChangeRecord):
                 self._replay_change(cluster, offset, value, record)
             else:
+                if isinstance(record, PartitionRecord) and record.adding_replicas:
+                    # Copied from ZooKeeper while it is under way.
+                    present = (r for r in record.replicas if r not in record.adding_replicas)
+                    key = Uuid(record.topic_id), record.partition_id
+                    self._origin[key] = tuple(present)
                 self._replay(value, offset)
 
     def _replay(self, value: memoryview, offset: int) -> None:

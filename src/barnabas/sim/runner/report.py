@@ -49,6 +49,8 @@ def command(seed: int, plan: Plan) -> str:
         arguments.append("--secured")
     if plan.zookeeper:
         arguments.append("--zookeeper")
+    if plan.migration:
+        arguments.append("--migration")
     if plan.skip_clients:
         arguments.append(f"--skip-clients {','.join(sorted(plan.skip_clients))}")
     more = f' ARGS="{" ".join(arguments)}"' if arguments else ""

@@ -30,10 +30,11 @@ class ZookeeperBudget(Budget):
         """Looked at now and then: the look goes through all topics of all brokers."""
         now_ms = self.cluster.world.now_ms
         if now_ms >= self._looked_ms + LOOK_EVERY_MS:
-            self._looked_ms, self._differs = now_ms, self._find_difference()
+            self._looked_ms, self._differs = now_ms, self.find_difference()
         return self._differs
 
-    def _find_difference(self) -> str:
+    def find_difference(self) -> str:
+        """By a look at everything; empty where all say the same."""
         if self._written.deletions:
             return f"{self._written.deletions} are still to be deleted"
         if self._written.half_made:

@@ -8,6 +8,7 @@ from barnabas.broker.broker import Broker
 from barnabas.config.node import NodeConfig
 from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.node import Node
 from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.world.process import SimMachine, SimProcess
@@ -53,7 +54,7 @@ class ZookeeperSimNode(SimNode):
     zookeeper_node: ZookeeperNode | None = None
 
     @property
-    def running(self) -> ZookeeperNode | None:
+    def running(self) -> Node | ZookeeperNode | None:
         return self.zookeeper_node
 
     @property

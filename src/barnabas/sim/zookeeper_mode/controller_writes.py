@@ -1,23 +1,32 @@
-"""In each controller epoch at most one session writes, and each of its writes is conditional on the epoch.
+"""In each controller epoch at most one controller writes, and each of its writes is conditional on the epoch.
 
 The session that raises ``/controller_epoch`` is the controller of the new epoch. Until the next election only
-this session may write the controller's znodes: topics, states of partitions, blocks of producer ids. Each of
-these transactions has to check the version of the epoch's znode.
+this session may write the controller's znodes: topics, states of partitions, configurations, blocks of
+producer ids. Each of these transactions has to check the version of the epoch's znode.
+
+Where a KRaft controller has raised it (KIP-866), each has to replace ``/migration``, too, at the version that
+this controller has left there, and in its name: such a controller may have another session by then.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
 from barnabas.sim.zookeeper_mode.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, operations
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CONTROLLER_EPOCH,
+    MIGRATION,
     PRODUCER_IDS,
     ControllerEpochZnode,
+    MigrationZnode,
 )
+from barnabas.zookeeper.layout.config_znodes import CONFIG, ENTITY_TYPES
 from barnabas.zookeeper.layout.topic_znodes import STATE_PATH, TOPICS, PartitionStateZnode
 from barnabas.zookeeper.operations import CheckVersion, Create, Delete, SetData
 
+CONFIGURED = tuple(f"{CONFIG}/{kind}/" for kind in ENTITY_TYPES)
 EPOCH_PATH = CHROOT + CONTROLLER_EPOCH
 
 
@@ -26,6 +35,8 @@ class OneControllerWrites(ZnodeRule):
         self.epoch = 0
         self.session = 0
         """The session of the controller of `epoch`."""
+        self.claim: tuple[int, int] | None = None
+        """Id and quorum epoch of the KRaft controller that has claimed `epoch`; None for a broker."""
 
     def on_transaction(
         self, written: WrittenZnodes, entry: CommittedTransaction, result: object
@@ -34,6 +45,7 @@ class OneControllerWrites(ZnodeRule):
         for one in parts:
             if isinstance(one, SetData) and one.path == EPOCH_PATH:
                 self._on_election(entry, ControllerEpochZnode.decode(one.path, one.data).epoch)
+                self.claim = _claim(parts)
                 return
         paths = [path for one in parts if (path := _controllers_path(one))]
         if not paths:
@@ -41,7 +53,11 @@ class OneControllerWrites(ZnodeRule):
         where = f"zxid {entry.zxid:#x}, which writes {paths[0]} in controller epoch {self.epoch}"
         if not any(_checks_epoch(one) for one in parts):
             raise Violation(f"{where}: it is not conditional on the epoch")
-        if entry.session != self.session:
+        if self.claim is not None and _claim(parts) != self.claim:
+            raise Violation(
+                f"{where}: {_claim(parts)} wrote it, and {self.claim} has claimed the znodes"
+            )
+        if self.claim is None and entry.session != self.session:
             raise Violation(
                 f"{where}: session {entry.session:#x} wrote it, and the controller's is"
                 f" {self.session:#x}"
@@ -62,6 +78,15 @@ def _checks_epoch(one: object) -> bool:
     return isinstance(one, CheckVersion) and one.path == EPOCH_PATH and one.version >= 0
 
 
+def _claim(parts: Sequence[object]) -> tuple[int, int] | None:
+    """Id and quorum epoch of the KRaft controller that keeps its claim in a transaction."""
+    for one in parts:
+        if isinstance(one, (Create, SetData)) and _below(one.path) == MIGRATION:
+            mark = MigrationZnode.decode(MIGRATION, one.data)
+            return mark.controller_id, mark.controller_epoch
+    return None
+
+
 def _below(path: str) -> str:
     return path.removeprefix(CHROOT)
 
@@ -71,6 +96,6 @@ def _controllers_path(one: object) -> str:
     if not isinstance(one, (Create, SetData, Delete)):
         return ""
     path = _below(one.path)
-    if path.startswith(f"{TOPICS}/"):
+    if path.startswith(f"{TOPICS}/") or path.startswith(CONFIGURED):
         return path
     return path if path == PRODUCER_IDS and isinstance(one, SetData) else ""

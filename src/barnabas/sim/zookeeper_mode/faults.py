@@ -88,7 +88,7 @@ def split_ensemble(s: Strike) -> bool:
         return False
     alone = s.rng.choice(hosts)
     others = [host for host in hosts if host != alone]
-    return _cut(s, f"{alone} is cut off from other servers", both_ways([alone], others))
+    return cut_for_a_while(s, f"{alone} is cut off from other servers", both_ways([alone], others))
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def expire(s: Strike) -> bool:
     if session not in ensemble.sessions:
         return False
     if s.rng.random() < 0.7:
-        links = both_ways([node.machine.host], _server_hosts(s))
-        _cut(s, f"{node.machine.host} is cut off from ZooKeeper", links)
+        links = both_ways([node.machine.host], server_hosts(s))
+        cut_for_a_while(s, f"{node.machine.host} is cut off from ZooKeeper", links)
     s.note(f"the session of node {node.id} is ended")
     s.count("sessions ended")
     ensemble.expire(session)
@@ -123,7 +123,7 @@ def move_session(s: Strike) -> bool:
         return False
     here, there = node.machine.host, entry.owner.server.host
     s.count("sessions moved")
-    return _cut(s, f"{here} loses {there}", both_ways([here], [there]))
+    return cut_for_a_while(s, f"{here} loses {there}", both_ways([here], [there]))
 
 
 def sleep_past_session(s: Strike) -> bool:
@@ -156,11 +156,11 @@ def lose_ensemble(s: Strike) -> bool:
     node = _mostly_the_controller(s)
     if node is None:
         return False
-    links = both_ways([node.machine.host], _server_hosts(s))
+    links = both_ways([node.machine.host], server_hosts(s))
     if s.rng.random() < 0.3:
         # Drawn for each direction of each link: of a server both directions may be lost, or one, or none.
         links = [link for link in links if link[0 if s.rng.random() < 0.5 else 1].startswith("n")]
-    return _cut(s, f"{node.machine.host} is cut off from ZooKeeper", links)
+    return cut_for_a_while(s, f"{node.machine.host} is cut off from ZooKeeper", links)
 
 
 def lose_half(s: Strike) -> bool:
@@ -174,14 +174,18 @@ def lose_half(s: Strike) -> bool:
     if not lost:
         return False
     here = active.machine.host
-    return _cut(s, f"the controller, {here}, is cut off from {lost}", both_ways([here], lost))
+    return cut_for_a_while(
+        s, f"the controller, {here}, is cut off from {lost}", both_ways([here], lost)
+    )
 
 
-def _server_hosts(s: Strike) -> list[str]:
+def server_hosts(s: Strike) -> list[str]:
+    """The machines of the ensemble."""
     return [server.host for server in cluster_of(s).ensemble.servers]
 
 
-def _cut(s: Strike, what: str, links: list[tuple[str, str]]) -> bool:
+def cut_for_a_while(s: Strike, what: str, links: list[tuple[str, str]]) -> bool:
+    """Nothing passes `links` until it heals; True."""
     s.note(f"netsplit: {what}")
     s.count("netsplits")
     join = s.cut(links)
@@ -228,7 +232,9 @@ def ambush_writes(s: Strike) -> bool:
         s.count("ambushes")
         s.note(f"the controller, node {node.id}, is ambushed while it writes")
         if loses_link:
-            _cut(s, "it loses ZooKeeper", both_ways([node.machine.host], _server_hosts(s)))
+            cut_for_a_while(
+                s, "it loses ZooKeeper", both_ways([node.machine.host], server_hosts(s))
+            )
         else:
             s.kill_later(s.rng.uniform(0.0, 2.0), node)
             s.world.after(s.wait_ms(200, 1500, 6000), node.start)

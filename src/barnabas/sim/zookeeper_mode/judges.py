@@ -37,10 +37,22 @@ def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list
     """A fresh one of each, for one run; those of znodes follow the ensemble of `cluster`."""
     znodes = ZnodesGoForward()
     cluster.written.rules += [OneControllerWrites(), znodes]
+    return [
+        *judges_of_brokers(
+            history, story, ImagesSayWhatIsWritten(znodes), LeadersGoByWhatIsWritten(znodes)
+        ),
+        EveryoneSaysTheSame(history),
+    ]
+
+
+def judges_of_brokers(
+    history: History, story: Story, of_images: Checker, of_leaders: Rule
+) -> list[Checker]:
+    """Of brokers and their clients. `of_images` and `of_leaders` know what brokers may go by."""
     owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
     return [
         BrokersObeyTheNewest(),
-        ImagesSayWhatIsWritten(znodes),
+        of_images,
         OneLeaderPerPartitionEpoch(),
         ReplicaLogs(
             [
@@ -50,7 +62,7 @@ def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list
                 CommittedRecordsStay(history.promise),
                 ProducerSequences(history),
                 TransactionMarkers(),
-                LeadersGoByWhatIsWritten(znodes),
+                of_leaders,
                 HighWatermarkNeverGoesBack(),
             ]
         ),
@@ -65,7 +77,6 @@ def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list
         EveryFileIsKnown(),
         BrokersAreValid(),
         NoFaultIsAnswered(),
-        EveryoneSaysTheSame(history),
     ]
 
 
@@ -102,6 +113,8 @@ class BrokersAreValid(Checker):
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         inside = node.running
+        if node.node is not None:
+            return  # of a quorum
         controller = getattr(inside, "controller", None)
         if controller is not None and controller.decider.may_decide:
             controller.decider.validate()

@@ -12,7 +12,7 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper_mode.cluster import ZookeeperSimNode
-from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
+from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
 from barnabas.types import Uuid
 
 Epochs = tuple["array[int]", "array[int]"]
@@ -77,11 +77,15 @@ class ImagesSayWhatIsWritten(Checker):
                         )
 
     def _judge(self, node: SimNode, topic: Topic, index: int) -> None:
-        row = (topic.leader[index], topic.leader_epoch[index], tuple(topic.isr[index]))
-        version = topic.partition_epoch[index]
-        written = self._znodes.rows.get((topic.id, index, version))
-        if written != row:
+        shown = (topic.leader[index], topic.leader_epoch[index], tuple(topic.isr[index]))
+        where = f"{topic.name}-{index} on node {node.id}"
+        self.judge(node, where, (topic.id, index, topic.partition_epoch[index]), shown)
+
+    def judge(self, node: SimNode, where: str, key: tuple[Uuid, int, int], shown: Row) -> None:
+        """`key` is the topic, the partition and its epoch. Raises `Violation`."""
+        written = self._znodes.rows.get(key)
+        if written != shown:
             raise Violation(
-                f"{topic.name}-{index} on node {node.id}: leader, epoch and ISR {row} in partition"
-                f" epoch {version}, for which {written} is written"
+                f"{where}: leader, epoch and ISR {shown} in partition epoch {key[2]}, for which"
+                f" {written} is written"
             )

@@ -66,6 +66,12 @@ class WrittenZnodes:
             yield from self.below(f"{path}/{name}")
 
     @property
+    def everything(self) -> dict[str, NodeData]:
+        """All znodes of the cluster, by path."""
+        roots = (f"/{name}" for name in self.children(""))
+        return dict(found for root in roots for found in self.below(root))
+
+    @property
     def deletions(self) -> list[str]:
         """Topics whose deletion is asked for."""
         return self.children(DELETE_TOPICS)

@@ -99,6 +99,21 @@ class OnlineMigration:
         unready = readiness.unready_controllers(image, voters)
         return driver.LogStateSeen(image.zk_migration_state, tuple(unready))
 
+    @property
+    def is_idle(self) -> bool:
+        """Both are written, and nothing that is committed waits for its znodes, as far as is known here."""
+        return (
+            self.now.phase is MigrationPhase.DUAL_WRITE
+            and self._writer is not None
+            and not self._under_way
+            and not self._moved
+        )
+
+    @property
+    def leadership(self) -> claim.MigrationLeadership | None:
+        """The claim of this controller; None where it has none."""
+        return self._leadership
+
     # -- the session -----------------------------------------------------------------------------
 
     def on_connected(self, is_new: bool) -> None:

@@ -1,0 +1,96 @@
+"""What was decided of each partition, by whichever side: what its state znode said in some version, or what
+the log of the quorum has committed in some partition epoch. A broker goes by nothing else.
+"""
+
+from __future__ import annotations
+
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import PartitionState
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.sim.checkers.metadata_records import RecordRule
+from barnabas.sim.checkers.replica_logs import Rule, Watched
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.history import Violation
+from barnabas.sim.zookeeper_mode.obedience import ImagesSayWhatIsWritten
+from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
+from barnabas.types import Uuid
+from barnabas.wire.schema import Message
+
+Key = tuple[bytes, int, int]
+"""Topic id, partition, partition epoch: the version of the state znode, or as the log says."""
+
+
+class DecidedRows(RecordRule):
+    """The rows of both; a judge of the quorum's log feeds it, once for each record and change."""
+
+    KINDS = (PartitionRecord,)
+
+    def __init__(self, znodes: ZnodesGoForward) -> None:
+        self.znodes = znodes
+        self.committed: dict[Key, Row] = {}
+
+    def on_record(self, image: MetadataImage, offset: int, record: Message) -> None:
+        assert isinstance(record, PartitionRecord)
+        key = bytes(record.topic_id), record.partition_id, record.partition_epoch
+        self.committed[key] = (record.leader, record.leader_epoch, tuple(record.isr))
+
+    def on_change(
+        self,
+        offset: int,
+        before: PartitionState,
+        after: PartitionState,
+        record: PartitionChangeRecord,
+    ) -> None:
+        key = bytes(after.topic_id), after.partition, after.partition_epoch
+        self.committed[key] = (after.leader, after.leader_epoch, tuple(after.isr))
+
+    def of(self, topic: Uuid, partition: int, epoch: int) -> list[Row]:
+        """None, one, or one of each side."""
+        key = topic, partition, epoch
+        found = self.znodes.rows.get(key), self.committed.get(key)
+        return [row for row in found if row is not None]
+
+
+class LeadersGoByWhatIsDecided(Rule):
+    """A partition's leader goes by an ISR that was decided, or by a larger one."""
+
+    def __init__(self, rows: DecidedRows) -> None:
+        self._rows = rows
+
+    def on_leading(self, replica: Watched) -> None:
+        self._check(replica)
+
+    def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
+        self._check(replica)
+
+    def _check(self, replica: Watched) -> None:
+        leader, partition = replica.partition.leader, replica.partition
+        if leader is None:
+            return
+        rows = self._rows.of(partition.topic_id, partition.index, leader.partition_epoch)
+        if not any(set(row[2]) <= set(leader.isr) for row in rows):
+            raise Violation(
+                f"{replica.where}: goes by ISR {list(leader.isr)} of partition epoch"
+                f" {leader.partition_epoch}, for which {rows} was decided"
+            )
+
+
+class ImagesSayWhatIsDecided(ImagesSayWhatIsWritten):
+    """Of brokers in ZooKeeper mode; that a broker under KRaft says what the log says is judged as in any
+    quorum."""
+
+    def __init__(self, rows: DecidedRows) -> None:
+        super().__init__(rows.znodes)
+        self._rows = rows
+
+    def judge(self, node: SimNode, where: str, key: tuple[Uuid, int, int], shown: Row) -> None:
+        if node.node is not None:
+            return
+        topic, partition, epoch = key
+        rows = self._rows.of(topic, partition, epoch)
+        if shown not in rows:
+            raise Violation(
+                f"{where}: leader, epoch and ISR {shown} in partition epoch {epoch}, for which"
+                f" {rows} was decided"
+            )
