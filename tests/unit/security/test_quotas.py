@@ -12,10 +12,9 @@ from barnabas.security.quotas.client_meter import ClientMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.security.quotas.quota_table import FETCHED, MUTATIONS, PRODUCED, REQUEST_TIME
-from barnabas.wire import server as server_module
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import decode, encode_bytes
-from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.dispatch import ApiTable, encode_or_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
@@ -207,13 +206,12 @@ def test_the_time_of_encoding_is_waited_for_with_the_next_request(
 ) -> None:
     image, world = MetadataImage(), World()
     set_quota(image, {"user": None}, REQUEST_TIME, 10.0)  # 100 ms in each second are kept
-    encode = server_module.encode_or_error
 
     def slowly(*given: Any) -> Any:
         world.now += 500.0
-        return encode(*given)
+        return encode_or_error(*given)
 
-    monkeypatch.setattr(server_module, "encode_or_error", slowly)
+    monkeypatch.setattr("barnabas.wire.server.encode_or_error", slowly)
     connection, stream = open_connection(metered(image, world))
     body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     for expected in (
