@@ -196,9 +196,7 @@ def read_zookeeper_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
     return owner.cluster_id, owner.node_id
 
 
-def zookeeper_owner_text(
-    cluster_id: str, broker_id: int, directory_id: Uuid | None = None
-) -> str:
+def zookeeper_owner_text(cluster_id: str, broker_id: int, directory_id: Uuid | None = None) -> str:
     """The content of a version 0 file. It has a directory id where the cluster migrates to a quorum."""
     values = {"version": "0", "cluster.id": cluster_id, "broker.id": str(broker_id)}
     if directory_id is not None:
@@ -224,7 +222,7 @@ def back_from_quorum(disk: Disk, directory: str) -> bool:
 
 
 def directory_id_in_migration(disk: Disk, directory: str, random_bytes: RandomBytes) -> Uuid:
-    """The directory id of a ZooKeeper broker that migrates to a quorum; a version 0 file without one gets one.
+    """The directory id of a ZooKeeper broker that migrates to a quorum; a version 0 file without one gets it.
     The broker is registered with it, and keeps it under KRaft: the quorum knows replicas by it. Source: Kafka
     3.9's ``KafkaServer`` (migrationEnabled). Raises :class:`DirectoryError`, ``OSError``."""
     path = f"{directory}/{FILE_NAME}"
