@@ -34,8 +34,8 @@ venv: $(STAMP) ## Create .venv from the lock files
 demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end (SECURE=1: by TLS and SASL)
 	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
 
-test: venv ## All tests (25 to 30 minutes on two cores)
-	$(PYTEST) -m "not long" --durations=10
+test: venv ## All tests (about 20 minutes on two cores)
+	$(BIN)/python -m tools.run_tests
 
 # Two of these at a time; the tests in two parts of about the same length.
 check: venv ## Well under a minute: what every commit passes (`make test` has the model and slow tests besides)

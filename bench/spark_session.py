@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 NAMES = "id BIGINT, flight STRING, origin STRING, delay INT, at BIGINT"
@@ -152,9 +153,15 @@ def main(name: str, bootstrap: str, directory: str, jars: str) -> None:
         .config("spark.local.dir", f"{directory}/tmp")
         .config("spark.sql.warehouse.dir", f"{directory}/warehouse")
     )
+    start: AbstractContextManager[object] = nullcontext()
     if jars:
         builder = builder.config("spark.jars", jars)
-    spark = builder.getOrCreate()
+    else:
+        from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark
+
+        start = compiled_pyspark()
+    with start:
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     jobs = Jobs(spark, name, bootstrap)
     print(json.dumps({"version": spark.version}), flush=True)

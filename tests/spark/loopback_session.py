@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
+
+from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +28,7 @@ def loopback_session(master: str, settings: dict[str, str], log_level: str = "OF
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).config(map={**LOOPBACK, **settings})
-    session = builder.getOrCreate()
+    with compiled_pyspark() if is_local(master) else nullcontext():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session

@@ -8,11 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOB_S = 150
 
@@ -59,3 +63,13 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     if how == "import":  # its ledger is beside the checkpoint, which has a relative path
         (ledger,) = tmp_path.glob("checkpoint/barnabas/*/committed.json")
         assert json.loads(ledger.read_text())["planned"]
+
+
+def test_processes_of_a_local_session_load_pyspark_compiled(spark: SparkSession) -> None:
+    def origin(_: object) -> str:
+        import pyspark.worker
+
+        return str(pyspark.worker.__cached__)
+
+    (file,) = spark.sparkContext.parallelize([0], 1).map(origin).collect()
+    assert file.endswith(".pyc")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.pipeline.jobs.job_file import parse
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.warm_up import warm_up
+from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,7 @@ def session(directory: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("barnabas demo")
         .config("spark.ui.enabled", "false")
@@ -51,8 +52,9 @@ def session(directory: str) -> SparkSession:
         .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         .config("spark.local.dir", f"{directory}/tmp")
         .config("spark.sql.warehouse.dir", f"{directory}/warehouse")
-        .getOrCreate()
     )
+    with compiled_pyspark():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -1,4 +1,4 @@
-"""A folder below the machine's temporary one that belongs to this user alone, for machine code.
+"""A folder below the machine's temporary one that belongs to this user alone, for machine code and the like.
 
 numba's machine code is pickled: who can write into the folder runs code in every process that reads
 from it. So a folder of that name that another user has made, or could fill, is not used.
@@ -13,10 +13,10 @@ import tempfile
 NAME = "barnabas-numba"
 
 
-def own_folder() -> str | None:
-    """The folder, made where it is missing, or None where there cannot be one."""
+def own_folder(name: str = NAME) -> str | None:
+    """The folder of `name` and this user, made where it is missing, or None where there cannot be one."""
     user = os.getuid()
-    folder = os.path.join(tempfile.gettempdir(), f"{NAME}-{user}")
+    folder = os.path.join(tempfile.gettempdir(), f"{name}-{user}")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)

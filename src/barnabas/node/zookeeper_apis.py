@@ -25,6 +25,7 @@ from barnabas.broker.handlers import (
 )
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests
+from barnabas.broker.zookeeper.own_configs import OwnConfigs
 from barnabas.broker.zookeeper.token_requests import TokenRequests
 from barnabas.controller.handlers import (
     allocate_producer_ids,
@@ -125,6 +126,7 @@ def add_to(
     controller: ZookeeperController,
     orders: ControlRequests,
     own: Sequence[OwnRequests],
+    own_configs: OwnConfigs,
     gate: ReadyGate,
     read_again: ReadAgain,
 ) -> None:
@@ -141,7 +143,7 @@ def add_to(
             table.add(gate.before(module), requests)
     for module in FORWARDED:
         handler = _judged(_restricted(module, controller), authorizer)
-        answered = _here_or_there(handler, broker, controller)
+        answered = _here_or_there(handler, broker, controller, own_configs)
         if module.API.key in (alter_configs.API.key, incremental_alter_configs.API.key):
             answered = _known_here(answered, read_again)
         table.add(gate.before(answered), decider)
@@ -242,13 +244,18 @@ def _create_topics(
 
 
 def _here_or_there(
-    module: HandlerModule, broker: Broker, controller: ZookeeperController
+    module: HandlerModule,
+    broker: Broker,
+    controller: ZookeeperController,
+    own_configs: OwnConfigs,
 ) -> HandlerModule:
     def not_controller(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
         why = "the controller, of Apache Kafka, takes no envelopes"
         return module.API.error_response(request, ErrorCode.NOT_CONTROLLER, why)
 
     def as_broker(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        if own_configs.concerns(module.API, request):
+            return own_configs.handle(module.API, request)
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
         return send_as_broker(broker.controller, module.API, request, timeout_ms)
 

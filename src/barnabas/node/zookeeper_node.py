@@ -19,6 +19,7 @@ from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, L
 from barnabas.broker.zookeeper.acl_requests import AclRequests
 from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
 from barnabas.broker.zookeeper.metadata_records import Incarnation
+from barnabas.broker.zookeeper.own_configs import OwnConfigs
 from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle
 from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.broker.zookeeper.token_requests import TokenRequests
@@ -336,11 +337,13 @@ class ZookeeperNode:
             self.ports, self.config, self._tokens, broker.image, lambda: self.is_controller
         )
         tokens.watch_expiry()
+        own_configs = OwnConfigs(self.sessions, self.config)
         requests = (AclRequests(self._acls, self.ports.log), tokens)
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(
-                table, broker, self.controller, self.orders, requests, self._gate, self._read_again
-            )
+                table, broker, self.controller, self.orders, requests, own_configs, self._gate,
+                self._read_again,
+            )  # fmt: skip
             if self._enrolment is not None:
                 is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
                 add_forwarding(table, broker, requests, self._gate, is_kraft, channel)

@@ -51,6 +51,8 @@ class ConfigWatch:
         self._sessions = sessions
         self._in_use = in_use
         self._on_config = on_config
+        self._last: dict[str, Mapping[str, str]] = {}
+        """What was read last, by entity, where that is not empty."""
         self._notifications = NotificationFolder(
             ports,
             sessions,
@@ -100,16 +102,22 @@ class ConfigWatch:
         self._ports.log("warning", "config.changes_unreadable", error=error)
 
     def read(self, entity: str, then: OnConfig) -> None:
-        """One entity; without a znode it has no values."""
+        """One entity; without a znode it has no values. From one that cannot be read it has those that were
+        read before: defaults in their place could delete records."""
         path = f"{CONFIG}/{entity}"
 
         def on_answer(result: NodeData | ZooKeeperError) -> None:
             values: Mapping[str, str] = {}
             try:
-                if isinstance(result, NodeData):
+                if isinstance(result, NodeData) and result.data:
                     values = ConfigZnode.decode(path, result.data).config
             except MalformedZnode as error:
                 self._ports.log("error", "zookeeper.znode_unreadable", error=error)
+                values = self._last.get(entity, {})
+            if values:
+                self._last[entity] = values
+            else:
+                self._last.pop(entity, None)
             then(entity, values)
 
         self._sessions.ask(GetData(path), on_answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigChangeZnode
+from barnabas.zookeeper.operations import Create, GetData, SetData
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 
@@ -24,3 +26,33 @@ def test_a_notification_that_was_removed_has_everything_read_again() -> None:
         return broker is not None and broker.image.config(2, "t").get("retention.ms") == "7000"
 
     cluster.wait(knows, "the one that slept knows it, too")
+
+
+def test_an_unreadable_configuration_changes_nothing() -> None:
+    """Not to the defaults: a topic that keeps everything would lose what is older than they say."""
+    cluster = ZookeeperCluster()
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller, retention_ms="-1") == 0
+    cluster.wait(lambda: len(cluster.state("t")["isr"]) == 3, "all are in sync")
+    sound = cluster.znode(GetData(f"{CONFIG}/topics/t")).data
+    for data in (b"{", sound.replace(b'"-1"', b'"7000"')):
+        cluster.znode(SetData(f"{CONFIG}/topics/t", data))
+        change = ConfigChangeZnode("topics/t")
+        cluster.znode(Create(change.path, change.encode(), sequential=True))
+        cluster.pass_time(2_000)
+        wanted = "-1" if data == b"{" else "7000"
+        for node in cluster.nodes.values():
+            assert node.broker is not None
+            assert node.broker.image.config(2, "t") == {"retention.ms": wanted}
+
+
+def test_a_controller_epoch_that_is_mended_gives_a_controller_again() -> None:
+    cluster = ZookeeperCluster()
+    controller = cluster.wait_for_controller()
+    epoch = cluster.znode(GetData("/controller_epoch")).data
+    cluster.znode(SetData("/controller_epoch", b"?"))
+    cluster.kill(controller)
+    cluster.pass_time(4_000)
+    assert cluster.controller == -1
+    cluster.znode(SetData("/controller_epoch", epoch))
+    assert cluster.wait_for_controller() != controller

@@ -25,6 +25,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.zookeeper.layout.token_znodes import TOKENS
+from barnabas.zookeeper.operations import GetData, SetData
 from tests.unit.zookeeper.migrating_cluster import MigratingCluster
 from tests.unit.zookeeper.test_acls import create, delete, entry
 from tests.unit.zookeeper.test_tokens import create as create_token
@@ -122,3 +123,20 @@ def test_entries_quotas_and_configurations_move_and_are_written_to_both() -> Non
     assert delete(cluster, 1, "u") == [1]
     cluster.wait(lambda: cluster.children("/kafka-acl/Topic") == ["t"], "the entry's end")
     cluster.wait(lambda: cluster.produce("u", leader) == 0, "the broker judges without it")
+
+
+def test_configurations_that_kraft_does_not_know_stay_in_the_znodes() -> None:
+    cluster = MigratingCluster()
+    assert cluster.create("t", cluster.wait_for_controller(), retention_ms="1000") == 0
+    found = cluster.znode(GetData("/config/topics/t"))
+    data = found.data.replace(b'"retention.ms"', b'"message.format.version":"2.8","retention.ms"')
+    cluster.znode(SetData("/config/topics/t", data))
+    cluster.begin()
+    cluster.wait_for_dual_write()
+    assert config_of(cluster, "topics/t") == {
+        "message.format.version": "2.8",
+        "retention.ms": "1000",
+    }
+    assert set_config(cluster, 1, "t", "retention.ms", "2000") == 0
+    wanted = {"message.format.version": "2.8", "retention.ms": "2000"}
+    cluster.wait(lambda: config_of(cluster, "topics/t") == wanted, "it is written to both")

@@ -16,7 +16,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
 from barnabas.pipeline.options import SCHEME, cluster_options, sink_options
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.workers import daemon
+from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -438,7 +439,8 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with compiled_pyspark() if is_local(master) else nullcontext():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     return spark
 

@@ -50,6 +50,8 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 ELECTION_RETRY_MS = 100.0
+MENDED_LOOK_MS = 1_000.0
+"""How often an epoch is read again that could not be read."""
 INITIAL_EPOCH = 0
 PURPOSE = "controller watch"
 
@@ -169,6 +171,8 @@ class ControllerElection:
             except MalformedZnode as error:
                 self._ports.log("error", "controller.znode_unreadable", error=error)
                 self._done(again=False)
+                at_ms = self._ports.clock.now_ms() + MENDED_LOOK_MS
+                self._ports.wakeups.call_at(at_ms, self._read)
                 return
             found = Leadership(epoch, result.stat.version)
             self._sessions.submit(GetData(CONTROLLER, watch=True), partial(self._on_node, found))

@@ -20,7 +20,8 @@ from typing import NamedTuple, cast
 
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.metadata.image.topic import ORDINARY, Topic
+from barnabas.metadata.image.known_configs import is_kept
+from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.client_quota_record import ClientQuotaRecord, EntityData
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
@@ -30,7 +31,6 @@ from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
 from barnabas.metadata.records.remove_delegation_token_record import RemoveDelegationTokenRecord
-from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
@@ -73,24 +73,31 @@ class _Versions(NamedTuple):
 class DualWriter:
     """What the znodes hold, and what follows from the image."""
 
-    def __init__(self, znodes: Mapping[str, NodeData], controller_epoch: int) -> None:
-        """Raises `MalformedZnode`."""
+    def __init__(
+        self,
+        znodes: Mapping[str, NodeData],
+        controller_epoch: int,
+        *,
+        is_stopped: bool = False,
+    ) -> None:
+        """`is_stopped`: no broker runs. Then partitions are written without a leader, versions of state
+        znodes do not matter, and no change is notified. Raises `MalformedZnode`."""
+        self._is_stopped = is_stopped
         self.layout = ClusterLayout()
         self.layout.load(znodes)
         self.layout.controller_epoch = controller_epoch
         self._asked = [path for path in znodes if path.startswith(f"{DELETE_TOPICS}/")]
         self._new: dict[str, None] = {}
+        self._gone: list[str] = []
+        """Topics of the znodes that are to go with the next write."""
 
     def everything(self, image: MetadataImage) -> Writes:
         """After which the znodes say what `image` says. Requests for deletions end: topics that the log does
         not have are deleted."""
         changes = ImageChanges(access=True, producer_ids=True)
-        for name, entry in self.layout.topics.items():
-            topic_id = entry.znode.topic_id
-            if topic_id is not None and topic_id not in image.topics_by_id:
-                changes.topics_deleted[topic_id] = name
+        gone = self._gone = [name for name in self.layout.topics if self._is_other(name, image)]
         for topic in image.topics_by_id.values():
-            if topic.id not in self.layout.topic_names:
+            if topic.name in gone or topic.name not in self.layout.topics:
                 changes.topics_created[topic.id] = None
                 continue
             changes.partitions.update(
@@ -103,10 +110,22 @@ class DualWriter:
         self._asked = []
         return writes
 
+    def _is_other(self, name: str, image: MetadataImage) -> bool:
+        """Whether the topic of the znodes is none of the log's. Where no broker runs it is written again also
+        if it has more partitions, or if another one has its id."""
+        znode, wanted = self.layout.topics[name].znode, image.topics_by_name.get(name)
+        if wanted is None or wanted.id != znode.topic_id:
+            return True
+        is_alone = self.layout.topic_names.get(wanted.id) == name
+        return self._is_stopped and not (is_alone and all(map(wanted.has, znode.partitions)))
+
     def of(self, image: MetadataImage, changes: ImageChanges) -> Writes:
         """After which the znodes say what `image` says of what has moved."""
         writes = Writes()
-        self._delete_topics(changes.topics_deleted, writes)
+        deleted = map(self.layout.topic_names.get, changes.topics_deleted)
+        gone, self._gone = [*self._gone, *filter(None, deleted)], []
+        for name in gone:  # other deleted topics came and went between two writes
+            self._delete_topic(name, writes)
         keys = dict(changes.partitions)
         self._new = {}
         for topic_id in changes.topics_created:
@@ -120,8 +139,8 @@ class DualWriter:
             records += [*self._client_records(image), *self._acl_records(image)]
             records += self._token_records(image)
         records += self._producer_records(image)
-        behind = self._behind(image, keys)
-        for operation in self.layout.apply(records):
+        behind = {} if self._is_stopped else self._behind(image, keys)
+        for operation in self.layout.apply(records, notify=not self._is_stopped):
             versions = behind.pop(operation.path, None)
             if versions is None:
                 writes.operations.append(operation)
@@ -134,16 +153,14 @@ class DualWriter:
 
     # -- topics ----------------------------------------------------------------------------------
 
-    def _delete_topics(self, deleted: Mapping[Uuid, str], writes: Writes) -> None:
-        for topic_id in deleted:
-            name = self.layout.topic_names.get(topic_id)
-            if name is None:
-                continue  # it came and went between two writes
-            entry = self.layout.topics[name]
-            writes.removed.append((name, topic_id, len(entry.znode.partitions)))
-            for number, assignment in entry.znode.partitions.items():
-                writes.stopped += ((broker, (name, number)) for broker in assignment.replicas)
-            writes.operations += self.layout.apply([RemoveTopicRecord(topic_id=topic_id)])
+    def _delete_topic(self, name: str, writes: Writes) -> None:
+        znode = self.layout.topics[name].znode
+        if znode.topic_id is not None:
+            writes.removed.append((name, znode.topic_id, len(znode.partitions)))
+        for number, assignment in znode.partitions.items():
+            writes.stopped += ((broker, (name, number)) for broker in assignment.replicas)
+        self.layout.remove_topic(name)
+        writes.operations += self.layout.apply(())
 
     def _topic_records(
         self, image: MetadataImage, keys: Iterable[tuple[Uuid, int]], writes: Writes
@@ -155,6 +172,8 @@ class DualWriter:
             if topic is None or not topic.has(number):
                 continue
             record = _partition_record(topic, number)
+            if self._is_stopped:
+                record.leader = NO_LEADER
             entry = None if topic.name in self._new else self.layout.topics.get(topic.name)
             if entry is not None and _is_written(entry, record):
                 continue
@@ -205,11 +224,13 @@ class DualWriter:
             if entity is None or (kind == TOPIC and name not in image.topics_by_name):
                 continue
             present = self.layout.configs.get(entity, {})
+            # Keys that KRaft does not have stay in the znodes.
+            known = {key: value for key, value in present.items() if is_kept(kind, key)}
             wanted = image.config(kind, name)
             if (kind, name) == (BROKER, CLUSTER_DEFAULT) and MIN_ISR not in present:
                 # With it a quorum of eligible leader replicas begins; brokers have it in their files.
                 wanted = {key: value for key, value in wanted.items() if key != MIN_ISR}
-            yield from config_changes(entity, dict(present), wanted)
+            yield from config_changes(entity, known, wanted)
 
     def _client_records(self, image: MetadataImage) -> Iterator[Message]:
         """Quotas and SCRAM users."""
