@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 100, 20 secured ones, 6 in ZooKeeper mode, one of a migration, every regression, and
-one under two hash seeds."""
+"""Seeds of the simulator: 100, 20 secured ones, 6 in ZooKeeper mode, one of a migration, every regression,
+and one under two hash seeds."""
 
 from __future__ import annotations
 
