@@ -42,8 +42,9 @@ from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
 def judges_of(cluster: MigrationCluster, history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run."""
-    znodes = ZnodesGoForward()
-    cluster.written.rules += [OneControllerWrites(), znodes]
+    writes = OneControllerWrites()
+    znodes = ZnodesGoForward(lambda: writes.claim is not None)
+    cluster.written.rules += [writes, znodes]
     rows = DecidedRows(znodes)
     return [
         *judges_of_brokers(
