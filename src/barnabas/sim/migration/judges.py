@@ -32,6 +32,7 @@ from barnabas.sim.migration.rows import (
     DecidedRows,
     ImagesSayWhatIsDecided,
     LeadersGoByWhatIsDecided,
+    TakeoversWaitForBrokers,
 )
 from barnabas.sim.migration.sameness import AllSidesAgree, BothSayTheSame
 from barnabas.sim.story import Story
@@ -87,6 +88,7 @@ class PresentQuorum(Checker):
                 NewPartitions(self._history),
                 last_members,
                 self._rows,
+                TakeoversWaitForBrokers(self._cluster),
             ],
         )
         self._cluster.committed = reassignments.image
