@@ -25,8 +25,13 @@ def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
 
 
 def test_a_node_starts_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = []
-    monkeypatch.setattr(node_start, "start_node", lambda file: started.append(file) or 7)
+    started: list[Path] = []
+
+    def start(file: Path) -> int:
+        started.append(file)
+        return 7
+
+    monkeypatch.setattr(node_start, "start_node", start)
     assert module.main(["node", "start", "/etc/node.properties"]) == 7
     assert started == [Path("/etc/node.properties")]
 
