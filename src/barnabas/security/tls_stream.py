@@ -11,7 +11,7 @@ refused, late or malformed ends its connection with one log event. A renegotiati
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from barnabas import limits
@@ -21,10 +21,10 @@ from barnabas.wire.read_buffers import READ_BUFFERS
 
 HANDSHAKE_READ_BYTES = 8 * 1024
 """What one read takes before the handshake is over; later reads use `READ_BUFFERS`."""
-DECRYPTED_BYTES = 16 * 1024
+DECRYPTED_BYTES = 32 * 1024
 """What is given to the library at a time: its buffer keeps the size that it once had."""
 JOINED_BYTES = 16 * 1024
-"""Parts up to this size leave as one record."""
+"""Small parts leave together, in records of up to this size: the largest that there are."""
 SLICE_BYTES = 128 * 1024
 """What is encrypted leaves in slices: the library's buffer stays small, and the peer begins sooner."""
 MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
@@ -223,14 +223,13 @@ class TlsStream:
     def send(self, parts: Sequence[Buffer]) -> None:
         if self._over or self._tls is None:
             return
-        if len(parts) > 1 and sum(map(len, parts)) <= JOINED_BYTES:
-            parts = (b"".join(parts),)
         try:
-            for part in parts:
+            for part in parts if len(parts) == 1 else joined_parts(parts):
                 view = memoryview(part).cast("B")
                 while view:
+                    pending_max = min(max(len(view), 2 * JOINED_BYTES), SLICE_BYTES)
                     view = view[self._tls.write(view[:SLICE_BYTES]) :]
-                    if self._out.pending >= SLICE_BYTES:
+                    if self._out.pending >= pending_max:
                         self._flush()
         except ssl.SSLError as error:
             self._fail(TlsHandshakeError(sentence_of(error)))
@@ -294,6 +293,23 @@ class TlsStream:
                 return
             inner.buffer_updated(size)
         self._flush()  # the library's own answers
+
+
+def joined_parts(parts: Sequence[Buffer]) -> Iterator[Buffer]:
+    """`parts` with small neighbours joined."""
+    small: list[Buffer] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > JOINED_BYTES and small:
+            yield b"".join(small)
+            small, size = [], 0
+        if len(part) >= JOINED_BYTES:
+            yield part
+        else:
+            small.append(part)
+            size += len(part)
+    if small:
+        yield b"".join(small)
 
 
 _PLAIN_TEXT = (
