@@ -21,7 +21,7 @@ from barnabas.wire.read_buffers import READ_BUFFERS
 
 HANDSHAKE_READ_BYTES = 8 * 1024
 """What one read takes before the handshake is over; later reads use `READ_BUFFERS`."""
-DECRYPTED_BYTES = 16 * 1024
+DECRYPTED_BYTES = 32 * 1024
 """What is given to the library at a time: its buffer keeps the size that it once had."""
 JOINED_BYTES = 16 * 1024
 """Small parts leave together, in records of up to this size: the largest that there are."""
