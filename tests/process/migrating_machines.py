@@ -346,7 +346,9 @@ class Load:
 
     def _run(self) -> None:
         producer = Producer({**self._client, "enable.idempotence": True, "linger.ms": 1,
-                             "socket.timeout.ms": 5000, "request.timeout.ms": 5000})  # fmt: skip
+                             "socket.timeout.ms": 5000, "request.timeout.ms": 5000,
+                             # A broker of Kafka 3.9 that starts knows no topic until a controller tells it.
+                             "topic.metadata.propagation.max.ms": 120000})  # fmt: skip
         number = 0
         while not self._ended.is_set():
             producer.produce(TOPIC, str(number), partition=number % PARTITIONS,
