@@ -110,7 +110,8 @@ def consumer(cluster: Cluster) -> tuple[Count, Callable[[], None]]:
     read = [0]
     client = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "client.id": "consume", "group.id": "g",
-         "queued.max.messages.kbytes": 200, "fetch.max.bytes": 100_000, "log_level": 0}
+         "queued.max.messages.kbytes": 200, "fetch.max.bytes": 100_000,
+         "message.max.bytes": 100_000, "log_level": 0}
     )  # fmt: skip
     client.assign([TopicPartition("read", 0, 0)])
 

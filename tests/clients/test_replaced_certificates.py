@@ -8,6 +8,8 @@ process is restarted for it; nodes are killed so that the others, which run on, 
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.cli.local.certificate_authority import Authority
+from barnabas.cli.local.free_ports import FreePorts
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.providers import DIRECTORY
 from barnabas.host.client import connect
@@ -24,6 +27,7 @@ from barnabas.metadata.image.image import BROKER
 from barnabas.testing.cluster import Cluster
 from tests.clients.access import as_user, authority_of
 from tests.clients.checks import fresh, wait_for
+from tests.interop.node_process import NodeProcess
 from tests.process.launch import barnabas
 from tests.process.load import wait_until_whole
 
@@ -230,3 +234,51 @@ def test_stores_are_replaced_by_alter_configs(
     for node in cluster.node_ids:
         text = cluster.log_text(node)
         assert PASSWORD not in text and "broker.config_refused" not in text
+
+
+def of_role(folder: Path, role: str, node: int, at: dict[str, str]) -> str:
+    """The properties of a broker or a controller that speak TLS with each other."""
+    listener = "CLIENTS" if role == "broker" else "CONTROLLER"
+    return (
+        f"process.roles={role}\nnode.id={node}\nlog.dirs={folder}/data\n"
+        f"controller.quorum.voters=2@{at['CONTROLLER']}\nlisteners={listener}://{at[listener]}\n"
+        "controller.listener.names=CONTROLLER\ninter.broker.listener.name=CLIENTS\n"
+        "listener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:SSL\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={folder.parent}/store.pem\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={folder.parent}/trust.pem\n"
+        "offsets.topic.replication.factor=1\n"
+    )
+
+
+def test_a_node_that_is_only_a_controller_follows_alter_configs(tmp_path: Path) -> None:
+    authority, other = Authority(), Authority("Another authority")
+    (tmp_path / "store.pem").write_text(authority.identity("node").pem())
+    (tmp_path / "trust.pem").write_text(authority.pem + other.pem)
+    (tmp_path / "new.pem").write_text(other.identity("node-2").pem())
+    clients, controllers = (f"127.0.0.1:{port}" for port in FreePorts().take(2))
+    at = {"CLIENTS": clients, "CONTROLLER": controllers}
+    nodes: list[NodeProcess] = []
+
+    def issuer() -> str:
+        context = ssl.create_default_context(cafile=str(tmp_path / "trust.pem"))
+        host, _, port = controllers.rpartition(":")
+        with (
+            socket.create_connection((host, int(port)), 10) as raw,
+            context.wrap_socket(raw, server_hostname=host) as secured,
+        ):
+            return str(secured.getpeercert())
+
+    try:
+        for role, node in (("controller", 2), ("broker", 1)):
+            folder = tmp_path / role
+            nodes.append(NodeProcess(folder, of_role(folder, role, node, at), java=False))
+        with connect(clients) as client:
+            client.create_topic("before", 1, 1)
+            assert "Another authority" not in issuer()
+            key = "listener.name.controller.ssl.keystore.location"
+            client.call(client.admin.alter_configs(BROKER, "2", {key: str(tmp_path / "new.pem")}))
+            wait_for(lambda: "Another authority" in issuer(), "the new certificate")
+            client.create_topic("after", 1, 1)
+    finally:
+        for each in nodes:
+            each.stop()

@@ -4,6 +4,7 @@ and of one of theirs, which is the controller, and two of ours."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +98,19 @@ def test_zookeepers_own_shell_reads_the_cluster(cluster: MixedCluster) -> None:
 
 def test_replicas_hold_the_same(cluster: MixedCluster) -> None:
     check_replicas(cluster, "t")
+
+
+def test_ours_offers_each_version_that_theirs_does_since_kafka_2_1(cluster: MixedCluster) -> None:
+    """But for what Apache Kafka 4 removed (KIP-896), and UpdateFeatures, which finds no feature there."""
+    if not cluster.theirs:
+        pytest.skip("there is no broker of theirs to compare with")
+    printed = run_tool(cluster, "kafka.admin.BrokerApiVersionsCommand")
+    offered = {}
+    for broker, apis in re.findall(r"id: (\d+) .*?\(\n(.*?)\n\)", printed, re.DOTALL):
+        found = re.findall(r"\t(\w+)\(\d+\): (?:\d+ to )?(\d+) ", apis)
+        offered[int(broker)] = {name: int(highest) for name, highest in found}
+    theirs = offered[min(cluster.theirs)]
+    assert len(theirs) > 60
+    for broker in BROKERS:
+        lacking = [api for api in theirs if offered[broker].get(api, -1) < theirs[api]]
+        assert lacking in ([], ["UpdateFeatures"])

@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 100, 20 secured ones, 9 in ZooKeeper mode, every regression, and one under two
-hash seeds."""
+"""Seeds of the simulator: 100, 20 secured ones, 6 in ZooKeeper mode, one of a migration, every regression,
+and one under two hash seeds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from barnabas.sim.world.world import World
 
 SEEDS = 100
 SECURED = 20
-ZOOKEEPER = 9
+ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
 """Those up to `SEEDS` are played with all the others."""
 OF_ZOOKEEPER = Path(__file__).with_name("regressions_zookeeper.txt").read_text()
 PRESENT_DRAWS = OF_ZOOKEEPER.partition("# ---")[2].splitlines()[1:]
+OF_MIGRATIONS = Path(__file__).with_name("regressions_migration.txt").read_text()
+PRESENT_MIGRATIONS = OF_MIGRATIONS.partition("# ---")[2].splitlines()[1:]
 SECURED_REGRESSIONS = sorted({line.split()[1] for line in LINES if line.startswith("secured ")})
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
@@ -58,6 +60,13 @@ def test_seeds_pass_where_zookeeper_coordinates() -> None:
         assert re.search(rf"{happened} +[1-9]", printed)
 
 
+@pytest.mark.timeout(300)
+def test_a_cluster_goes_back_to_zookeeper_and_migrates_again() -> None:
+    printed = simulate("--migration", "--seed", "130042")
+    for happened in ("dual writes reached", "ways back", "migrations ended", "kills"):
+        assert re.search(rf"{happened} [1-9]", printed)
+
+
 @pytest.mark.parametrize("seed", [seed for seed in REGRESSIONS if seed > SEEDS])
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
     result = play_seed(seed)
@@ -67,6 +76,12 @@ def test_a_seed_that_once_failed_passes(seed: int) -> None:
 @pytest.mark.parametrize("seed", [int(line.split()[0]) for line in PRESENT_DRAWS])
 def test_a_seed_that_once_failed_under_zookeeper_passes(seed: int) -> None:
     result = play_seed(seed, Plan(zookeeper=True))
+    assert result.passed, "\n".join([*result.trace[-40:], result.failure])
+
+
+@pytest.mark.parametrize("seed", [int(line.split()[0]) for line in PRESENT_MIGRATIONS])
+def test_a_seed_that_once_failed_in_a_migration_passes(seed: int) -> None:
+    result = play_seed(seed, Plan(migration=True))
     assert result.passed, "\n".join([*result.trace[-40:], result.failure])
 
 

@@ -196,9 +196,11 @@ def read_zookeeper_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
     return owner.cluster_id, owner.node_id
 
 
-def zookeeper_owner_text(cluster_id: str, broker_id: int) -> str:
-    """The content of a version 0 file."""
+def zookeeper_owner_text(cluster_id: str, broker_id: int, directory_id: Uuid | None = None) -> str:
+    """The content of a version 0 file. It has a directory id where the cluster migrates to a quorum."""
     values = {"version": "0", "cluster.id": cluster_id, "broker.id": str(broker_id)}
+    if directory_id is not None:
+        values["directory.id"] = uuid_text(directory_id)
     return format_properties(
         values, "Which cluster and broker this is. Written at the first start; do not edit."
     )
@@ -206,7 +208,7 @@ def zookeeper_owner_text(cluster_id: str, broker_id: int) -> str:
 
 def back_from_quorum(disk: Disk, directory: str) -> bool:
     """Make a directory that ran under KRaft a ZooKeeper broker's again; whether it was one. Partitions stay.
-    Raises :class:`DirectoryError`, ``OSError``."""
+    The directory keeps its id, by which the quorum knows it. Raises :class:`DirectoryError`, ``OSError``."""
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
         return False
@@ -214,5 +216,23 @@ def back_from_quorum(disk: Disk, directory: str) -> bool:
     if parse_properties(text).get("version", "0").strip() != "1":
         return False
     meta = parse_meta_properties(text, path)
-    disk.write_atomic(path, zookeeper_owner_text(meta.cluster_id, meta.node_id).encode())
+    text = zookeeper_owner_text(meta.cluster_id, meta.node_id, meta.directory_id)
+    disk.write_atomic(path, text.encode())
     return True
+
+
+def directory_id_in_migration(disk: Disk, directory: str, random_bytes: RandomBytes) -> Uuid:
+    """The directory id of a ZooKeeper broker that migrates to a quorum; a version 0 file without one gets it.
+    The broker is registered with it, and keeps it under KRaft: the quorum knows replicas by it. Source: Kafka
+    3.9's ``KafkaServer`` (migrationEnabled). Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    try:
+        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
+        if "directory.id" in values:
+            return uuid_from_text(values["directory.id"])
+        made = random_uuid(random_bytes)
+        text = zookeeper_owner_text(values["cluster.id"], int(values["broker.id"]), made)
+    except (KeyError, ValueError) as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+    disk.write_atomic(path, text.encode())
+    return made

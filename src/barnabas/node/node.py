@@ -10,7 +10,6 @@ Source: Kafka's ``SharedServer``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 
 from barnabas.broker import handlers as broker_handlers
@@ -126,12 +125,18 @@ class Node:
         complete = partial(
             complete_meta_properties, disk, random_bytes=self.ports.rng("ids").randbytes
         )
+        readable = []
         for path in directories_of(config):
-            with suppress(OSError):  # the check below marks it offline or refuses the start
+            try:
                 if complete(path):
                     self.ports.log("info", "log.directory_completed", path=path)
+            except OSError:  # offline
+                if path == config.metadata_log_dir:
+                    raise
+                continue
+            readable.append(path)
         identities = check_directories(
-            disk, directories_of(config), config.node_id, required=config.metadata_log_dir
+            disk, readable, config.node_id, required=config.metadata_log_dir
         )
         for path in identities:
             if not disk.try_lock(f"{path}/{LOCK_FILE}"):

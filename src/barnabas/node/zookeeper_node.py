@@ -30,6 +30,7 @@ from barnabas.config.meta_properties import (
     DirectoryError,
     MetaProperties,
     back_from_quorum,
+    directory_id_in_migration,
     random_uuid,
     read_zookeeper_owner,
     zookeeper_owner_text,
@@ -239,21 +240,26 @@ class ZookeeperNode:
 
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
         """The identities of the readable log directories. ``meta.properties`` of version 0 has no directory
-        ids, so random ones are made, for this process only."""
-        broker_id, rng = int(self.config.node_id), self.ports.rng("ids")
+        ids, so random ones are made: for this process only, or, where the cluster migrates, for good."""
+        broker_id, rng, disk = int(self.config.node_id), self.ports.rng("ids"), self.ports.disk
+        assert self.config.zookeeper is not None
+        migrates = self.config.zookeeper.migrates
         found: dict[str, MetaProperties] = {}
         failures: list[OSError] = []
         for path in self.config.log_dirs:
             if path in self._unreadable:
                 continue
-            if path not in self._owners:
-                text = zookeeper_owner_text(cluster_id, broker_id)
-                try:
-                    self.ports.disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
-                except OSError as error:
-                    failures.append(error)
-                    continue
-            directory = random_uuid(rng.randbytes)
+            try:
+                if path not in self._owners:
+                    text = zookeeper_owner_text(cluster_id, broker_id)
+                    disk.write_atomic(f"{path}/{FILE_NAME}", text.encode())
+                if migrates:
+                    directory = directory_id_in_migration(disk, path, rng.randbytes)
+                else:
+                    directory = random_uuid(rng.randbytes)
+            except OSError as error:
+                failures.append(error)
+                continue
             found[path] = MetaProperties(cluster_id, NodeId(broker_id), directory)
         if not found:
             raise failures[0]

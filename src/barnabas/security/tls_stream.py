@@ -11,18 +11,21 @@ refused, late or malformed ends its connection with one log event. A renegotiati
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from barnabas import limits
 from barnabas.ports import Connection, Ports, Receiver, Wakeup
 from barnabas.types import Buffer, Endpoint
+from barnabas.wire.read_buffers import READ_BUFFERS
 
-READ_BYTES_MIN, READ_BYTES_MAX = 8 * 1024, 64 * 1024
-"""What one read takes: little at first, as most connections carry little, and more where it was filled."""
+HANDSHAKE_READ_BYTES = 8 * 1024
+"""What one read takes before the handshake is over; later reads use `READ_BUFFERS`."""
+DECRYPTED_BYTES = 32 * 1024
+"""What is given to the library at a time: its buffer keeps the size that it once had."""
 JOINED_BYTES = 16 * 1024
-"""Parts up to this size leave as one record."""
-SLICE_BYTES = 256 * 1024
+"""Small parts leave together, in records of up to this size: the largest that there are."""
+SLICE_BYTES = 128 * 1024
 """What is encrypted leaves in slices: the library's buffer stays small, and the peer begins sooner."""
 MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
@@ -91,7 +94,7 @@ class TlsStream:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
         self._connection: Connection | None = None
-        self._view = memoryview(bytearray(READ_BYTES_MIN))
+        self._view: memoryview | None = None
         self._received = 0
         self._paused = self._over = self._told = False
         self._why: OSError | None = None
@@ -120,14 +123,27 @@ class TlsStream:
             self._shake()
 
     def get_buffer(self) -> memoryview:
+        if self._view is None:
+            self._view = (
+                READ_BUFFERS.take()
+                if self.is_ready
+                else memoryview(bytearray(HANDSHAKE_READ_BYTES))
+            )
         return self._view
 
     def buffer_updated(self, size: int) -> None:
+        view, self._view = self._view, None
+        assert view is not None
+        for start in range(0, size, DECRYPTED_BYTES):
+            self._take(view[start : min(start + DECRYPTED_BYTES, size)])
+        if len(view) != HANDSHAKE_READ_BYTES:
+            READ_BUFFERS.give(view)
+
+    def _take(self, encrypted: memoryview) -> None:
         if self._over:
             return
-        self._in.write(self._view[:size])
-        if size == len(self._view) < READ_BYTES_MAX:
-            self._view = memoryview(bytearray(2 * size))
+        self._in.write(encrypted)
+        size = len(encrypted)
         if not self.is_ready:
             self._received += size
             if self._received > limits.HANDSHAKE_BYTES_MAX:
@@ -207,14 +223,13 @@ class TlsStream:
     def send(self, parts: Sequence[Buffer]) -> None:
         if self._over or self._tls is None:
             return
-        if len(parts) > 1 and sum(map(len, parts)) <= JOINED_BYTES:
-            parts = (b"".join(parts),)
         try:
-            for part in parts:
+            for part in parts if len(parts) == 1 else joined_parts(parts):
                 view = memoryview(part).cast("B")
                 while view:
+                    pending_max = min(max(len(view), 2 * JOINED_BYTES), SLICE_BYTES)
                     view = view[self._tls.write(view[:SLICE_BYTES]) :]
-                    if self._out.pending >= SLICE_BYTES:
+                    if self._out.pending >= pending_max:
                         self._flush()
         except ssl.SSLError as error:
             self._fail(TlsHandshakeError(sentence_of(error)))
@@ -261,7 +276,7 @@ class TlsStream:
         if tls is None:
             return
         read = cast("Callable[[int, memoryview], int]", tls.read)
-        while not self._paused and not self._over:
+        while not self._paused and not self._over and (self._in.pending or tls.pending()):
             view = inner.get_buffer()
             try:
                 size = read(len(view), view)
@@ -278,6 +293,23 @@ class TlsStream:
                 return
             inner.buffer_updated(size)
         self._flush()  # the library's own answers
+
+
+def joined_parts(parts: Sequence[Buffer]) -> Iterator[Buffer]:
+    """`parts` with small neighbours joined."""
+    small: list[Buffer] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > JOINED_BYTES and small:
+            yield b"".join(small)
+            small, size = [], 0
+        if len(part) >= JOINED_BYTES:
+            yield part
+        else:
+            small.append(part)
+            size += len(part)
+    if small:
+        yield b"".join(small)
 
 
 _PLAIN_TEXT = (

@@ -197,6 +197,19 @@ def answer_to(
     return refuse(entry, request, error, ctx, on_fault)
 
 
+_REFUSALS = {
+    "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    "transactional-id": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "delegation-token": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+def refusal_code(api: Api) -> ErrorCode:
+    """The error of a request that its sender may not make."""
+    return _REFUSALS.get(api.resource, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
 def refuse(
     entry: ApiEntry, request: Message, error: KafkaError, ctx: RequestContext, on_fault: OnFault
 ) -> Message:

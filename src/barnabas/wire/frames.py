@@ -1,7 +1,8 @@
 """Splits a stream of bytes into frames: four bytes of size, then the frame. Sans-IO.
 
-Owns the receive buffers of one stream. Many small frames are received into one buffer, and each is passed on
-as a copy. An incomplete frame that takes more than half of that buffer gets its own buffer, into which the
+Owns the receive buffers of one stream. Many small frames are received into one buffer, which is lent for the
+read (`read_buffers`), and each is passed on as a copy. A peer that has not authenticated has a small one of
+its own. An incomplete frame that takes more than half of that buffer gets its own buffer, into which the
 rest of it is received without another copy. That buffer has the claimed size at once only up to 1 MiB, or if
 the peer has sent a frame as large before. Otherwise it grows as bytes arrive, so that a peer cannot make the
 node allocate memory by a claim alone.
@@ -21,6 +22,7 @@ from typing import cast
 
 from barnabas import limits
 from barnabas.wire.codec import MalformedError
+from barnabas.wire.read_buffers import READ_BUFFERS
 
 SIZE = Struct(">i")
 _size_at = SIZE.unpack_from
@@ -93,7 +95,11 @@ class FrameReader:
             if self._end:
                 return self._buffer[self._end :]
             if self._buffer is _NO_BUFFER:
-                self._buffer = memoryview(bytearray(SMALL_BUFFER_BYTES))
+                self._buffer = (
+                    memoryview(bytearray(SMALL_BUFFER_BYTES))
+                    if self._is_strange
+                    else READ_BUFFERS.take()
+                )
             return self._buffer
         if self._filled == len(self._frame):
             self._grow(self._frame)
@@ -124,8 +130,9 @@ class FrameReader:
             self._start = stop
             self._on_frame(memoryview(buffer[start + 4 : stop].tobytes()))
             start = stop
-        if start == end and not filled_up:
+        if start == end:
             self._start = self._end = 0
+            self._return_buffer()
         else:
             self._keep_unfinished(start, end, filled_up)
 
@@ -136,11 +143,19 @@ class FrameReader:
             self._frame = self._view = None
             self._on_frame(memoryview(frame).toreadonly())
 
+    def _return_buffer(self) -> None:
+        """Nothing is left in the buffer: another connection may use it."""
+        if len(self._buffer) == LARGE_BUFFER_BYTES:
+            READ_BUFFERS.give(self._buffer)
+            self._buffer = _NO_BUFFER
+        elif not self._is_strange:
+            self._buffer = _NO_BUFFER
+
     def _keep_unfinished(self, start: int, end: int, filled_up: bool) -> None:
         """Move the incomplete frame to the front of the buffer, which makes room for the rest of it."""
         left = end - start
         if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES and not self._is_strange:
-            larger = memoryview(bytearray(LARGE_BUFFER_BYTES))
+            larger = READ_BUFFERS.take()
             larger[:left] = self._buffer[start:end]
             self._buffer = larger
         elif left and start:

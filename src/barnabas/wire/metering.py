@@ -25,7 +25,10 @@ class RequestMeter(Protocol):
         spent_ms: float,
     ) -> float:
         """Record a request, and set the throttle time in `response` (None: the request has no response).
-        Returns the throttle time in ms. `spent_ms` is the time that the handler took."""
+        Returns the throttle time in ms. `spent_ms` is the time that decoding and the handler took."""
+
+    def record_encoding(self, ctx: RequestContext, request: Message, spent_ms: float) -> None:
+        """Record how long encoding took of an answer whose throttle time is in it already."""
 
 
 class Charge:
@@ -40,13 +43,15 @@ class Charge:
         request: Message,
         size: int,
         now_ms: Callable[[], float],
+        began_ms: float,
     ) -> None:
+        """`began_ms`: when the decoding of the request began."""
         self._meter = meter
         self._ctx = ctx
         self._request = request
         self._size = size
         self._now_ms = now_ms
-        self._began_ms = now_ms()
+        self._began_ms = began_ms
         self._spent_ms = 0.0
 
     def handled(self) -> None:
@@ -55,6 +60,12 @@ class Charge:
 
     def record_and_throttle_ms(self, response: Message | None) -> float:
         """Record the request; returns the throttle time in ms."""
-        return self._meter.record_and_throttle_ms(
+        wait_ms = self._meter.record_and_throttle_ms(
             self._ctx, self._request, response, self._size, self._spent_ms
         )
+        self._began_ms = self._now_ms()
+        return wait_ms
+
+    def encoded(self) -> None:
+        """The answer has been encoded since it was recorded: note the time that it took."""
+        self._meter.record_encoding(self._ctx, self._request, self._now_ms() - self._began_ms)

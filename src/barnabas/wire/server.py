@@ -41,9 +41,10 @@ from barnabas.wire.dispatch import (
     decode_request,
     encode_or_error,
     parse_header,
+    refusal_code,
     refuse,
 )
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import KafkaError
 from barnabas.wire.frames import SIZE, FrameReader
 from barnabas.wire.metering import Charge, RequestMeter
 from barnabas.wire.request import Api, Parked, Proof, RequestContext, Working
@@ -494,17 +495,20 @@ class ServerConnection:
         if entry is None:
             return
         self._last = entry
+        server = self.server
+        meter = server.meter
+        began_ms = 0.0 if meter is None else server.now_ms()
         request = decode_request(entry, header, frame)
         ctx = self._context(header)
-        server = self.server
         server.requests += 1
-        meter = server.meter
-        charge = None if meter is None else Charge(meter, ctx, request, len(frame), server.now_ms)
+        charge = None
+        if meter is not None:
+            charge = Charge(meter, ctx, request, len(frame), server.now_ms, began_ms)
         try:
             if server.authorize is allow_all or server.authorize(ctx, entry.api):
                 result = call(entry, request, ctx, server.on_fault)
             else:
-                refusal = KafkaError(_refusal(entry.api))
+                refusal = KafkaError(refusal_code(entry.api))
                 result = refuse(entry, request, refusal, ctx, server.on_fault)
         except NoAnswerError as error:
             self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
@@ -529,6 +533,8 @@ class ServerConnection:
             if charge is not None:
                 self._record_and_throttle(charge, result)
             self._send_now(entry, request, ctx, result)
+            if charge is not None:
+                charge.encoded()
 
     def _record_and_throttle(self, charge: Charge, response: Message | None) -> None:
         """Meter a request that is being answered. A client that exceeds a quota is not read for its
@@ -663,6 +669,8 @@ class ServerConnection:
             if turn.parts is None:
                 self.end("connection.unanswerable", request=repr(ctx))
                 return
+        if turn.charge is not None:
+            turn.charge.encoded()
         turn.done = True
         if turn is self._fetch:
             self._fetch = None
@@ -685,15 +693,3 @@ class ServerConnection:
             parts, self._out, self._out_bytes = self._out, [], 0
             self._connection.send(parts)
             self.last_active_ms = self.server.now_ms()
-
-
-_REFUSALS = {
-    "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    "transactional-id": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    "delegation-token": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-}
-
-
-def _refusal(api: Api) -> ErrorCode:
-    return _REFUSALS.get(api.resource, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from barnabas.cli import application
 from barnabas.cli import main as module
+from barnabas.cli.local import node_start
 
 
 def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
@@ -17,3 +22,27 @@ def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
     monkeypatch.setattr(application, "import_module", interrupt)
     assert module.main(["topics", "list"]) == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_node_starts_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Path] = []
+
+    def start(file: Path) -> int:
+        started.append(file)
+        return 7
+
+    monkeypatch.setattr(node_start, "start_node", start)
+    assert module.main(["node", "start", "/etc/node.properties"]) == 7
+    assert started == [Path("/etc/node.properties")]
+
+
+@pytest.mark.slow
+def test_a_nodes_process_does_not_hold_what_reads_command_lines() -> None:
+    program = (
+        "import sys, barnabas.cli.main, barnabas.cli.local.node_start, barnabas.host.main;"
+        "print(sorted({'typer', 'rich', 'pydantic'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

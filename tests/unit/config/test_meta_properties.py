@@ -11,10 +11,13 @@ from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
     MetaProperties,
+    back_from_quorum,
     check_directories,
     complete_meta_properties,
+    directory_id_in_migration,
     parse_meta_properties,
     read_meta_properties,
+    read_zookeeper_owner,
 )
 from barnabas.host.disk import HostDisk
 from barnabas.types import NodeId, Uuid
@@ -84,3 +87,16 @@ def test_a_metadata_log_is_not_created_beside_the_existing_one(tmp_path: Path) -
     assert set(check_directories(HostDisk(), [a, b], NodeId(3), required=a)) == {a, b}
     with pytest.raises(DirectoryError, match=f"{a} has this node's metadata log"):
         check_directories(HostDisk(), [b, a], NodeId(3), required=b)
+
+
+def test_a_directory_keeps_its_id_on_every_way_of_a_migration(tmp_path: Path) -> None:
+    """The quorum knows replicas by it."""
+    disk, directory = HostDisk(), str(tmp_path)
+    (tmp_path / FILE_NAME).write_text("broker.id=3\ncluster.id=x\nversion=0\n")
+    known = directory_id_in_migration(disk, directory, Random(1).randbytes)
+    assert directory_id_in_migration(disk, directory, Random(2).randbytes) == known
+    assert read_zookeeper_owner(disk, directory) == ("x", 3)
+    assert complete_meta_properties(disk, directory, Random(3).randbytes)  # under KRaft
+    assert read_meta_properties(disk, directory) == MetaProperties("x", NodeId(3), known)
+    assert back_from_quorum(disk, directory)
+    assert directory_id_in_migration(disk, directory, Random(4).randbytes) == known

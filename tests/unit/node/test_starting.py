@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.config.meta_properties import DirectoryError
+from barnabas.config.meta_properties import DirectoryError, zookeeper_owner_text
 from barnabas.config.node import NodeConfig
 from barnabas.node.node import Node
 from barnabas.raft.raft_node import RaftNode
 from barnabas.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, SimCluster
-from barnabas.sim.world.process import SimProcess
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.server import RequestServer
@@ -91,3 +94,32 @@ def test_a_directory_of_before_directory_ids_is_served() -> None:
     process.disk.write_atomic(path, short)
     Node(node.config(), process).start()
     assert b"directory.id=" in process.disk.read_file(path)
+
+
+def test_a_disk_that_fails_at_the_start_is_no_foreign_directory() -> None:
+    """Its file of ZooKeeper mode is rewritten by the first start under KRaft."""
+    config = NodeConfig.from_properties(
+        {
+            "process.roles": "broker",
+            "node.id": "1",
+            "controller.quorum.voters": "101@n101:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://n1:9092",
+            "log.dirs": "/data",
+        }
+    )
+    failed = 0
+    for nth in range(1, 9):
+        world = World(nth)
+        machine = SimMachine(world, SimNetwork(world), "n1", SimDisk(world.rng("disk")))
+        process = machine.start_process()
+        process.disk.make_dirs("/data")
+        text = zookeeper_owner_text("c2ltdWxhdGVkLWNsdXN0ZQ", 1)
+        process.disk.write_atomic("/data/meta.properties", text.encode())
+        machine.disk.fail_call(nth, prefix="/data")
+        try:
+            Node(config, process).start()
+        except OSError:
+            failed += 1
+        world.let_go()
+    assert failed > 3

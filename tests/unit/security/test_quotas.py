@@ -14,7 +14,7 @@ from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.security.quotas.quota_table import FETCHED, MUTATIONS, PRODUCED, REQUEST_TIME
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import decode, encode_bytes
-from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.dispatch import ApiTable, encode_or_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
@@ -198,6 +198,29 @@ def test_request_time_is_charged_and_makes_its_client_wait() -> None:
     feed(connection, frame(int(ApiKey.FIND_COORDINATOR), 4, body))
     (first,) = list(stream.unsent)
     assert decode(FindCoordinatorResponse, 4, first[9:]).throttle_time_ms == 1000
+    assert not stream.reading
+
+
+def test_the_time_of_encoding_is_waited_for_with_the_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    image, world = MetadataImage(), World()
+    set_quota(image, {"user": None}, REQUEST_TIME, 10.0)  # 100 ms in each second are kept
+
+    def slowly(*given: Any) -> Any:
+        world.now += 500.0
+        return encode_or_error(*given)
+
+    monkeypatch.setattr("barnabas.wire.server.encode_or_error", slowly)
+    connection, stream = open_connection(metered(image, world))
+    body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    for expected in (
+        0,
+        1000,
+    ):  # a debt of 460 ms takes 4.6 s, a second at a time
+        feed(connection, frame(int(ApiKey.FIND_COORDINATOR), 4, body))
+        answer = decode(FindCoordinatorResponse, 4, list(stream.unsent)[-1][9:])
+        assert answer.throttle_time_ms == expected
     assert not stream.reading
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from barnabas import limits
 from barnabas.client.network.channels import ChannelError
-from barnabas.security.tls_stream import SLICE_BYTES, TlsStream
+from barnabas.security.tls_stream import JOINED_BYTES, SLICE_BYTES, TlsStream, joined_parts
 from barnabas.types import Endpoint
 from tests.unit.client.loopback import Stream
 from tests.unit.security.test_connections import (
@@ -188,3 +188,20 @@ def test_a_large_answer_leaves_in_slices() -> None:
     sent = peer.take()
     assert len(sent) >= len(data) // SLICE_BYTES and max(sent) < 2 * SLICE_BYTES
     assert peer.read() == data + b"end"
+
+
+def test_small_answers_leave_in_few_records_and_small_slices() -> None:
+    """As of a client that has sent many requests at once."""
+    scene = Scene("SSL")
+    peer = Peer(scene)
+    peer.shake()
+    peer.take()
+    assert isinstance(peer.receiver, TlsStream)
+    parts = [b"%4d" % number * 25 for number in range(3_000)]
+    peer.receiver.send(parts)
+    sent = peer.take()
+    assert max(sent) < 4 * JOINED_BYTES
+    assert peer.read() == b"".join(parts)
+    assert len(list(joined_parts(parts))) <= 300_000 // JOINED_BYTES + 1
+    mixed = [b"a", b"b" * JOINED_BYTES, b"c", b"", b"d" * (JOINED_BYTES - 1), b"e"]
+    assert [len(piece) for piece in joined_parts(mixed)] == [1, JOINED_BYTES, JOINED_BYTES, 1]

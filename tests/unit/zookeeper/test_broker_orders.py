@@ -161,3 +161,14 @@ def test_a_new_replica_is_new_until_its_order_is_answered(controller: Controller
     fence = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=10, fenced=1)
     controller.replay([fence, joins])
     assert controller.brokers.take_new() == {2: [False]}
+
+
+def test_a_topic_without_znodes_is_not_ordered_before_it_is_written(
+    controller: ControllersOrders,
+) -> None:
+    controller.create([2])
+    controller.brokers.got.clear()
+    controller.orders.is_written = lambda topic_id: False
+    controller.replay([controller.registration(3, 11)])
+    controller.orders.begin(2)
+    assert not any(getattr(request, "topic_states", ()) for _, request in controller.brokers.got)

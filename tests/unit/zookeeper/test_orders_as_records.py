@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from barnabas.broker.zookeeper.metadata_records import (
     LEADER_DURING_DELETE,
     Incarnation,
+    new_topics,
     of_leader_and_isr,
     of_stop_replica,
     of_update_metadata,
@@ -155,3 +156,15 @@ def test_a_full_update_removes_topics_that_it_lacks() -> None:
     full.type = 2
     replay(image, of_update_metadata(image, full, ME))
     assert not image.topics_by_name
+
+
+def test_a_topic_made_again_has_a_configuration_of_its_own_to_be_read() -> None:
+    image = image_after(update(state(1, 5, 5)))
+    assert new_topics(image, update(state())) == []
+    assert new_topics(image, update(state(), topic_id=OTHER_ID)) == ["t"]
+
+
+def test_the_end_of_a_topic_that_was_made_again_leaves_the_new_one() -> None:
+    image = image_after(update(state()), update(state(), topic_id=OTHER_ID))
+    assert of_update_metadata(image, update(state(LEADER_DURING_DELETE)), ME) == []
+    assert OTHER_ID in image.topics_by_id

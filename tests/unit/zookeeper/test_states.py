@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.partition_states import NEW, NON_EXISTENT, OFFLINE, ONLINE
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.types import Uuid
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.zookeeper.operations import Create, Multi
@@ -19,6 +24,7 @@ from barnabas.zookeeper.states.moves import (
     REPLICA_MOVES,
     may_move,
 )
+from barnabas.zookeeper.states.state_book import StateBook
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 
@@ -74,6 +80,26 @@ def test_a_replica_is_deleted_from_offline_alone() -> None:
     ]
     assert not may_move(REPLICA_MOVES, DELETION_STARTED, ONLINE)
     assert not may_move(PARTITION_MOVES, ONLINE, NON_EXISTENT)
+
+
+def test_a_replica_that_was_offline_from_the_beginning_can_leave() -> None:
+    """Its broker was not registered when this controller began, and is when StopReplica goes to it."""
+    cluster = ZookeeperCluster()
+    image, topic_id = MetadataImage(track_changes=False), Uuid(bytes(15) + b"\x2a")
+    image.replay(TopicRecord(name="t", topic_id=topic_id))
+    assigned: Any = {"partition_id": 0, "topic_id": topic_id}
+    image.replay(PartitionRecord(**assigned, replicas=[1, 3], isr=[1], leader=1))
+    book = StateBook(cluster.processes[1], image)
+    book.begin(2, alive=[1])
+    leaving = [("t", 0, 3)]
+    assert book.replica(*leaving[0]).state == OFFLINE
+    book.move_replicas(leaving, OFFLINE, "it leaves", are_leaving=True)
+    image.replay(PartitionChangeRecord(**assigned, replicas=[1]))
+    book.delete_replicas(leaving, "StopReplica goes to broker 3")
+    book.on_deleted(3, [("t", 0)])
+    book.validate()
+    assert book.replica(*leaving[0]).state == NON_EXISTENT
+    cluster.world.let_go()
 
 
 def test_a_move_that_no_table_has_is_found() -> None:

@@ -21,11 +21,11 @@ from barnabas.broker.zookeeper.metadata_records import (
     FULL,
     Incarnation,
     lacks_topic_ids,
+    new_topics,
     of_leader_and_isr,
     of_stop_replica,
     of_update_metadata,
     stopped_partitions,
-    topics_of,
 )
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -133,10 +133,9 @@ class ControlRequests:
             return
         self._busy = True
         request, parked = self._waiting.popleft()
-        known = self._target.image.topics_by_name
-        unknown = [name for name in topics_of(request) if name not in known]
-        if unknown:
-            self._read_configs(unknown, partial(self._obey, request, parked))
+        new = new_topics(self._target.image, request)
+        if new:
+            self._read_configs(new, partial(self._obey, request, parked))
         else:
             self._obey(request, parked, {})
 
@@ -177,8 +176,10 @@ class ControlRequests:
             self._note_new(request)
         else:
             records = of_stop_replica(image, request, me.node_id)
-        for name in sorted(configs):
-            records += config_records(image, TOPIC, name, configs[name])
+        for name in sorted(
+            configs
+        ):  # a topic of that name that went in this order took its own along
+            records += _config_records(TOPIC, name, {}, configs[name])
         return records
 
     def _note_unnamed(self, *, is_full: bool) -> None:
@@ -269,7 +270,12 @@ def config_records(
     image: MetadataImage, kind: int, name: str, wanted: Mapping[str, str]
 ) -> list[Message]:
     """What makes the configuration of one resource in the image what it is in its znode."""
-    present = image.config(kind, name)
+    return _config_records(kind, name, image.config(kind, name), wanted)
+
+
+def _config_records(
+    kind: int, name: str, present: Mapping[str, str], wanted: Mapping[str, str]
+) -> list[Message]:
     records: list[Message] = []
     for key in sorted({*present, *wanted}):
         value = wanted.get(key)

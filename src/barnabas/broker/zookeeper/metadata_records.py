@@ -53,14 +53,16 @@ class Incarnation(NamedTuple):
     id: Uuid
 
 
-def topics_of(request: Message) -> list[str]:
-    """The topics whose configurations a broker needs before it follows the order."""
+def new_topics(image: MetadataImage, request: Message) -> list[str]:
+    """The topics whose configurations a broker needs before it follows the order: those that are new to it,
+    or knows as deleted topics of that name."""
     if not isinstance(request, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         return []
     return [
         topic.topic_name
         for topic in request.topic_states
-        if any(state.leader != LEADER_DURING_DELETE for state in topic.partition_states)
+        if Uuid(topic.topic_id) not in image.topics_by_id
+        and any(state.leader != LEADER_DURING_DELETE for state in topic.partition_states)
     ]
 
 
@@ -101,7 +103,7 @@ def of_update_metadata(
     for topic in request.topic_states:
         states = topic.partition_states
         if all(state.leader == LEADER_DURING_DELETE for state in states):
-            records += _removed(image, topic.topic_name, len(states))
+            records += _removed(image, topic.topic_name, Uuid(topic.topic_id), len(states))
             continue
         known = _named(image, topic.topic_name, Uuid(topic.topic_id), records)
         for state in states:
@@ -239,9 +241,10 @@ def _named(image: MetadataImage, name: str, topic_id: Uuid, records: list[Messag
     return None
 
 
-def _removed(image: MetadataImage, name: str, partitions: int) -> list[Message]:
+def _removed(image: MetadataImage, name: str, topic_id: Uuid, partitions: int) -> list[Message]:
+    """None where the broker has another topic of that name by now."""
     known = image.topics_by_name.get(name)
-    if known is None or partitions < len(known):
+    if known is None or partitions < len(known) or topic_id not in (known.id, ZERO_UUID):
         return []
     return [RemoveTopicRecord(topic_id=known.id)]
 

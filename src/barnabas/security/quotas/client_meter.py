@@ -64,6 +64,11 @@ class ClientMeter:
         quotas.waits += wait_ms > 0
         return wait_ms
 
+    def record_encoding(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
+        """As Kafka's time of network threads: it is waited for with the next request."""
+        if ctx.api_key not in EXEMPT and not (ctx.api_key == FETCH and is_follower(request)):
+            self._quotas.charge(REQUEST_TIME, ctx.principal, ctx.client_id, spent_ms)
+
 
 class UnchargedMeter:
     """The meter of a listener that charges no requests: handlers set the throttle time themselves."""
@@ -77,6 +82,9 @@ class UnchargedMeter:
         spent_ms: float,
     ) -> float:
         return set_throttle_time(response, 0.0)
+
+    def record_encoding(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
+        pass
 
 
 def set_throttle_time(response: Message | None, wait_ms: float) -> float:

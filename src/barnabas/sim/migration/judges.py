@@ -32,6 +32,7 @@ from barnabas.sim.migration.rows import (
     DecidedRows,
     ImagesSayWhatIsDecided,
     LeadersGoByWhatIsDecided,
+    TakeoversWaitForBrokers,
 )
 from barnabas.sim.migration.sameness import AllSidesAgree, BothSayTheSame
 from barnabas.sim.story import Story
@@ -42,8 +43,9 @@ from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
 def judges_of(cluster: MigrationCluster, history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run."""
-    znodes = ZnodesGoForward()
-    cluster.written.rules += [OneControllerWrites(), znodes]
+    writes = OneControllerWrites()
+    znodes = ZnodesGoForward(lambda: writes.claim is not None)
+    cluster.written.rules += [writes, znodes]
     rows = DecidedRows(znodes)
     return [
         *judges_of_brokers(
@@ -86,6 +88,7 @@ class PresentQuorum(Checker):
                 NewPartitions(self._history),
                 last_members,
                 self._rows,
+                TakeoversWaitForBrokers(self._cluster),
             ],
         )
         self._cluster.committed = reassignments.image

@@ -4,14 +4,17 @@ the log of the quorum has committed in some partition epoch. A broker goes by no
 
 from __future__ import annotations
 
+from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.history import Violation
+from barnabas.sim.migration.cluster import MigrationCluster
 from barnabas.sim.zookeeper_mode.obedience import ImagesSayWhatIsWritten
 from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
 from barnabas.types import Uuid
@@ -93,4 +96,27 @@ class ImagesSayWhatIsDecided(ImagesSayWhatIsWritten):
             raise Violation(
                 f"{where}: leader, epoch and ISR {shown} in partition epoch {epoch}, for which"
                 f" {rows} was decided"
+            )
+
+
+class TakeoversWaitForBrokers(RecordRule):
+    """What the znodes say is committed once every broker with replicas has registered with the quorum: one
+    that has not would not learn who rules."""
+
+    KINDS = (ZkMigrationStateRecord,)
+
+    def __init__(self, cluster: MigrationCluster) -> None:
+        self._cluster = cluster
+
+    def on_record(self, image: MetadataImage, offset: int, record: Message) -> None:
+        assert isinstance(record, ZkMigrationStateRecord)
+        if record.zk_migration_state != ZkMigrationState.MIGRATION:
+            return
+        topics = self._cluster.written.image.topics_by_id.values()
+        assigned = {broker for topic in topics for row in topic.replicas for broker in row}
+        missing = sorted(assigned - image.brokers.keys())
+        if missing:
+            raise Violation(
+                f"metadata offset {offset}: the znodes are copied, and brokers {missing} have not"
+                " registered with the quorum"
             )

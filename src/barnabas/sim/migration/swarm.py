@@ -33,9 +33,14 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
 
 
 def slowed_down(drawn: WorkloadPlan) -> WorkloadPlan:
-    """A migration takes some four times as long as another seed, with as many messages."""
+    """A migration takes some four times as long as another seed, with as many messages. Nothing is cordoned:
+    a cluster that has gone back could not take that back."""
     return replace(
         drawn,
+        operators=tuple(
+            (name, {habit: often for habit, often in habits.items() if habit != "cordons"}, rest)
+            for name, habits, rest in drawn.operators
+        ),
         producers=tuple(replace(p, pause_ms=p.pause_ms * SLOWER) for p in drawn.producers),
         processors=tuple(replace(p, pause_ms=p.pause_ms * SLOWER) for p in drawn.processors),
         consumers=drawn.consumers[:2],

@@ -28,7 +28,10 @@ from barnabas.sim.history import History, Violation
 from barnabas.sim.story import Story
 from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster
 from barnabas.sim.zookeeper_mode.controller_writes import OneControllerWrites
-from barnabas.sim.zookeeper_mode.obedience import BrokersObeyTheNewest, ImagesSayWhatIsWritten
+from barnabas.sim.zookeeper_mode.obedience import (
+    ImagesSayWhatIsWritten,
+    NoDeposedControllerIsObeyed,
+)
 from barnabas.sim.zookeeper_mode.settled import EveryoneSaysTheSame
 from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
@@ -51,7 +54,7 @@ def judges_of_brokers(
     """Of brokers and their clients. `of_images` and `of_leaders` know what brokers may go by."""
     owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
     return [
-        BrokersObeyTheNewest(),
+        NoDeposedControllerIsObeyed(),
         of_images,
         OneLeaderPerPartitionEpoch(),
         ReplicaLogs(

@@ -46,6 +46,27 @@ def _orders_of(node: SimNode) -> ControlRequests | None:
     return None if inside is None or inside.broker is None else inside.orders
 
 
+class NoDeposedControllerIsObeyed(BrokersObeyTheNewest):
+    """Nor does it fall when the broker is started again: who was deposed before that does not reach it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: dict[int, int] = {}
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        super().check(cluster, node)
+        orders = _orders_of(node)
+        if orders is None or orders.controller_epoch < 0:
+            return
+        newest = self._newest.get(node.id, -1)
+        if orders.controller_epoch < newest:
+            raise Violation(
+                f"node {node.id} has obeyed controller epoch {newest}, and after its start"
+                f" {orders.controller_epoch} of controller {orders.controller_id}"
+            )
+        self._newest[node.id] = orders.controller_epoch
+
+
 class ImagesSayWhatIsWritten(Checker):
     LOOKS_AT_IMAGE = True
 

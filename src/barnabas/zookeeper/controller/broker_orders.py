@@ -146,6 +146,9 @@ class BrokerOrders:
         self.on_reached: Callable[[int], None] = lambda broker: None
         """A broker has answered."""
         self.on_unreachable: Callable[[int], None] = lambda broker: None
+        self.is_written: Callable[[Uuid], bool] = lambda topic_id: True
+        """Whether the znodes have a topic of the committed image. A broker reads a new topic's configuration
+        there, so that it learns of the topic when it is written (`on_written`), not before."""
         self.on_stale: Callable[[int], None] = lambda epoch: None
         """A broker has refused this controller epoch as stale."""
 
@@ -186,7 +189,9 @@ class BrokerOrders:
             if broker != self._node_id:
                 ended = partial(self._on_ended, queue)
                 queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
-            for topic in self._image.topics_by_id.values():
+            for topic in filter(
+                lambda one: self.is_written(one.id), self._image.topics_by_id.values()
+            ):
                 for index, replicas in enumerate(topic.replicas):
                     queue.metadata[topic.id, index] = None
                     if broker in replicas:

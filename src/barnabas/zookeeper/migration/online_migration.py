@@ -23,6 +23,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.ports import Ports, Wakeup
+from barnabas.types import Uuid
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -66,9 +67,14 @@ class OnlineMigration:
         """Set once all znodes are read; from then on `_moved` collects what is committed."""
         self._moved = ImageChanges()
         self._under_way = False
+        orders.is_written = self._is_written
         orders.on_stale = lambda epoch: self._on(
             driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
         )
+
+    def _is_written(self, topic_id: Uuid) -> bool:
+        """Asked while no write is under way."""
+        return self._writer is not None and topic_id in self._writer.layout.topic_names
 
     # -- the controller's duty -------------------------------------------------------------------
 

@@ -151,7 +151,8 @@ class ControllerSteps:
             joins = [one for one in record.replicas if one not in before.replicas]
             leaves = [one for one in before.replicas if one not in record.replicas]
             self.book.add_replicas([(name, index, one) for one in joins], reason)
-            self.book.move_replicas([(name, index, one) for one in leaves], OFFLINE, reason)
+            left = [(name, index, one) for one in leaves]
+            self.book.move_replicas(left, OFFLINE, reason, are_leaving=True)
 
     def _on_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._image.topics_by_id.get(Uuid(record.topic_id))

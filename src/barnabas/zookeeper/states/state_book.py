@@ -158,13 +158,18 @@ class StateBook:
         self._partitions[topic, index] = StateEntry(after, reason, self._ports.clock.wall_ms())
         self.steps.note(STATE, f"{topic}-{index}", f"{before} → {after}", reason)
 
-    def move_replicas(self, replicas: Iterable[Replica], after: str, reason: str) -> None:
-        """Those that are in that state stay as they are."""
+    def move_replicas(
+        self, replicas: Iterable[Replica], after: str, reason: str, *, are_leaving: bool = False
+    ) -> None:
+        """Those that are in that state stay as they are. `are_leaving`: the image forgets them next, so that
+        their state follows from it no more."""
         entry = StateEntry(after, reason, self._ports.clock.wall_ms())
         groups: dict[tuple[str, int, str], list[int]] = {}
         for replica in replicas:
             before = self.replica(*replica).state
             if before == after:
+                if are_leaving:
+                    self._replicas.setdefault(replica, entry)
                 continue
             topic, index, broker = replica
             self._check(REPLICA_MOVES, f"{topic}-{index} on broker {broker}", before, after)
