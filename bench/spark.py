@@ -295,6 +295,8 @@ def latency(bench: Bench) -> None:
             f"{f'latency at {RATE} records/s':34s} {who:24s} p50 {cuts[49]:6.0f} ms  p99 {cuts[98]:6.0f} ms"
             f"  micro-batch p50 {found['batch_ms']} ms  ({len(took)} records)"
         )
+        phases = ", ".join(f"{phase} {took}" for phase, took in found["phases_ms"].items())
+        bench.say(f"{'':34s} {who:24s} medians of a batch's phases, ms: {phases}")
     for who, (p50, p99) in figures.items():
         if who != PEER:
             peer = figures[PEER]

@@ -131,10 +131,15 @@ class Jobs:
         return None
 
     def stop_copy(self) -> Any:
-        """Stop the copy. Returns the median duration of its recent batches, in milliseconds."""
-        took = sorted(each.batchDuration for each in self.copy.recentProgress if each.numInputRows)
+        """Stop the copy. Returns medians of its recent batches in milliseconds: of all, and of each phase."""
+        batches = [each for each in self.copy.recentProgress if each.numInputRows]
         self.copy.stop()
-        return {"batch_ms": took[len(took) // 2] if took else None}
+        phases: dict[str, list[int]] = {}
+        for each in batches:
+            for phase, took in each.durationMs.items():
+                phases.setdefault(phase, []).append(took)
+        medians = {phase: sorted(took)[len(took) // 2] for phase, took in sorted(phases.items())}
+        return {"batch_ms": medians.get("triggerExecution"), "phases_ms": medians}
 
 
 def main(name: str, bootstrap: str, directory: str, jars: str) -> None:

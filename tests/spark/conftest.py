@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MakeTopic = Callable[[int], str]
+KEPT = {"log.retention.ms": "-1"}
+"""Settings of clusters whose records have times of years ago: a node deletes them 30 s after its start."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +43,7 @@ def bootstrap() -> Iterator[str]:
     if given is not None:
         yield given
         return
-    with Cluster(nodes=3) as cluster:
+    with Cluster(nodes=3, settings=KEPT) as cluster:
         yield cluster.bootstrap
 
 

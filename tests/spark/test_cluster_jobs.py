@@ -20,6 +20,7 @@ from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.mirror.group_offsets import translated_offsets
 from barnabas.pipeline.options import sink_options
 from barnabas.testing.cluster import Cluster
+from tests.spark.conftest import KEPT
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def eastern() -> Iterator[Cluster]:
-    with Cluster(nodes=1) as cluster:
+    with Cluster(nodes=1, settings=KEPT) as cluster:
         yield cluster
 
 
