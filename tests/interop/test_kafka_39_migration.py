@@ -94,3 +94,18 @@ def test_their_migration_is_reverted_and_begun_again_past_every_death(machines: 
         load.wait_for_more()
     check_read(machines, load)
     assert {TOPIC, "in-dual-write", "after-the-way-back", "again-after-write"} <= topics(machines)
+
+
+def test_their_controller_dies_before_the_claim_and_after_it(machines: Machines) -> None:
+    """It dies while the quorum waits for brokers, too. The other two steps at which it can die are above."""
+    machines.begin()
+    with Load(machines) as load:
+        for number, at in enumerate(("before claim", "after Claimed")):
+            there_past_deaths(machines, at)
+            write_past_deaths(machines, f"attempt-{number}")
+            load.wait_for_more()
+            if number == 0:
+                back(machines)
+        same(machines)
+    check_read(machines, load)
+    assert {f"attempt-{number}-after-write" for number in range(2)} <= topics(machines)
