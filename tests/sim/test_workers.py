@@ -78,6 +78,6 @@ def test_a_worker_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> No
     script = tmp_path / "plays.py"
     script.write_text(KILLED)
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert ran.stdout in ("0\n-1\n-2\n", "0\n-1\n", "0\n")
+    assert ran.stdout in ("0\n-1\n-2\n", "0\n-1\n", "0\n", "")  # the other worker may be later
     assert ran.returncode == 1
     assert "WorkerLostError: the process that played 3 was killed" in ran.stderr
