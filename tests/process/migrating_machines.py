@@ -347,22 +347,28 @@ class Load:
     def _run(self) -> None:
         producer = Producer({**self._client, "enable.idempotence": True, "linger.ms": 1,
                              "socket.timeout.ms": 5000, "request.timeout.ms": 5000,
-                             # A broker of Kafka 3.9 that starts knows no topic until a controller tells it.
+                             # A broker of Kafka 3.9 that starts knows no topic before the controller's first
+                             # request, and the client believes it.
                              "topic.metadata.propagation.max.ms": 120000})  # fmt: skip
         number = 0
         while not self._ended.is_set():
-            producer.produce(TOPIC, str(number), partition=number % PARTITIONS,
-                             on_delivery=self._on_delivery)  # fmt: skip
-            number += 1
+            try:
+                producer.produce(TOPIC, str(number), partition=number % PARTITIONS,
+                                 on_delivery=self._on_delivery)  # fmt: skip
+                number += 1
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._UNKNOWN_TOPIC:
+                    raise
+                producer.poll(0.1)  # until its metadata have been refreshed
             producer.poll(0.005)
         left = producer.flush(40)
         if left:
             self.failed.append(f"{left} records have no answer")
 
-    def _on_delivery(self, error: object, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acknowledged.append(int(message.value()))
-        else:
+        elif error.code() != KafkaError._UNKNOWN_TOPIC:  # which was not sent
             self.failed.append(str(error))
 
 
