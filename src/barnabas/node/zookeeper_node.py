@@ -333,12 +333,13 @@ class ZookeeperNode:
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
         own = OwnLoggers(int(self.config.node_id), self._loggers)
+        audit = self.controller.decider.change_audit
         tokens = self.token_requests = TokenRequests(
-            self.ports, self.config, self._tokens, broker.image, lambda: self.is_controller
+            self.ports, self.config, self._tokens, broker.image, lambda: self.is_controller, audit
         )
         tokens.watch_expiry()
         own_configs = OwnConfigs(self.sessions, self.config)
-        requests = (AclRequests(self._acls, self.ports.log), tokens)
+        requests = (AclRequests(self._acls, audit), tokens)
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(
                 table, broker, self.controller, self.orders, requests, own_configs, self._gate,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.config.zookeeper import ACL_AUTHORIZER
+from barnabas.controller.security.change_audit import CHANGES_LOGGED_PER_SECOND
 from barnabas.security.authorization.acls import (
     AclResourceType,
     Operation,
@@ -271,3 +272,21 @@ def test_a_broker_without_an_authorizer_has_no_entries() -> None:
     cluster = ZookeeperCluster(1)
     answer = cluster.ask(1, CreateAclsRequest(creations=[entry()]))
     assert answer.results[0].error_code == ErrorCode.SECURITY_DISABLED
+
+
+@pytest.mark.slow
+def test_audit_events_of_entries_are_bounded() -> None:
+    cluster = judged_cluster()
+    count = CHANGES_LOGGED_PER_SECOND + 20
+    created = [
+        entry(operation=Operation.READ, host=f"10.0.{n // 250}.{n % 250}") for n in range(count)
+    ]
+    assert create(cluster, 1, *created) == [0] * count
+    lines = [line for line in cluster.world.trace if "acl.created" in line]
+    assert len(lines) == CHANGES_LOGGED_PER_SECOND and "by=User:ANONYMOUS" in lines[0]
+    cluster.world.run(cluster.world.now_ms + 1_000)
+    assert delete(cluster, 2, "t") == [count]
+    cluster.world.run(cluster.world.now_ms + 1_000)
+    assert create(cluster, 1, entry()) == [0]
+    assert any("changes_left_out count=20" in line for line in cluster.world.trace)
+    cluster.world.let_go()

@@ -110,6 +110,12 @@ def test_a_token_is_renewed_and_removed_at_other_brokers(cluster: ZookeeperClust
     assert not cluster.children("/delegation_token/tokens")
     wait_everywhere(cluster, made.token_id, None)
     assert ask(cluster, 1, renewal, "bob").error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    audited = [line.split() for line in cluster.world.trace if " token." in line]
+    assert [(words[3], words[-1]) for words in audited] == [
+        ("token.set", "by=User:alice"),
+        ("token.set", "by=User:bob"),
+        ("token.removed", "by=User:alice"),
+    ]
 
 
 def test_a_broker_that_starts_knows_the_tokens_that_are_there(cluster: ZookeeperCluster) -> None:

@@ -17,6 +17,7 @@ from typing import cast
 from barnabas.controller.handlers import create_acls, delete_acls
 from barnabas.controller.handlers.create_acls import NO_AUTHORIZER
 from barnabas.controller.security.acls import check_known, checked_acl
+from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.security.authorization.acls import (
     Acl,
     AclFilter,
@@ -26,7 +27,6 @@ from barnabas.security.authorization.acls import (
     matches,
     matches_resource,
 )
-from barnabas.security.authorization.authorizer import AuditLog
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
@@ -48,9 +48,9 @@ Update = Callable[[Rules], Rules]
 class AclRequests:
     """What clients ask of the entries. `store` is None without an authorizer."""
 
-    def __init__(self, store: AclStore | None, log: AuditLog) -> None:
+    def __init__(self, store: AclStore | None, audit: ChangeAudit) -> None:
         self._store = store
-        self._log = log
+        self._audit = audit
 
     def create(self, request: CreateAclsRequest, ctx: RequestContext) -> Parked:
         """Raises SECURITY_DISABLED, INVALID_REQUEST."""
@@ -82,9 +82,8 @@ class AclRequests:
                 for number, _ in wanted[pattern]:
                     results[number].error_code = ErrorCode.UNKNOWN_SERVER_ERROR
                     results[number].error_message = why
-            for acl in added:
-                if _split(acl)[0] not in failures:
-                    self._log("info", "acl.created", entry=str(acl), by=ctx.principal)
+            written = (acl for acl in added if _split(acl)[0] not in failures)
+            self._audit.log_created_acls(written, ctx.principal)
             parked.complete(CreateAclsResponse(results=results))
 
         _update_all(store, {one: partial(change, one) for one in wanted}, finished)
@@ -129,7 +128,7 @@ class AclRequests:
                 one = results[matched[acl]]
                 one.matching_acls = [*one.matching_acls, matching]
                 if why is None:
-                    self._log("info", "acl.deleted", entry=str(acl), by=ctx.principal)
+                    self._audit.log_deleted_acls([acl], ctx.principal)
             parked.complete(DeleteAclsResponse(filter_results=results))
 
         _update_all(store, {one: partial(change, one) for one in patterns}, finished)

@@ -25,6 +25,7 @@ from barnabas.controller.handlers import (
     renew_delegation_token,
 )
 from barnabas.controller.security import delegation_tokens
+from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.controller.security.delegation_tokens import TokenRequester, TokenSettings
 from barnabas.controller.security.token_requests import refusal
 from barnabas.metadata.image.image import MetadataImage
@@ -61,6 +62,7 @@ class TokenRequests:
         store: TokenStore | None,
         image: MetadataImage,
         is_controller: Callable[[], bool],
+        audit: ChangeAudit,
     ) -> None:
         """`image` is the broker's, which follows the store."""
         self.image = image
@@ -69,6 +71,7 @@ class TokenRequests:
         self._settings = TokenSettings.of(config)
         self._rng = ports.rng("broker.tokens")
         self._is_controller = is_controller
+        self._audit = audit
         self._interval_ms = config.int_value("delegation.token.expiry.check.interval.ms")
 
     # -- requests ----------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ class TokenRequests:
         failed = creation_response(
             request, ctx.principal, ErrorCode.UNKNOWN_SERVER_ERROR, ctx.api_version
         )
-        return self._write(token_id, lambda: decision, failed)
+        return self._write(token_id, lambda: decision, failed, ctx.principal)
 
     def renew(
         self, request: RenewDelegationTokenRequest, ctx: RequestContext
@@ -112,10 +115,13 @@ class TokenRequests:
             return decision.response
         change = cast("TokenChange", decision.records[0])
         failed = type(decision.response)(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        return self._write(change.token_id, decide, failed)
+        return self._write(change.token_id, decide, failed, ctx.principal)
 
-    def _write(self, token_id: str, decide: Callable[[], Decision[Any]], failed: Message) -> Parked:
-        """Write the token's part of the decision. `failed` is the answer if the store gives up."""
+    def _write(
+        self, token_id: str, decide: Callable[[], Decision[Any]], failed: Message, by: str
+    ) -> Parked:
+        """Write the token's part of the decision that the principal `by` asked for. `failed` is the answer if
+        the store gives up."""
         store = self._store
         assert store is not None
         parked = Parked()
@@ -133,6 +139,7 @@ class TokenRequests:
                 return
             if made[0].reason:
                 self._ports.log("info", "zookeeper.token_written", reason=made[0].reason)
+            self._audit.log_records(made[0].records, by)
             parked.complete(made[0].response)
 
         store.update(token_id, change, done)

@@ -39,12 +39,15 @@ class ChangeAudit:
     def of(self, ctx: RequestContext) -> Callable[[Decision[Any], int], None]:
         """For `QuorumController.decide`: logs what the request of `ctx` changes. Removed ACLs, whose records
         have ids only, are for `log_deleted_acls`."""
+        return lambda decision, offset: self.log_records(decision.records, ctx.principal)
 
-        def on_appended(decision: Decision[Any], offset: int) -> None:
-            for record in decision.records:
-                self._log_record(record, ctx.principal)
+    def log_records(self, records: Iterable[object], by: str) -> None:
+        for record in records:
+            self._log_record(record, by)
 
-        return on_appended
+    def log_created_acls(self, acls: Iterable[Acl], by: str) -> None:
+        for acl in acls:
+            self._log("info", "acl.created", entry=str(acl), by=by)
 
     def log_deleted_acls(self, acls: Iterable[Acl], by: str) -> None:
         for acl in acls:
@@ -53,7 +56,7 @@ class ChangeAudit:
     def _log_record(self, record: object, by: str) -> None:
         match record:
             case AccessControlEntryRecord():
-                self._log("info", "acl.created", entry=str(acl_of(record)), by=by)
+                self.log_created_acls([acl_of(record)], by)
             case UserScramCredentialRecord(name=name, mechanism=code):
                 mechanism = MECHANISM_OF.get(code, "unknown")
                 self._log("info", "user.credential_set", user=name, mechanism=mechanism, by=by)
