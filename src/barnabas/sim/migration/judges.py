@@ -31,13 +31,16 @@ from barnabas.sim.migration.cluster import MigrationCluster
 from barnabas.sim.migration.rows import (
     DecidedRows,
     ImagesSayWhatIsDecided,
-    LeadersGoByWhatIsDecided,
     TakeoversWaitForBrokers,
 )
 from barnabas.sim.migration.sameness import AllSidesAgree, BothSayTheSame
 from barnabas.sim.story import Story
 from barnabas.sim.zookeeper_mode.controller_writes import OneControllerWrites
-from barnabas.sim.zookeeper_mode.judges import ZookeeperJudges, judges_of_brokers
+from barnabas.sim.zookeeper_mode.judges import (
+    LeadersGoByDecisions,
+    ZookeeperJudges,
+    judges_of_brokers,
+)
 from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
 
@@ -49,7 +52,7 @@ def judges_of(cluster: MigrationCluster, history: History, story: Story) -> list
     rows = DecidedRows(znodes)
     return [
         *judges_of_brokers(
-            history, story, ImagesSayWhatIsDecided(rows), LeadersGoByWhatIsDecided(rows)
+            history, story, ImagesSayWhatIsDecided(rows), LeadersGoByDecisions(rows.of)
         ),
         PresentQuorum(cluster, history, story, rows),
         BothSayTheSame(),

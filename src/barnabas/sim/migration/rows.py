@@ -11,7 +11,6 @@ from barnabas.metadata.records.partition_change_record import PartitionChangeRec
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.sim.checkers.metadata_records import RecordRule
-from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.history import Violation
 from barnabas.sim.migration.cluster import MigrationCluster
@@ -50,33 +49,8 @@ class DecidedRows(RecordRule):
 
     def of(self, topic: Uuid, partition: int, epoch: int) -> list[Row]:
         """None, one, or one of each side."""
-        key = topic, partition, epoch
-        found = self.znodes.rows.get(key), self.committed.get(key)
-        return [row for row in found if row is not None]
-
-
-class LeadersGoByWhatIsDecided(Rule):
-    """A partition's leader goes by an ISR that was decided, or by a larger one."""
-
-    def __init__(self, rows: DecidedRows) -> None:
-        self._rows = rows
-
-    def on_leading(self, replica: Watched) -> None:
-        self._check(replica)
-
-    def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
-        self._check(replica)
-
-    def _check(self, replica: Watched) -> None:
-        leader, partition = replica.partition.leader, replica.partition
-        if leader is None:
-            return
-        rows = self._rows.of(partition.topic_id, partition.index, leader.partition_epoch)
-        if not any(set(row[2]) <= set(leader.isr) for row in rows):
-            raise Violation(
-                f"{replica.where}: goes by ISR {list(leader.isr)} of partition epoch"
-                f" {leader.partition_epoch}, for which {rows} was decided"
-            )
+        row = self.committed.get((topic, partition, epoch))
+        return [*self.znodes.rows_of(topic, partition, epoch), *([] if row is None else [row])]
 
 
 class ImagesSayWhatIsDecided(ImagesSayWhatIsWritten):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from barnabas.sim.checkers.answered_faults import NoFaultIsAnswered
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
@@ -33,7 +35,8 @@ from barnabas.sim.zookeeper_mode.obedience import (
     NoDeposedControllerIsObeyed,
 )
 from barnabas.sim.zookeeper_mode.settled import EveryoneSaysTheSame
-from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
+from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
+from barnabas.types import Uuid
 
 
 def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list[Checker]:
@@ -42,7 +45,7 @@ def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list
     cluster.written.rules += [OneControllerWrites(), znodes]
     return [
         *judges_of_brokers(
-            history, story, ImagesSayWhatIsWritten(znodes), LeadersGoByWhatIsWritten(znodes)
+            history, story, ImagesSayWhatIsWritten(znodes), LeadersGoByDecisions(znodes.rows_of)
         ),
         EveryoneSaysTheSame(history),
     ]
@@ -83,12 +86,13 @@ def judges_of_brokers(
     ]
 
 
-class LeadersGoByWhatIsWritten(Rule):
-    """A partition's leader goes by an ISR that a state znode has or had, or by a larger one: what was decided
-    and decided again before it was written is written once."""
+class LeadersGoByDecisions(Rule):
+    """A partition's leader goes by an ISR that was decided for its partition epoch, or by a larger one: what
+    is decided again before it is written is written once."""
 
-    def __init__(self, znodes: ZnodesGoForward) -> None:
-        self._znodes = znodes
+    def __init__(self, rows_of: Callable[[Uuid, int, int], Sequence[Row]]) -> None:
+        """`rows_of` (topic, partition, partition epoch): what was decided, by each side that decides."""
+        self._rows_of = rows_of
 
     def on_leading(self, replica: Watched) -> None:
         self._check(replica)
@@ -100,12 +104,11 @@ class LeadersGoByWhatIsWritten(Rule):
         leader, partition = replica.partition.leader, replica.partition
         if leader is None:
             return
-        key = partition.topic_id, partition.index, leader.partition_epoch
-        written = self._znodes.rows.get(key)
-        if written is None or not set(written[2]) <= set(leader.isr):
+        rows = self._rows_of(partition.topic_id, partition.index, leader.partition_epoch)
+        if not any(set(row[2]) <= set(leader.isr) for row in rows):
             raise Violation(
                 f"{replica.where}: goes by ISR {list(leader.isr)} of partition epoch"
-                f" {leader.partition_epoch}, for which {written} is written"
+                f" {leader.partition_epoch}, for which {rows} was decided"
             )
 
 

@@ -35,6 +35,11 @@ class ZnodesGoForward(ZnodeRule):
         self.rows: dict[tuple[bytes, int, int], Row] = {}
         """(topic id, partition, version of its state) → what was written."""
 
+    def rows_of(self, topic: bytes, partition: int, version: int) -> list[Row]:
+        """What the partition's state znode had in this version; nothing where it had none."""
+        row = self.rows.get((topic, partition, version))
+        return [] if row is None else [row]
+
     def on_transaction(
         self, written: WrittenZnodes, entry: CommittedTransaction, result: object
     ) -> None:
