@@ -2,8 +2,8 @@
 
 Usage: ``python -m bench.quotas [--seconds 30]``. Clients do as much as they can; counted is what they
 achieved once what they had saved is used up. Request time is the processor time of a node that has one
-client, whose requests are large (the metadata of 4,000 partitions) or small (of one). Prints limit, measured and ratio,
-and writes them to ``bench/results/quotas.txt``.
+client, whose requests are large (the metadata of 4,000 partitions) or small (of one). Prints limit, measured
+and ratio, and writes them to ``bench/results/quotas.txt``.
 """
 
 from __future__ import annotations
