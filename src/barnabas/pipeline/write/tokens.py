@@ -62,7 +62,7 @@ class Token:
     rows: int = 0
     offset: int = -1
     participants: tuple[Participant, ...] = ()
-    """Transactions of tasks that count with the batch: whoever reads the token commits them."""
+    """Transactions of tasks that count with the batch: a driver that reads the token commits them."""
 
     def value(self) -> bytes:
         document: dict[str, Any] = {

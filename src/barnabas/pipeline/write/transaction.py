@@ -42,7 +42,7 @@ ADD_BY_CLIENTS = 3
 END_BEFORE_IMPLICIT = 4
 INIT_BEFORE_TWO_PHASES = 5
 INT32_MAX = 2**31 - 1
-NOBODY = ProducerIdentity(-1, -1)
+NO_PRODUCER = ProducerIdentity(-1, -1)
 
 
 class DriverTransaction:
@@ -62,7 +62,7 @@ class DriverTransaction:
         self._options = options
         self._two_phase = two_phase
         self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER
         self._partitions: set[TopicPartition] = set()
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class DriverTransaction:
 
     def begin(self) -> None:
         """Fence, and end what is open. Raises `OptionError`, `KafkaError`, `ChannelError` (unsupported)."""
-        self._init(NOBODY)
+        self._init(NO_PRODUCER)
 
     def continue_as(self, identity: ProducerIdentity) -> None:
         """As `begin`, if the transactional id is still that of `identity`: no other has begun since it did

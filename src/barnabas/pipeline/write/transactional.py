@@ -51,7 +51,7 @@ from barnabas.pipeline.write.sink import (
 )
 from barnabas.pipeline.write.staging import open_store
 from barnabas.pipeline.write.tokens import Token
-from barnabas.pipeline.write.transaction import NOBODY, DriverTransaction
+from barnabas.pipeline.write.transaction import NO_PRODUCER, DriverTransaction
 from barnabas.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class BatchCommit:
         if self._begun is None:
             begin(transaction)
             return
-        if transaction.identity == NOBODY:
+        if transaction.identity == NO_PRODUCER:
             transaction.identity = (
                 self._begun.identity
             )  # no other has it, so that a newer driver shows

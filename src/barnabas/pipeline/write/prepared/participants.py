@@ -33,7 +33,7 @@ from barnabas.wire.messages.list_transactions_response import ListTransactionsRe
 
 ALWAYS, NEVER = "always", "never"
 """Values of option ``taskTransactions``; the third is ``auto``."""
-AT_ONCE = 32
+IN_FLIGHT_MAX = 32
 """Requests under way to one coordinator."""
 END_BEFORE_IMPLICIT = 4
 """The last version of EndTxn that keeps the producer's epoch, by which a repeated request is known."""
@@ -119,13 +119,13 @@ def _round(
     ended: dict[Participant, ErrorCode],
     commit: bool,
 ) -> str:
-    """Send up to `AT_ONCE` requests to each coordinator, and take the answers."""
+    """Send up to `IN_FLIGHT_MAX` requests to each coordinator, and take the answers."""
     trouble = ""
     sent: list[tuple[BlockingConnection, Answer, Participant]] = []
     count: dict[Endpoint, int] = {}
     for each in left:
         endpoint = places.get(each)
-        if endpoint is None or count.get(endpoint, 0) >= AT_ONCE:
+        if endpoint is None or count.get(endpoint, 0) >= IN_FLIGHT_MAX:
             continue
         count[endpoint] = count.get(endpoint, 0) + 1
         request = EndTxnRequest(
