@@ -39,6 +39,7 @@ ENVIRONMENT = ROOT / "build" / "spark40"
 PYSPARK = "pyspark==4.0.1"
 RESULTS = ROOT / "bench" / "results" / "spark.txt"
 PARTITIONS = 6
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
 RATE = 1000
 LATENCY_S = 30.0
 SETTLE_S = 5.0
@@ -232,6 +233,7 @@ def copies(bench: Bench, topic: str) -> None:
     jobs = {
         f"{OURS}:at-least-once": {**job, "delivery": "at-least-once"},
         f"{OURS}:exactly-once": {**job, "delivery": "exactly-once"},
+        f"{OURS}:tasks": {**job, "delivery": "tasks"},
         PEER: {**job, "delivery": ""},
     }
     found = bench.compare("stream topic to topic", bench.options.rows, jobs)
@@ -280,6 +282,7 @@ def latency(bench: Bench) -> None:
         f"{OURS}:at-least-once": "at-least-once",
         PEER: "",
         f"{OURS}:exactly-once": "exactly-once",
+        f"{OURS}:tasks": "tasks",
     }
     for who, delivery in ways.items():
         session = bench.sessions[who.split(":")[0]]
@@ -359,7 +362,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, partial(out_of_time, options.minutes))
     signal.alarm(int(options.minutes * 60))
     only = options.only.split(",")
-    with tempfile.TemporaryDirectory() as name, Cluster(nodes=1) as cluster:
+    with tempfile.TemporaryDirectory() as name, Cluster(nodes=1, settings=TWO_PHASE) as cluster:
         bench = Bench(cluster.bootstrap, Path(name), options)
         versions = {who: each.version for who, each in bench.sessions.items()}
         bench.say(
