@@ -39,7 +39,6 @@ ENVIRONMENT = ROOT / "build" / "spark40"
 PYSPARK = "pyspark==4.0.1"
 RESULTS = ROOT / "bench" / "results" / "spark.txt"
 PARTITIONS = 6
-TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
 RATE = 1000
 LATENCY_S = 30.0
 SETTLE_S = 5.0
@@ -362,7 +361,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, partial(out_of_time, options.minutes))
     signal.alarm(int(options.minutes * 60))
     only = options.only.split(",")
-    with tempfile.TemporaryDirectory() as name, Cluster(nodes=1, settings=TWO_PHASE) as cluster:
+    with tempfile.TemporaryDirectory() as name, Cluster(nodes=1) as cluster:
         bench = Bench(cluster.bootstrap, Path(name), options)
         versions = {who: each.version for who, each in bench.sessions.items()}
         bench.say(

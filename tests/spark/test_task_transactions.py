@@ -260,7 +260,8 @@ def test_tasks_always_in_transactions_need_a_name(target: Target) -> None:
 
 
 def test_a_cluster_without_two_phase_commit_goes_through_the_driver(tmp_path: Path) -> None:
-    with Cluster(nodes=1) as cluster:
+    off = {"transaction.two.phase.commit.enable": "false"}
+    with Cluster(nodes=1, settings=off) as cluster:
         query = Query(
             tmp_path / "checkpoint",
             cluster=ClusterOptions(endpoints(cluster.bootstrap)),
