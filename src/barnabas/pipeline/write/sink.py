@@ -89,6 +89,8 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     """Ids of the stream and of its present run; empty outside of streams."""
     executor: str = ""
     """Where the task ran, for an error's text."""
+    store: str = ""
+    """Spark's default file system, if bare paths of the options are in it."""
 
 
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:

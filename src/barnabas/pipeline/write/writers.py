@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.places.bare_paths import options_in, store_for_task
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.pipeline.write import transactional
@@ -41,14 +43,23 @@ MANIFEST, AT_LEAST_ONCE = "manifest", "at-least-once"
 
 
 def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
-    write = write_directly if options.delivery == AT_LEAST_ONCE else stage
-    written = write(options, rows)
+    if options.delivery == AT_LEAST_ONCE:
+        written = write_directly(options, rows)
+    else:
+        store = store_for_task(options, TaskContext.get())
+        written = replace(stage(options_in(options, store), rows), store=store)
     freeze_loaded()
     return written
 
 
+def as_resolved(options: SinkOptions, tasks: Sequence[StagedTask]) -> SinkOptions:
+    """The options as the tasks have resolved them."""
+    return options_in(options, tasks[0].store) if tasks else options
+
+
 def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
     """Publish batch `number`, if that has not been done. How many record batches were sent."""
+    options = as_resolved(options, tasks)
     if options.delivery != MANIFEST:
         try:
             return transactional.publish_once(options, tasks, number)
@@ -64,6 +75,7 @@ def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> i
 
 def publish_batch_write(options: SinkOptions, tasks: Sequence[StagedTask]) -> int:
     """Publish a batch write that has no name: Spark never repeats it."""
+    options = as_resolved(options, tasks)
     if options.delivery != MANIFEST:
         try:
             return transactional.publish_plainly(options, tasks)
@@ -92,10 +104,11 @@ class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
             publish_batch_write(self.options, tasks)
 
     def abort(self, messages: list[StagedTask | None]) -> None:
-        if self.options.version is not None:
-            discard_unless_named(self.options, messages, self.options.version)
+        options = as_resolved(self.options, given(messages))
+        if options.version is not None:
+            discard_unless_named(options, messages, options.version)
         else:
-            discard(self.options, messages)
+            discard(options, messages)
 
 
 class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -120,4 +133,5 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
         freeze_loaded()
 
     def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
-        discard_unless_named(self.options, messages, batchId)
+        options = as_resolved(self.options, given(messages))
+        discard_unless_named(options, messages, batchId)
