@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
 
-ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
+CONFIG = "--config"
+ANYWHERE = {"--command-config": COMMAND_CONFIG, CONFIG: COMMAND_CONFIG, "--profile": PROFILE}
 """Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
 that takes their value."""
 COMMANDS: dict[str, str] = {
@@ -29,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "quorum": "barnabas.cli.commands.quorum",
     "metadata": "barnabas.cli.commands.metadata",
     "migrate": "barnabas.cli.commands.migrate",
+    "zookeeper": "barnabas.cli.commands.zookeeper",
     "log": "barnabas.cli.commands.log",
     "pipeline": "barnabas.cli.commands.pipeline",
 }
