@@ -98,7 +98,7 @@ def settings_here() -> S3Settings:
 
         context = TaskContext.get()
         session = sys.modules.get("pyspark.sql.session")
-        running = None if session is None else session.SparkSession._instantiatedSession
+        running = None if session is None else session.SparkSession.getActiveSession()
         if context is not None:
             ask = context.getLocalProperty
         elif running is not None:
