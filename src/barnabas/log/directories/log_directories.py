@@ -35,7 +35,13 @@ from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.ports import Ports, Wakeup, call_all
-from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition, Uuid
+from barnabas.types import (
+    DIRECTORY_LOST,
+    DIRECTORY_UNASSIGNED,
+    TopicPartition,
+    Uuid,
+    uuid_text,
+)
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 ConfigOf = Callable[[str], LogConfig]
@@ -176,6 +182,7 @@ class LogDirectories:
             log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
+            log.never_had_topic_id = directory.never_had_topic_id(partition)
             directory.on_lost_topic_id(str(partition))
         fault = opened.fault or beginning
         if directory.was_clean:
@@ -528,6 +535,23 @@ def _keep_one(
         logs.add_log(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
+
+
+def adopt_log(logs: LogDirectories, log: PartitionLog, topic_id: Uuid) -> None:
+    """`log`, which never had a topic id, is `topic_id`'s from now on. Raises :class:`KafkaError`
+    KAFKA_STORAGE_ERROR."""
+    directory = logs.directory_of(log.partition)
+    assert directory is not None
+    try:
+        directory.write_topic_id(str(log.partition), topic_id)
+    except OSError as error:
+        logs.fail(directory, f"giving {log.partition} its topic id failed: {error}")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    log.topic_id, log.never_had_topic_id = topic_id, False
+    log.dir_name.happened()
+    logs.ports.log(
+        "info", "log.topic_id_given", partition=str(log.partition), topic_id=uuid_text(topic_id)
+    )
 
 
 def resolve_duplicate(

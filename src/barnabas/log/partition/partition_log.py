@@ -84,6 +84,8 @@ class PartitionLog(SegmentedLog):
     ) -> None:
         super().__init__(disk, files, directory, partition, config)
         self.topic_id = topic_id
+        self.never_had_topic_id = False
+        """Whether its directory was written by brokers of before topic ids (KIP-516)."""
         self.producers = ProducerStates()
         self.recovery_point = 0
         """Everything below is on the device."""
