@@ -2,8 +2,8 @@
 
 Usage: ``python -m bench.quotas [--seconds 30]``. Clients do as much as they can; counted is what they
 achieved once what they had saved is used up. Request time is the processor time of a node that has one
-client, whose requests are all handler (the metadata of 4,000 partitions). Prints limit, measured and ratio,
-and writes them to ``bench/results/quotas.txt``.
+client, whose requests are large (the metadata of 4,000 partitions) or small (of one). Prints limit, measured
+and ratio, and writes them to ``bench/results/quotas.txt``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.testing.cluster import Cluster
 from barnabas.wire.codec import decode_prefix
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
-from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from bench.systems import ROOT
 from bench.wire import frame, receive
 
@@ -154,10 +154,13 @@ def creator(cluster: Cluster) -> tuple[Count, Callable[[], None]]:
     return lambda: made[0], act
 
 
-def asker(cluster: Cluster, pid: int) -> tuple[Count, Callable[[], None]]:
-    """Processor time of the node, in percent of one thread times seconds."""
+def asker(cluster: Cluster, *topics: str) -> tuple[Count, Callable[[], None]]:
+    """Asks for the metadata of `topics`, of all if none. Processor time of the node, in percent of one
+    thread times seconds."""
+    pid = cluster.pid(1)
     stream = socket.create_connection(address_of(cluster), 30)
-    request = frame(MetadataRequest(topics=None), 8, client_id="ask")
+    asked = [MetadataRequestTopic(name=topic) for topic in topics] or None
+    request = frame(MetadataRequest(topics=asked), 8, client_id="ask")
 
     def act() -> None:
         stream.sendall(request)
@@ -209,14 +212,16 @@ def measure(seconds: float) -> list[Measured]:
         set_quota(client, (("ip", ADDRESS),), "connection_creation_rate", CONNECTIONS)
         four = [make(cluster) for make in (producer, consumer, creator, connector)]
         produced, read, created, connected = rates(four, seconds)
-        idle, _ = rates([(asker(cluster, cluster.pid(1))[0], lambda: time.sleep(0.1))] * 2, seconds)
-        (busy,) = rates([asker(cluster, cluster.pid(1))], seconds)
+        idle, _ = rates([(asker(cluster)[0], lambda: time.sleep(0.1))] * 2, seconds)
+        (large,) = rates([asker(cluster)], seconds)
+        (small,) = rates([asker(cluster, "read")], seconds)
     return [
         Measured("producer_byte_rate", "bytes/s that were acknowledged", BYTES, produced),
         Measured("consumer_byte_rate", "bytes/s that were read", BYTES, read),
         Measured("controller_mutation_rate", "partitions/s created", MUTATIONS, created),
         Measured("connection_creation_rate", "connections/s served", CONNECTIONS, connected),
-        Measured("request_percentage", "% of a thread, idle subtracted", TIME_PERCENT, busy - idle),
+        Measured("request_percentage, large", "% of a thread, idle subtracted", TIME_PERCENT, large - idle),
+        Measured("request_percentage, small", "% of a thread, idle subtracted", TIME_PERCENT, small - idle),
     ]  # fmt: skip
 
 

@@ -361,6 +361,9 @@ class Wakeups(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run `callback` after the present callback has returned. Long work continues this way, in slices."""
 
+    def callback_began_ms(self) -> float:
+        """When the node began to work at the present callback: before what it now receives was read."""
+
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wakeup:
         """Run `callback` at the instant `when_ms` of the monotonic clock, unless it is cancelled before."""
 

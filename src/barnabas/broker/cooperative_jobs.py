@@ -15,6 +15,7 @@ from functools import partial
 
 from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports
+from barnabas.wire.request import Working
 
 STEPS_PER_TURN_MAX = 8
 """Steps of one job in one turn of the loop, even if they take no time."""
@@ -31,27 +32,33 @@ class CooperativeJobs:
         self._closed = False
         self.under_way = 0
 
-    def run(self, steps: Iterator[object], on_error: OnError) -> None:
+    def run(
+        self, steps: Iterator[object], on_error: OnError, request: Working | None = None
+    ) -> None:
         """Iterate over `steps`, beginning now. If a step raises, the job ends and `on_error` gets the
-        exception."""
+        exception. The time of the steps counts as that of `request`."""
         self.under_way += 1
-        self._take_steps(steps, on_error)
+        self._take_steps(steps, on_error, request or Working())
 
     def close(self) -> None:
         """Stop all jobs: no further step runs."""
         self._closed = True
 
-    def _take_steps(self, steps: Iterator[object], on_error: OnError) -> None:
+    def _take_steps(self, steps: Iterator[object], on_error: OnError, request: Working) -> None:
         if self._closed:
             return
         now_ms = self._ports.clock.now_ms
-        until_ms = now_ms() + SLICE_MS
+        began_ms = now_ms()
+        request.begin_turn(began_ms)
+        until_ms = began_ms + SLICE_MS
         left = self._steps_max
         try:
             for _ in steps:
                 left -= 1
                 if not left or now_ms() >= until_ms:
-                    self._ports.wakeups.call_soon(partial(self._take_steps, steps, on_error))
+                    request.end_turn(now_ms())
+                    again = partial(self._take_steps, steps, on_error, request)
+                    self._ports.wakeups.call_soon(again)
                     return
         except Exception as error:  # noqa: BLE001 - a client waits for a response, whatever the error
             self.under_way -= 1

@@ -196,6 +196,11 @@ class Loop:
     def time(self) -> float:
         return monotonic()
 
+    @property
+    def callback_began(self) -> float:
+        """When the callback that runs now began."""
+        return self._at  # perf_counter and monotonic are one clock on Linux
+
     def call_soon(self, callback: Callback, *arguments: Any) -> None:
         """Call `callback` later in this turn or in the next one."""
         self._ready.append((callback, arguments))

@@ -50,6 +50,9 @@ class HostWakeups:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
+    def callback_began_ms(self) -> float:
+        return self._loop.callback_began * 1000
+
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_at(when_ms / 1000, callback)
 

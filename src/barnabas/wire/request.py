@@ -108,7 +108,7 @@ class Working(Parked):
     """A request that is processed in parts, one per turn of the event loop. Where it `holds`, its connection
     serves no other request before `release`, so that a client's writes take effect in their order."""
 
-    __slots__ = ("_error", "_failed", "_released", "holds")
+    __slots__ = ("_error", "_failed", "_released", "_turn_began_ms", "_worked_ms", "holds")
 
     def __init__(self, *, holds: bool = True) -> None:
         super().__init__()
@@ -116,6 +116,25 @@ class Working(Parked):
         self._error: Exception | None = None
         self._failed: Callable[[Exception], None] | None = None
         self._released: Callable[[], None] | None = None
+        self._turn_began_ms: float | None = None
+        self._worked_ms = 0.0
+
+    def begin_turn(self, now_ms: float) -> None:
+        """The node works at the request from now until `end_turn`."""
+        self._turn_began_ms = now_ms
+
+    def end_turn(self, now_ms: float) -> None:
+        if self._turn_began_ms is not None:
+            self._worked_ms += now_ms - self._turn_began_ms
+            self._turn_began_ms = None
+
+    def take_worked_ms(self, now_ms: float) -> float:
+        """How long the node has worked at the request since this was last asked, this turn included."""
+        worked_ms, self._worked_ms = self._worked_ms, 0.0
+        if self._turn_began_ms is not None:
+            worked_ms += now_ms - self._turn_began_ms
+            self._turn_began_ms = now_ms
+        return worked_ms
 
     def watch(self, released: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Called once by the connection, after `attach`: `released` and `failed` are called at `release`

@@ -46,7 +46,7 @@ from barnabas.wire.dispatch import (
 )
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.frames import SIZE, FrameReader
-from barnabas.wire.metering import Charge, RequestMeter
+from barnabas.wire.metering import Charge, RequestMeter, Spent
 from barnabas.wire.request import Api, Parked, Proof, RequestContext, Working
 from barnabas.wire.schema import Message
 
@@ -324,6 +324,7 @@ class ServerConnection:
         its response would be held in memory until the first one is sent."""
         self._held = False
         """Whether a `Working` request is in progress that no other request may overtake."""
+        self._spent = Spent(server.now_ms, server.ports.wakeups.callback_began_ms)
         self._muted_until_ms: float | None = None
         """The client has exceeded a quota: until this instant nothing is read or served."""
 
@@ -497,7 +498,7 @@ class ServerConnection:
         self._last = entry
         server = self.server
         meter = server.meter
-        began_ms = 0.0 if meter is None else server.now_ms()
+        began_ms = 0.0 if meter is None else self._spent.begin()
         request = decode_request(entry, header, frame)
         ctx = self._context(header)
         server.requests += 1
@@ -514,7 +515,7 @@ class ServerConnection:
             self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
             return
         if charge is not None:
-            charge.handled()
+            charge.handled(result)
         if isinstance(result, Parked):
             turn = _Turn(self, entry, request, ctx, charge)
             turn.parked = result
@@ -534,7 +535,7 @@ class ServerConnection:
                 self._record_and_throttle(charge, result)
             self._send_now(entry, request, ctx, result)
             if charge is not None:
-                charge.encoded()
+                self._spent.on_encoded(charge)
 
     def _record_and_throttle(self, charge: Charge, response: Message | None) -> None:
         """Meter a request that is being answered. A client that exceeds a quota is not read for its
@@ -557,6 +558,7 @@ class ServerConnection:
             return
         self._muted_until_ms = None
         self.continue_reading()
+        self._spent.on_unmuted()
 
     def _serve_token(self, stage: TokenStage, frame: memoryview) -> None:
         answer = stage.on_raw_token(bytes(frame))
@@ -670,7 +672,7 @@ class ServerConnection:
                 self.end("connection.unanswerable", request=repr(ctx))
                 return
         if turn.charge is not None:
-            turn.charge.encoded()
+            self._spent.on_encoded(turn.charge)
         turn.done = True
         if turn is self._fetch:
             self._fetch = None
@@ -693,3 +695,4 @@ class ServerConnection:
             parts, self._out, self._out_bytes = self._out, [], 0
             self._connection.send(parts)
             self.last_active_ms = self.server.now_ms()
+            self._spent.on_sent()

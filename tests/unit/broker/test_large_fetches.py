@@ -17,6 +17,7 @@ from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+from barnabas.wire.request import Working
 from tests.unit.broker.world import Cluster, values_of
 
 pytestmark = pytest.mark.slow
@@ -283,9 +284,11 @@ def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyP
     jobs: list[object] = []
     run = CooperativeJobs.run
 
-    def counted(slices: CooperativeJobs, steps: Iterator[object], on_error: OnError) -> None:
+    def counted(
+        slices: CooperativeJobs, steps: Iterator[object], on_error: OnError, request: Working | None
+    ) -> None:
         jobs.append(steps)
-        run(slices, steps, on_error)
+        run(slices, steps, on_error, request)
 
     monkeypatch.setattr(CooperativeJobs, "run", counted)
     cluster = Cluster(3, bounds=NodeBounds(FetchBounds(inline_max=5)))

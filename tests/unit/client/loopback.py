@@ -88,6 +88,8 @@ class World:
         self.unsent_bytes = 0
         self.disk: Disk = None  # type: ignore[assignment]
         self.capacity = 1000
+        self.read_ms = 0.0
+        """What the node has worked at a callback when its receiver is called."""
         self.background: Background = None  # type: ignore[assignment]
 
     # clock, log, rng
@@ -109,6 +111,9 @@ class World:
     # wake-ups
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
+
+    def callback_began_ms(self) -> float:
+        return self.now - self.read_ms
 
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wake:
         wake = Wake()

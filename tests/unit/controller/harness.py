@@ -69,6 +69,9 @@ class FakeWakeups:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
 
+    def callback_began_ms(self) -> float:
+        return self.clock.now_ms()
+
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> FakeWakeup:
         wakeup = FakeWakeup(when_ms, callback)
         self.timed.append(wakeup)

@@ -90,6 +90,9 @@ class FakePorts:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
 
+    def callback_began_ms(self) -> float:
+        return self.now
+
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> FakeWakeup:
         self.later.append(FakeWakeup(when_ms, callback))
         return self.later[-1]

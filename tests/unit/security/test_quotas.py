@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from barnabas.broker.cooperative_jobs import CooperativeJobs
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.client_quota_record import ClientQuotaRecord, EntityData
 from barnabas.security.quotas.client_meter import ClientMeter
@@ -20,7 +22,7 @@ from barnabas.wire.messages.find_coordinator_request import FindCoordinatorReque
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import ProduceResponse
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, RequestContext, Working
 from barnabas.wire.server import RequestServer
 from tests.unit.client.loopback import World
 from tests.unit.wire.test_server import feed, frame, open_connection
@@ -222,6 +224,47 @@ def test_the_time_of_encoding_is_waited_for_with_the_next_request(
         answer = decode(FindCoordinatorResponse, 4, list(stream.unsent)[-1][9:])
         assert answer.throttle_time_ms == expected
     assert not stream.reading
+
+
+def test_the_time_of_a_request_that_is_handled_over_many_turns_is_charged() -> None:
+    image, world = MetadataImage(), World()
+    set_quota(image, {"user": None}, REQUEST_TIME, 10.0)  # 100 ms in each second are kept
+    server = metered(image, world)
+    jobs = CooperativeJobs(world, steps_max=1)
+
+    def find(request: Any, ctx: RequestContext, role: Any) -> Working:
+        parked = Working(holds=False)
+
+        def steps() -> Iterator[None]:
+            for _ in range(20):
+                world.now += 30.0
+                yield
+            parked.complete(FindCoordinatorResponse())
+
+        jobs.run(steps(), parked.fail, parked)
+        return parked
+
+    api = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, lambda *a: None)
+    server.table = ApiTable()
+    server.table.add_handler(api, find, None)
+    connection, stream = open_connection(server)
+    body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    feed(connection, frame(int(ApiKey.FIND_COORDINATOR), 4, body))
+    while not stream.unsent:
+        world.run(world.now)
+    answer = decode(FindCoordinatorResponse, 4, next(iter(stream.unsent))[9:])
+    assert answer.throttle_time_ms == 1000 and not stream.reading
+
+
+def test_the_time_of_reading_a_request_is_charged() -> None:
+    image, world = MetadataImage(), World()
+    set_quota(image, {"user": None}, REQUEST_TIME, 10.0)
+    connection, stream = open_connection(metered(image, world))
+    world.read_ms = 500.0  # and 30 for the handler
+    body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    feed(connection, frame(int(ApiKey.FIND_COORDINATOR), 4, body))
+    (first,) = list(stream.unsent)
+    assert decode(FindCoordinatorResponse, 4, first[9:]).throttle_time_ms == 1000
 
 
 def test_a_listener_without_quotas_has_no_meter() -> None:

@@ -267,11 +267,11 @@ class FetchService:
     ) -> Parked:
         """Apply the partitions of a large request, a part per turn of the loop; then read."""
         fetch = DelayedFetch(self, session, request, version, listener, reader)
-        fetch.parked = Working(holds=False)
+        parked = fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
         session.delayed_fetch = fetch
-        self._slices.run(self._request_steps(fetch, request), partial(self._fail, fetch))
-        return fetch.parked
+        self._slices.run(self._request_steps(fetch, request), partial(self._fail, fetch), parked)
+        return parked
 
     def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
         session, sessions = fetch.session, self._sessions

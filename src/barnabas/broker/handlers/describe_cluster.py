@@ -80,7 +80,7 @@ def _with_metrics(response: DescribeClusterResponse, broker: DescribeClusterRole
         ]
         parked.complete(response)
 
-    broker.slices.run(count_steps(broker, answer), parked.fail)
+    broker.slices.run(count_steps(broker, answer), parked.fail, parked)
     return parked
 
 

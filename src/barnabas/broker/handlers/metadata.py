@@ -106,7 +106,7 @@ def _answer_in_slices(
             yield
         parked.complete(answering.response())
 
-    broker.slices.run(steps(), parked.fail)
+    broker.slices.run(steps(), parked.fail, parked)
 
 
 def _known_topics(

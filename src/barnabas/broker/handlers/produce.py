@@ -137,7 +137,7 @@ def _append_in_slices(
             parked.complete(outcome)
         parked.release()
 
-    broker.slices.run(steps(), parked.fail)
+    broker.slices.run(steps(), parked.fail, parked)
 
 
 def _parts(topics: Iterable[TopicProduceData], most: int) -> Iterator[list[TopicProduceData]]:

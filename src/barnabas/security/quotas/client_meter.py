@@ -64,7 +64,7 @@ class ClientMeter:
         quotas.waits += wait_ms > 0
         return wait_ms
 
-    def record_encoding(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
+    def record_rest(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
         """As Kafka's time of network threads: it is waited for with the next request."""
         if ctx.api_key not in EXEMPT and not (ctx.api_key == FETCH and is_follower(request)):
             self._quotas.charge(REQUEST_TIME, ctx.principal, ctx.client_id, spent_ms)
@@ -83,7 +83,7 @@ class UnchargedMeter:
     ) -> float:
         return set_throttle_time(response, 0.0)
 
-    def record_encoding(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
+    def record_rest(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
         pass
 
 

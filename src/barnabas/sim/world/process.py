@@ -298,6 +298,9 @@ class SimWakeups:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._world.after(0.0, partial(self._run, callback))
 
+    def callback_began_ms(self) -> float:
+        return self._process.clock.now_ms()
+
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
         ring, machine = Ring(self._process, when_ms, callback), self._machine
         virtual_ms = when_ms if machine.is_steady else machine.virtual_ms(when_ms)
