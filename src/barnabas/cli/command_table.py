@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "quorum": "barnabas.cli.commands.quorum",
     "metadata": "barnabas.cli.commands.metadata",
     "migrate": "barnabas.cli.commands.migrate",
+    "zookeeper": "barnabas.cli.commands.zookeeper",
     "log": "barnabas.cli.commands.log",
     "pipeline": "barnabas.cli.commands.pipeline",
 }

@@ -50,14 +50,15 @@ class EmbeddedReplica:
         node_id: int,
         peers: Mapping[int, Endpoint],
         state_machine: StateMachine,
+        listen: bool = True,
         **settings: Any,
     ) -> EmbeddedReplica:
         """Open or create the replica in `directory`, an absolute path, which keeps its vote and its log.
 
-        `peers` names each voter's listener, this one's included. `settings` are further fields of
-        `ReplicaSettings`. `state_machine` is not called before `start`. Raises ``DirectoryError`` (the
-        directory belongs to another node), ``OSError`` (another process has the directory, or the port), and
-        the errors of `RaftNode.open`."""
+        `peers` names each voter's listener, this one's included; without `listen` it is not opened, for a
+        voter that is alone. `settings` are further fields of `ReplicaSettings`. `state_machine` is not called
+        before `start`. Raises ``DirectoryError`` (the directory belongs to another node), ``OSError``
+        (another process has the directory, or the port), and the errors of `RaftNode.open`."""
         ports.disk.make_dirs(directory)
         if not ports.disk.try_lock(f"{directory}/{LOCK_FILE}"):
             raise OSError(0, "another process uses this directory", directory)
@@ -78,7 +79,7 @@ class EmbeddedReplica:
         channels = Channels(ports, f"{cluster_id}-{node_id}")
         replica = RaftNode.open(ports, complete, directory, channels, state_machine)
         listener = None
-        if own is not None:
+        if own is not None and listen:
             table = ApiTable()
             handlers.add_to(table, replica)
             try:

@@ -135,6 +135,12 @@ class AuthFailed(ZooKeeperError):
     code = -115
 
 
+class NoWatcher(ZooKeeperError):
+    """The session has no such watch."""
+
+    code = -121
+
+
 class ServerError(ZooKeeperError):
     """Any other answer; `detail` has its number."""
 
@@ -176,6 +182,7 @@ ERRORS: dict[int, type[ZooKeeperError]] = {
         SessionExpired,
         SessionMoved,
         AuthFailed,
+        NoWatcher,
     )
 }
 

@@ -1,8 +1,9 @@
-"""One-shot watches on paths, and which of them an event fires.
+"""Watches on paths, and which of them an event fires.
 
-Pure. `W` is who watches. A data watch is set by `GetData`, and by `Exists` of a znode that is there or
-not; a child watch by `GetChildren`. An event fires each watcher once, though it may watch both the data
-and the children of a znode that is deleted.
+Pure. `W` is who watches. A data watch is set by `GetData`, and by `Exists` of a znode that is there or not; a
+child watch by `GetChildren`. An event fires each watcher once, though it may watch both the data and the
+children of a znode that is deleted. These watches are one-shot. A persistent watch stays when it has fired:
+of one path, data and children; or, recursive, of a path and all below it, without the changes of children.
 
 Source: `org.apache.zookeeper.server.watch.WatchManager`, `DataTree.setWatches`.
 """
@@ -26,9 +27,11 @@ class WatchedPaths(NamedTuple):
     exists: tuple[str, ...] = ()
     """Znodes that were not there."""
     children: tuple[str, ...] = ()
+    persistent: tuple[str, ...] = ()
+    recursive: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.data or self.exists or self.children)
+        return any(self)
 
 
 class WatchTable(Generic[W]):
@@ -37,6 +40,14 @@ class WatchTable(Generic[W]):
     def __init__(self) -> None:
         self._data: dict[str, dict[W, None]] = {}
         self._children: dict[str, dict[W, None]] = {}
+        self._persistent: dict[str, dict[W, None]] = {}
+        self._recursive: dict[str, dict[W, None]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(watchers) for table in self._tables() for watchers in table.values())
+
+    def _tables(self) -> tuple[dict[str, dict[W, None]], ...]:
+        return self._data, self._children, self._persistent, self._recursive
 
     def watch_data(self, path: str, watcher: W) -> None:
         self._data.setdefault(path, {})[watcher] = None
@@ -44,22 +55,50 @@ class WatchTable(Generic[W]):
     def watch_children(self, path: str, watcher: W) -> None:
         self._children.setdefault(path, {})[watcher] = None
 
+    def watch_always(self, path: str, watcher: W, *, recursive: bool) -> None:
+        """A persistent watch, in the place of one of the other kind."""
+        one, other = self._persistent, self._recursive
+        if recursive:
+            one, other = other, one
+        _remove(other, path, watcher)
+        one.setdefault(path, {})[watcher] = None
+
+    def watches(self, path: str, watcher: W, kind: int) -> bool:
+        """Whether `watcher` has a watch of `kind` at `path`: 1 of children, 2 of data, 3 any."""
+        return any(watcher in table.get(path, ()) for table in self._of_kind(kind))
+
+    def unwatch(self, path: str, watcher: W, kind: int) -> bool:
+        """Remove what `watches` finds; False where there was none."""
+        removed = [_remove(table, path, watcher) for table in self._of_kind(kind)]
+        return any(removed)
+
+    def _of_kind(self, kind: int) -> tuple[dict[str, dict[W, None]], ...]:
+        one_shot = {1: (self._children,), 2: (self._data,)}
+        return one_shot.get(kind) or self._tables()
+
     def fire(self, event: WatchEvent) -> list[W]:
-        """The watchers that get `event`, in the order in which they came. Their watches are gone."""
+        """The watchers that get `event`, in the order in which they came. Their one-shot watches are gone."""
         if event.kind is WatchKind.CHILDREN:
-            return list(self._children.pop(event.path, ()))
-        fired = self._data.pop(event.path, {})
-        if event.kind is WatchKind.DELETED:
-            fired |= self._children.pop(event.path, {})
+            fired = self._children.pop(event.path, {})
+        else:
+            fired = self._data.pop(event.path, {})
+            if event.kind is WatchKind.DELETED:
+                fired |= self._children.pop(event.path, {})
+        if self._persistent:
+            fired |= self._persistent.get(event.path, {})
+        if self._recursive and event.kind is not WatchKind.CHILDREN:
+            path = event.path
+            fired |= self._recursive.get(path, {})
+            while path != "/":
+                path = path.rpartition("/")[0] or "/"
+                fired |= self._recursive.get(path, {})
         return list(fired)
 
     def forget(self, watcher: W) -> None:
         """The watcher is gone."""
-        for table in (self._data, self._children):
+        for table in self._tables():
             for path in [path for path, watchers in table.items() if watcher in watchers]:
-                del table[path][watcher]
-                if not table[path]:
-                    del table[path]
+                _remove(table, path, watcher)
 
     def resume(
         self, watcher: W, watched: WatchedPaths, tree: ZnodeTree, since_zxid: int
@@ -87,6 +126,21 @@ class WatchTable(Generic[W]):
                 yield WatchEvent(WatchKind.CHILDREN, path)
             else:
                 self.watch_children(path, watcher)
+        for path in watched.persistent:
+            self.watch_always(path, watcher, recursive=False)
+        for path in watched.recursive:
+            self.watch_always(path, watcher, recursive=True)
+
+
+def _remove(table: dict[str, dict[W, None]], path: str, watcher: W) -> bool:
+    """Whether it was there."""
+    watchers = table.get(path, {})
+    if watcher not in watchers:
+        return False
+    del watchers[watcher]
+    if not watchers:
+        del table[path]
+    return True
 
 
 class ClientWatches:

@@ -3,7 +3,7 @@
 Pure. A transaction is one request, or the end of a session; it gives its results and the changes that
 watches hear of, or an error, and then it has changed nothing. All servers that apply the same
 transactions in the same order have the same tree. What is not here: sessions' time-outs, watches
-(`watch_table`), and authentication, so an ACL allows what it gives to `world:anyone`.
+(`watch_table`), and authentication: who asks comes with the request, as identities (`znode_acls`).
 
 Source: `org.apache.zookeeper.server.DataTree`, `PrepRequestProcessor` (which error comes first),
 `DataNode.copyStat` (what clients see of `cversion`).
@@ -12,13 +12,12 @@ Source: `org.apache.zookeeper.server.DataTree`, `PrepRequestProcessor` (which er
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.zookeeper.errors import (
     BadArguments,
     BadVersion,
-    InvalidACL,
     MultiFailed,
     NoAuth,
     NoChildrenForEphemerals,
@@ -47,6 +46,7 @@ from barnabas.zookeeper.operations import (
     ZnodeAcl,
 )
 from barnabas.zookeeper.session import WatchEvent, WatchKind
+from barnabas.zookeeper.znode_acls import Identity, allows, masked_acl, taken_acl
 
 DATA_BYTES_MAX = 1 << 20
 """`jute.maxbuffer` less what a request has besides its data."""
@@ -111,10 +111,13 @@ class Znode:
 
 
 class ZnodeTree:
-    """The tree. `zxid` is that of the last transaction applied."""
+    """The tree. `zxid` is that of the last transaction applied; `schemes` are those of the ACLs that it
+    takes, None takes all."""
 
-    def __init__(self) -> None:
+    def __init__(self, schemes: Collection[str] | None = None) -> None:
         self.zxid = 0
+        self._schemes = schemes
+        self._asking: Collection[Identity] = ()
         self._nodes: dict[str, Znode] = {"/": Znode(b"", OPEN_ACL, 0, 0, 0)}
         self._owned: dict[int, dict[str, None]] = {}
         self._undo: list[Callable[[], None]] = []
@@ -124,7 +127,7 @@ class ZnodeTree:
         return len(self._nodes)
 
     def copy(self) -> ZnodeTree:
-        other = ZnodeTree()
+        other = ZnodeTree(self._schemes)
         other.zxid = self.zxid
         other._nodes = {path: node.copy() for path, node in self._nodes.items()}
         other._owned = {session: dict(paths) for session, paths in self._owned.items()}
@@ -135,18 +138,34 @@ class ZnodeTree:
     def find(self, path: str) -> Znode | None:
         return self._nodes.get(path)
 
-    def get(self, path: str) -> NodeData:
+    def get(self, path: str, asking: Collection[Identity] = ()) -> NodeData:
         """Raises `NoNode`, `NoAuth`, as `children` and `get_acl` do."""
-        node = self._readable(path)
+        node = self._readable(path, Perms.READ, asking)
         return NodeData(node.data, node.stat())
 
-    def children(self, path: str) -> ChildNames:
-        node = self._readable(path)
+    def children(self, path: str, asking: Collection[Identity] = ()) -> ChildNames:
+        node = self._readable(path, Perms.READ, asking)
         return ChildNames(tuple(sorted(node.children)), node.stat())
 
-    def get_acl(self, path: str) -> AclAndStat:
-        node = self._node(path)
-        return AclAndStat(node.acl, node.stat())
+    def get_acl(self, path: str, asking: Collection[Identity] = ()) -> AclAndStat:
+        node = self._readable(path, Perms.READ | Perms.ADMIN, asking)
+        return AclAndStat(masked_acl(node.acl, asking), node.stat())
+
+    def nodes(self) -> Iterator[tuple[str, Znode]]:
+        """All, each after its parent."""
+        return iter(self._nodes.items())
+
+    def restore(self, zxid: int, nodes: Iterable[tuple[str, Znode]]) -> None:
+        """Become what `nodes` of another tree at `zxid` says, each after its parent."""
+        self.zxid = zxid
+        self._nodes, self._owned = {}, {}
+        for path, node in nodes:
+            node.children = {}
+            self._nodes[path] = node
+            if path != "/":
+                self._nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
+            if node.owner:
+                self._owned.setdefault(node.owner, {})[path] = None
 
     def owned(self, session: int) -> list[str]:
         """The ephemeral znodes of `session`, sorted."""
@@ -155,11 +174,17 @@ class ZnodeTree:
     # -- changing --------------------------------------------------------------------------------
 
     def apply(
-        self, request: Operation | Multi | SetAcl, session: int, zxid: int, ms: int
+        self,
+        request: Operation | Multi | SetAcl,
+        session: int,
+        zxid: int,
+        ms: int,
+        asking: Collection[Identity] = (),
     ) -> AppliedTransaction:
-        """Do what `session` asks as the transaction `zxid`. An error is the result then, and nothing but the
-        tree's `zxid` has changed."""
+        """Do what `session`, with the identities `asking`, asks as the transaction `zxid`. An error is the
+        result then, and nothing but the tree's `zxid` has changed."""
         self.zxid, self._undo, self._events = zxid, [], []
+        self._asking = asking
         try:
             if isinstance(request, Multi):
                 return AppliedTransaction(self._multi(request, session, ms), tuple(self._events))
@@ -204,13 +229,12 @@ class ZnodeTree:
     def _create(self, request: Create, session: int, ms: int) -> Created:
         if len(request.data) > DATA_BYTES_MAX:
             raise BadArguments(request.path, "too large")
-        if not request.acl or any(acl.scheme == "auth" for acl in request.acl):
-            raise InvalidACL(request.path)
+        acl = taken_acl(request.acl, request.path, self._asking, self._schemes)
         above = parent_of(request.path)
         parent = self._nodes.get(above)
         if parent is None:
             raise NoNode(request.path)
-        _check_allowed(parent, Perms.CREATE, request.path)
+        self._check_allowed(parent, Perms.CREATE, request.path)
         path = request.path
         if request.sequential:
             path = f"{path}{parent.creates:010d}"
@@ -218,7 +242,7 @@ class ZnodeTree:
             raise NodeExists(path)
         if parent.owner:
             raise NoChildrenForEphemerals(path)
-        node = Znode(request.data, request.acl, self.zxid, ms, session if request.ephemeral else 0)
+        node = Znode(request.data, acl, self.zxid, ms, session if request.ephemeral else 0)
         before = parent.creates, parent.pzxid
         self._nodes[path] = node
         name = path.rpartition("/")[2]
@@ -244,7 +268,7 @@ class ZnodeTree:
         if len(request.data) > DATA_BYTES_MAX:
             raise BadArguments(request.path, "too large")
         node = self._node(request.path)
-        _check_allowed(node, Perms.WRITE, request.path)
+        self._check_allowed(node, Perms.WRITE, request.path)
         self._check_version(request.path, request.version)
         before = node.data, node.version, node.mzxid, node.mtime
 
@@ -262,7 +286,7 @@ class ZnodeTree:
         if request.path == "/":
             raise BadArguments(request.path, "the root stays")
         node = self._node(request.path)
-        _check_allowed(self._nodes[parent_of(request.path)], Perms.DELETE, request.path)
+        self._check_allowed(self._nodes[parent_of(request.path)], Perms.DELETE, request.path)
         self._check_version(request.path, request.version)
         if node.children:
             raise NotEmpty(request.path)
@@ -292,12 +316,11 @@ class ZnodeTree:
     def _set_acl(self, request: SetAcl) -> Stat:
         check_path(request.path)
         node = self._node(request.path)
-        _check_allowed(node, Perms.ADMIN, request.path)
-        if not request.acl or any(acl.scheme == "auth" for acl in request.acl):
-            raise InvalidACL(request.path)
+        self._check_allowed(node, Perms.ADMIN, request.path)
+        acl = taken_acl(request.acl, request.path, self._asking, self._schemes)
         if request.aversion not in (ANY_VERSION, node.aversion):
             raise BadVersion(request.path)
-        node.acl = request.acl
+        node.acl = acl
         node.aversion += 1
         return node.stat()
 
@@ -313,10 +336,15 @@ class ZnodeTree:
             if not paths:
                 del self._owned[owner]
 
-    def _readable(self, path: str) -> Znode:
+    def _readable(self, path: str, wanted: int, asking: Collection[Identity]) -> Znode:
         node = self._node(path)
-        _check_allowed(node, Perms.READ, path)
+        if not allows(node.acl, wanted, asking):
+            raise NoAuth(path)
         return node
+
+    def _check_allowed(self, node: Znode, wanted: int, path: str) -> None:
+        if not allows(node.acl, wanted, self._asking):
+            raise NoAuth(path)
 
     def _node(self, path: str) -> Znode:
         node = self._nodes.get(path)
@@ -344,12 +372,3 @@ def check_path(path: str) -> None:
     )
     if not is_one:
         raise BadArguments(path, "no path")
-
-
-def _check_allowed(node: Znode, wanted: int, path: str) -> None:
-    if node.acl is OPEN_ACL:
-        return
-    if not any(
-        acl.perms & wanted and acl.scheme == "world" and acl.id == "anyone" for acl in node.acl
-    ):
-        raise NoAuth(path)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from barnabas.cli.local.zookeeper_servers import ZooKeeperServer, ZooKeeperServers
+from barnabas.cli.local.zookeeper_servers import APACHE, ZooKeeperServer, ZooKeeperServers
 from barnabas.host.loop import Loop
 from barnabas.host.tls_contexts import HostSecrets
 from barnabas.host.zookeeper.sessions import HostZooKeeper, KazooSession
@@ -160,7 +160,7 @@ class SimulatedEnsemble:
 
 
 class RealEnsemble:
-    """ZooKeeper's own servers, through kazoo, on the host's loop."""
+    """Processes, Apache ZooKeeper's or ours, through kazoo, on the host's loop."""
 
     def __init__(self, servers: ZooKeeperServers) -> None:
         self.servers = servers
@@ -236,8 +236,11 @@ def _ignore(*_: object, **__: object) -> None:
     pass
 
 
-def start_real(directory: Path, servers: int) -> ZooKeeperServers:
+def start_real(directory: Path, servers: int, kind: str = APACHE) -> ZooKeeperServers:
     """Servers whose sessions may be short."""
-    started = ZooKeeperServers(directory, servers, tick_ms=200, session_timeout_ms=(1_000, 40_000))
+    bounds_ms = (1_000, 40_000)
+    started = ZooKeeperServers(
+        directory, servers, tick_ms=200, session_timeout_ms=bounds_ms, kind=kind
+    )
     started.start()
     return started

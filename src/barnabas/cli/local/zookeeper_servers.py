@@ -1,9 +1,10 @@
-"""A real ZooKeeper on this machine: `barnabas up --coordination zookeeper`, and the tests.
+"""ZooKeeper servers on this machine: `barnabas up --coordination zookeeper`, and the tests.
 
-One server, or an ensemble of several. The server is ZooKeeper 3.9, from the jars that the pyspark package has
-with it, or from another class path; it needs Java. Each server is a process of its own that ends with its
-parent, listens on loopback, and keeps its data in a directory, so that a killed one comes back with it. What
-is missing is said in one sentence (`ZooKeeperMissing`).
+One server, or an ensemble of several. The server is Apache ZooKeeper 3.9, from the jars that the pyspark
+package has with it, or from another class path; it needs Java. Or it is this project's own, which needs
+nothing. Each server is a process of its own that ends with its parent, listens on loopback, and keeps its
+data in a directory, so that a killed one comes back with it. What is missing is said in one sentence
+(`ZooKeeperMissing`).
 
 Source: ZooKeeper's administrator's guide; `ZooKeeperServerMain`, `QuorumPeerMain`.
 """
@@ -16,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +27,9 @@ from pathlib import Path
 from barnabas.cli.local.free_ports import FreePorts
 
 HOST = "127.0.0.1"
+APACHE, OWN = "apache", "barnabas"
+"""Whose server."""
+OWN_MAIN = "barnabas.host.zookeeper.server_process"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JARS = (
     "zookeeper-", "slf4j-api-", "log4j-slf4j2-impl-", "log4j-api-", "log4j-core-", "netty-", "metrics-core-",
@@ -165,15 +170,19 @@ class ZooKeeperServers:
         tick_ms: int = TICK_MS,
         session_timeout_ms: tuple[int, int] | None = None,
         settings: Sequence[str] = (),
+        kind: str = APACHE,
     ) -> None:
         """Raises `ZooKeeperMissing`. `libraries`: a class path other than pyspark's. `session_timeout_ms`:
-        the bounds, where not 2 and 20 ticks. `settings`: further lines of every server's file. Ports that are
-        not named are free ones, and stay the same for this object's life."""
+        the bounds, where not 2 and 20 ticks. `settings`: further lines of every server's file. `kind`:
+        `APACHE` or `OWN`. Ports that are not named are free ones, and stay the same for this object's
+        life."""
         if servers < 1:
             raise ValueError("an ensemble has at least one server")
-        self._command = [
-            java(), *JAVA_OPTIONS, "-cp", class_path() if libraries is None else libraries, MAIN,
-        ]  # fmt: skip
+        self.kind = kind
+        self._command = [sys.executable, "-m", OWN_MAIN]
+        if kind == APACHE:
+            jars = class_path() if libraries is None else libraries
+            self._command = [java(), *JAVA_OPTIONS, "-cp", jars, MAIN]
         free = FreePorts().take(3 * servers)
         ports = [
             (
@@ -190,9 +199,10 @@ class ZooKeeperServers:
         low, high = session_timeout_ms or (2 * tick_ms, 20 * tick_ms)
         self._settings = [
             f"tickTime={tick_ms}", f"minSessionTimeout={low}", f"maxSessionTimeout={high}",
-            "initLimit=20", "syncLimit=5", "maxClientCnxns=0", "admin.enableServer=false",
-            "4lw.commands.whitelist=*", f"clientPortAddress={HOST}", *settings,
+            "maxClientCnxns=0", "4lw.commands.whitelist=*", f"clientPortAddress={HOST}", *settings,
         ]  # fmt: skip
+        if kind == APACHE:
+            self._settings += ["initLimit=20", "syncLimit=5", "admin.enableServer=false"]
 
     def __enter__(self) -> ZooKeeperServers:
         self.start()
