@@ -21,7 +21,7 @@ from barnabas.log.directories.delayed_delete import DelayedDelete
 from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
-from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
+from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory, never_had_topic_id
 from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.file_cache import FileCache
@@ -182,7 +182,7 @@ class LogDirectories:
             log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
-            log.never_had_topic_id = directory.never_had_topic_id(partition)
+            log.never_had_topic_id = never_had_topic_id(directory, partition)
             directory.on_lost_topic_id(str(partition))
         fault = opened.fault or beginning
         if directory.was_clean:

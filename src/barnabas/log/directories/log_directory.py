@@ -179,13 +179,6 @@ class LogDirectory:
                 return uuid_from_text(entries.get("topic_id", ""))
         return None
 
-    def never_had_topic_id(self, partition: TopicPartition) -> bool:
-        """Whether the log without a topic id here is of before topic ids (KIP-516). Otherwise a crash may
-        have lost the file: it is durable with the log's first sync."""
-        if self.disk.exists(f"{self.path}/{partition}/{PARTITION_METADATA}"):
-            return False
-        return self.was_clean or self.recovery_points.get(partition, 0) > 0
-
     def on_lost_topic_id(self, name: str) -> None:
         """The topic of the log in directory `name` is unknown: the log will be set aside. Raises ``OSError``
         if the topic id's file rotted: it is durable with the log's first sync, and an empty log in its
@@ -390,3 +383,11 @@ def _broker_epoch(data: bytes) -> int:
         return int(value)
     except (ValueError, KeyError, TypeError):
         return -1
+
+
+def never_had_topic_id(directory: LogDirectory, partition: TopicPartition) -> bool:
+    """Whether the log without a topic id in `directory` is of before topic ids (KIP-516). Otherwise a crash may
+    have lost the file: it is durable with the log's first sync."""
+    if directory.disk.exists(f"{directory.path}/{partition}/{PARTITION_METADATA}"):
+        return False
+    return directory.was_clean or directory.recovery_points.get(partition, 0) > 0
