@@ -225,7 +225,7 @@ def test_a_request_that_cannot_be_read_is_removed(
         ("/brokers/ids/other", b""),
     ],
 )
-def test_what_cannot_be_read_ends_no_leadership(
+def test_a_malformed_znode_ends_no_leadership(
     cluster: ZookeeperCluster, path: str, data: bytes
 ) -> None:
     controller = cluster.wait_for_controller()

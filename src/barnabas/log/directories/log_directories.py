@@ -34,6 +34,7 @@ from barnabas.log.partition.flush_jobs import (
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.retention import take_deleted_paths
+from barnabas.log.partition.topic_id import give_topic_id, set_never_had_topic_id
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import (
     DIRECTORY_LOST,
@@ -182,7 +183,8 @@ class LogDirectories:
             log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
-            log.never_had_topic_id = never_had_topic_id(directory, partition)
+            if never_had_topic_id(directory, partition):
+                set_never_had_topic_id(log)
             directory.on_lost_topic_id(str(partition))
         fault = opened.fault or beginning
         if directory.was_clean:
@@ -547,8 +549,7 @@ def adopt_log(logs: LogDirectories, log: PartitionLog, topic_id: Uuid) -> None:
     except OSError as error:
         logs.fail(directory, f"giving {log.partition} its topic id failed: {error}")
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    log.topic_id, log.never_had_topic_id = topic_id, False
-    log.dir_name.happened()
+    give_topic_id(log, topic_id)
     logs.ports.log(
         "info", "log.topic_id_given", partition=str(log.partition), topic_id=uuid_text(topic_id)
     )

@@ -386,8 +386,8 @@ def _broker_epoch(data: bytes) -> int:
 
 
 def never_had_topic_id(directory: LogDirectory, partition: TopicPartition) -> bool:
-    """Whether the log without a topic id in `directory` is of before topic ids (KIP-516). Otherwise a crash may
-    have lost the file: it is durable with the log's first sync."""
+    """Whether the log without a topic id in `directory` is of before topic ids (KIP-516). Otherwise a crash
+    may have lost the file: it is durable with the log's first sync."""
     if directory.disk.exists(f"{directory.path}/{partition}/{PARTITION_METADATA}"):
         return False
     return directory.was_clean or directory.recovery_points.get(partition, 0) > 0
