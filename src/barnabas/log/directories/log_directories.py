@@ -32,9 +32,12 @@ from barnabas.log.partition.flush_jobs import (
     watch_recovery_point,
 )
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import (
+    PartitionLog,
+    give_topic_id,
+    set_never_had_topic_id,
+)
 from barnabas.log.partition.retention import take_deleted_paths
-from barnabas.log.partition.topic_id import give_topic_id, set_never_had_topic_id
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import (
     DIRECTORY_LOST,
