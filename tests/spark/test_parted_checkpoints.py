@@ -24,8 +24,8 @@ from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query
 
-DELIVERIES = ("exactly-once", "manifest")
-TRANSACTIONS = DELIVERIES[0]
+DELIVERIES = ("exactly-once", "manifest", "tasks")
+TRANSACTIONS, MANIFEST, TASKS = DELIVERIES
 
 
 class Crash(BaseException):
@@ -36,7 +36,12 @@ class Target:
     """A topic, and queries that write to it."""
 
     def __init__(self, bootstrap: str, topic: str, delivery: str, here: Path) -> None:
-        self.bootstrap, self.topic, self.delivery, self.here = bootstrap, topic, delivery, here
+        """`delivery`: "tasks" is exactly once by transactions of the tasks."""
+        self.bootstrap, self.topic, self.here = bootstrap, topic, here
+        self.ways = {"delivery": delivery}
+        if delivery == TASKS:
+            self.ways = {"delivery": TRANSACTIONS, "task_transactions": "always"}
+        self.is_manifest = delivery == MANIFEST
 
     def query(self, name: str = "checkpoint", **settings: Any) -> Query:
         return Query(
@@ -44,7 +49,7 @@ class Target:
             **{
                 "cluster": ClusterOptions(endpoints(self.bootstrap)),
                 "topic": self.topic,
-                "delivery": self.delivery,
+                **self.ways,
                 **settings,
             },
         )
@@ -84,7 +89,7 @@ def test_a_restored_checkpoint_loses_no_row_of_its_next_run(target: Target) -> N
     target.copy("checkpoint", "copy")
     target.query().start("old", 120)
     target.copy("copy", "checkpoint")
-    if target.delivery == TRANSACTIONS:  # the token is in the cluster: it was not restored
+    if not target.is_manifest:  # the token is in the cluster: it was not restored
         with pytest.raises(LedgerError, match="was rolled back or begun again") as raised:
             target.query().start("new", 120)
         assert run_command(str(raised.value)) == 0
@@ -111,7 +116,7 @@ def test_a_clone_of_a_query_never_loses_rows_in_silence(target: Target) -> None:
     target.copy("checkpoint", "clone")
     target.query().start("a", 90)
     settings: dict[str, Any] = {}
-    if target.delivery == TRANSACTIONS:
+    if not target.is_manifest:
         with pytest.raises(LedgerError, match=r"transactional\.id of its own"):
             target.query("clone").start("b", 90)
         settings = {"transactional_id": f"clone-of-{target.topic}", "new_ledger": 2}
@@ -126,7 +131,7 @@ def test_a_lost_staging_location_never_doubles_in_silence(target: Target) -> Non
     shutil.rmtree(target.here / "checkpoint" / "barnabas")
     query = target.query()
     (target.here / "checkpoint" / "commits" / "1").unlink()  # batch 1 is asked for again
-    if target.delivery == TRANSACTIONS:
+    if not target.is_manifest:
         query.start("a", 90)
         assert target.values() == words("a", 0, 90)
     else:
@@ -215,7 +220,7 @@ def test_rows_deleted_before_the_restart_are_not_sent_twice(
         future.result(30)
     target.query().start("a", 90)
     # By transactions the deleted rows never counted, and the batch is written as a whole.
-    begin = 30 if target.delivery == TRANSACTIONS else 60
+    begin = 60 if target.is_manifest else 30
     assert target.values() == words("a", begin, 90)
 
 

@@ -12,10 +12,15 @@ from barnabas import __version__
 from barnabas.cli.command_table import ANYWHERE, COMMANDS
 
 
-def _anywhere(option: str, metavar: str, text: str) -> Any:
+def _anywhere(options: str, metavar: str, text: str) -> Any:
     """One of `ANYWHERE`, for the help and errors: `take_options` takes its value from the line."""
+    names = options.split(", ")
     return typer.Option(
-        "", option, metavar=metavar, envvar=ANYWHERE[option], help=f"{text}, anywhere in the line."
+        "",
+        *names,
+        metavar=metavar,
+        envvar=ANYWHERE[names[0]],
+        help=f"{text}, anywhere in the line.",
     )
 
 
@@ -33,7 +38,9 @@ def build(names: Sequence[str]) -> typer.Typer:
     def top(
         version: bool = typer.Option(False, "--version", help="Print the version."),
         command_config: str = _anywhere(
-            "--command-config", "FILE", "The client's properties (security.protocol, sasl.*, ssl.*)"
+            "--command-config, --config",
+            "FILE",
+            "The client's properties (security.protocol, sasl.*, ssl.*)",
         ),
         profile: str = _anywhere(
             "--profile", "NAME", "One of the profiles of that file (profile.NAME.KEY=VALUE)"

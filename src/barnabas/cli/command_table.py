@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from barnabas.cli.connection.variables import COMMAND_CONFIG, PROFILE
 
-ANYWHERE = {"--command-config": COMMAND_CONFIG, "--profile": PROFILE}
+CONFIG = "--config"
+ANYWHERE = {"--command-config": COMMAND_CONFIG, CONFIG: COMMAND_CONFIG, "--profile": PROFILE}
 """Options that hold for every command that asks a cluster, and may be anywhere in the line → the variable
 that takes their value."""
 COMMANDS: dict[str, str] = {

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from barnabas.cli.command_table import ANYWHERE, COMMANDS
+from barnabas.cli.command_table import ANYWHERE, COMMANDS, CONFIG
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
@@ -20,7 +20,8 @@ INTERRUPTED = 130
 
 
 def take_options(given: Sequence[str]) -> list[str]:
-    """The arguments without those of `ANYWHERE`, whose values become variables."""
+    """The arguments without those of `ANYWHERE`, whose values become variables. ``--config FILE`` is
+    ``--command-config FILE``; ``--config KEY=VALUE`` is a topic's and stays."""
     left = []
     words = iter(given)
     for word in words:
@@ -29,6 +30,9 @@ def take_options(given: Sequence[str]) -> list[str]:
             left.append(word)
             continue
         value = value if equals else next(words, "")
+        if name == CONFIG and "=" in value:
+            left += [word] if equals else [word, value]
+            continue
         if not value:
             left.append(word)  # typer says what is missing
             continue

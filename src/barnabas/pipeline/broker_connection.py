@@ -24,6 +24,7 @@ from barnabas.security.sasl_client import ClientExchange
 from barnabas.security.scram import SaslError
 from barnabas.security.tls_stream import sentence_of
 from barnabas.types import Buffer, Endpoint
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from barnabas.security.oauth.login import OAuthLogin, TokenKeeper
 
 M = TypeVar("M", bound=Message)
+
+NEWEST: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 6}
+"""Versions that Kafka calls unstable and that are spoken here: that of two-phase commit (KIP-939)."""
 
 
 def now_ms() -> float:
@@ -139,6 +143,7 @@ class BlockingConnection:
             client_id,
             self._on_end,
             self._later.append,
+            newest=NEWEST,
             authentication=_authentication(security),
         )
         try:

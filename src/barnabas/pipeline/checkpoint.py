@@ -28,9 +28,7 @@ DIGEST_CHARACTERS = 32
 def planned(options: SinkOptions, query: str, batch: int) -> str:
     """Digest of what `query` has planned as `batch`, or an empty text if that cannot be read. Without
     ``checkpointLocation`` the checkpoint is looked for around the staging location."""
-    location = options.checkpoint
-    if location is None and options.staging is not None:
-        location = options.staging.rstrip("/").rpartition("/")[0]
+    location = _location(options)
     if not location or not query:
         return ""
     try:
@@ -41,6 +39,18 @@ def planned(options: SinkOptions, query: str, batch: int) -> str:
     except (OSError, ValueError, KeyError, TypeError, StagingError):
         return ""
     return hashlib.sha256(entry).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def _location(options: SinkOptions) -> str | None:
+    if options.checkpoint is None and options.staging is not None:
+        return options.staging.rstrip("/").rpartition("/")[0]
+    return options.checkpoint
+
+
+def query_beside(options: SinkOptions) -> str | None:
+    """The id of the query that writes with `options`; None where its checkpoint cannot be read."""
+    location = _location(options)
+    return query_of(location) if location else None
 
 
 def query_of(location: str) -> str | None:

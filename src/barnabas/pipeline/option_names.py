@@ -85,6 +85,7 @@ WRITING = (
     "kafka.transactional.id",
     "newLedger",
     "stagingLocation",
+    "taskTransactions",
     "topic",
     "txnAppId",
     "txnVersion",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 DELIVERIES = ("exactly-once", "at-least-once", "transactions", "manifest")
+TASK_TRANSACTIONS = ("auto", "always", "never")
 OFFSETS_IN_DRIVER = 4096
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -173,6 +174,8 @@ class SinkOptions:
     """One of `DELIVERIES`."""
     transactional_id: str | None = None
     transaction_timeout_ms: int = 300_000
+    task_transactions: str = "never"
+    """Whether tasks write in transactions of their own: one of `TASK_TRANSACTIONS`."""
     values: ValueOptions | None = None
     """How column `value` is encoded; None where it is bytes or text."""
     writer_schema: WriterSchema | None = None
@@ -248,6 +251,7 @@ def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
         delivery=delivery,
         transactional_id=options.get("kafka.transactional.id"),
         transaction_timeout_ms=number(options, "kafka.transaction.timeout.ms", 300_000),
+        task_transactions=task_transactions_of(options, delivery),
         values=write_value_options(options),
     )
 
@@ -280,6 +284,18 @@ def delivery_of(options: Options, *, is_named: bool) -> str:
     if delivery == "at-least-once" and options.get("txnAppId") is not None:
         raise OptionError("txnAppId has no use with delivery at-least-once")
     return delivery
+
+
+def task_transactions_of(options: Options, delivery: str) -> str:
+    """Of option ``taskTransactions``. Raises `OptionError`."""
+    chosen = options.get("taskTransactions", "never").lower()
+    if chosen not in TASK_TRANSACTIONS:
+        raise OptionError(
+            f"taskTransactions is one of {', '.join(TASK_TRANSACTIONS)}, not {chosen!r}"
+        )
+    if chosen == "always" and delivery not in ("exactly-once", "transactions"):
+        raise OptionError(f"taskTransactions=always has no use with delivery {delivery}")
+    return chosen
 
 
 def absolute(location: str | None) -> str | None:

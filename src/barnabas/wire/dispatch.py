@@ -95,6 +95,12 @@ class ApiTable:
         self._entries[entry.api.key] = entry
         self.advertised = []
 
+    def serve_unstable(self, key: int) -> None:
+        """Serve an API of the table up to its last version, which the protocol's definition marks unstable
+        (``latestVersionUnstable``)."""
+        self._entries[key] = self._entries[key]._replace(max_version=API_SCHEMAS[key].max_version)
+        self.advertised = []
+
     def replace(self, key: int, handle: Handler) -> None:
         """Replace the handler of an API in the table; its role stays the same."""
         self._entries[key] = self._entries[key]._replace(handle=handle)

@@ -50,7 +50,8 @@ def test_the_user_produces_and_consumes(authorizer: Authorizer) -> None:
     for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE):
         assert may(authorizer, "user", operation, TOPIC, "orders")
     assert may(authorizer, "user", Operation.READ, GROUP, "billing")
-    assert may(authorizer, "user", Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, "t")
+    for operation in (Operation.WRITE, Operation.TWO_PHASE_COMMIT):
+        assert may(authorizer, "user", operation, AclResourceType.TRANSACTIONAL_ID, "t")
 
 
 def test_the_user_administers_nothing(authorizer: Authorizer) -> None:

@@ -114,3 +114,14 @@ def test_the_options_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     left = take_options(["topics", "--profile", "live", "list", "--command-config=f", "--json"])
     assert left == ["topics", "list", "--json"]
     assert (os.environ[COMMAND_CONFIG], os.environ[PROFILE]) == ("f", "live")
+
+
+def test_a_file_may_be_given_as_config_beside_those_of_a_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(COMMAND_CONFIG, "before")
+    topic = ["topics", "create", "t", "--config", "retention.ms=1", "-c", "a=b"]
+    assert take_options([*topic, "--config", "client.properties"]) == topic
+    assert os.environ[COMMAND_CONFIG] == "client.properties"
+    assert take_options([*topic, "--config=k=v", "--config=other"]) == [*topic, "--config=k=v"]
+    assert os.environ[COMMAND_CONFIG] == "other"

@@ -20,6 +20,9 @@ import pyarrow as pa
 
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.write import sink, writers
+from barnabas.pipeline.write.prepared.participants import BatchBegun
+from barnabas.pipeline.write.prepared.recovery import begin_batch
+from barnabas.pipeline.write.prepared.task import write_in_transaction
 from tests.unit.pipeline.fake_cluster import BROKER
 
 PARTITIONS = 3
@@ -74,11 +77,22 @@ class Query:
                     return
                 end = min(begin + self.per_trigger, up_to)
                 entry.write_text(json.dumps({"time": next(_clock), "end": end}))
-            task = sink.stage(self.options, iter([rows_of(word, begin, self._end_of(batch))]))
-            task = replace(task, application=self.application, query=self.id, run=run)
+            begun = begin_batch(self.options, streaming=True)
+            task = self.attempt(begun, rows_of(word, begin, self._end_of(batch)), run, batch)
             writers.publish(self.options, [task], batch)
             (self.checkpoint / "commits" / str(batch)).touch()
             yield batch
+
+    def attempt(
+        self, begun: BatchBegun | None, rows: pa.RecordBatch, run: str, batch: int
+    ) -> sink.StagedTask:
+        """One attempt of a task."""
+        if begun is None:
+            task = sink.stage(self.options, iter([rows]))
+            return replace(task, application=self.application, query=self.id, run=run)
+        place = sink.TaskPlace.of(self.options)
+        place = replace(place, application=self.application, query=self.id, run=run, batch=batch)
+        return write_in_transaction(self.options, begun, iter([rows]), place)
 
     def start(self, word: str, up_to: int) -> None:
         """Run until `up_to` rows are through."""

@@ -81,6 +81,18 @@ def test_api_versions_tell_the_table_in_every_version() -> None:
         assert ranges == {0: (0, 13), 1: (4, 18), 18: (0, 4)}
 
 
+def test_an_unstable_version_is_served_only_where_it_is_asked_for() -> None:
+    table = ApiTable()
+    cls = next(c for c in messages() if ApiKey.INIT_PRODUCER_ID == c.API_KEY)
+    api = Api(ApiKey.INIT_PRODUCER_ID, cls, lambda request, code, text: None)
+    table.add_handler(api, lambda request, ctx, role: None, None)
+    (entry,) = table
+    assert entry.advertised == (0, 5)
+    table.serve_unstable(ApiKey.INIT_PRODUCER_ID)
+    (entry,) = table
+    assert entry.advertised == (0, 6)
+
+
 def test_an_unknown_version_of_api_versions_gets_the_range() -> None:
     for version in (5, 99, 32767, -1):
         told = ask_versions(version)

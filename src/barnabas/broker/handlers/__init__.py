@@ -125,12 +125,15 @@ FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO
 """What the active controller answers, and judges."""
 
 
-def add_to(table: ApiTable, broker: object) -> ApiTable:
-    """Serve all of them, and what is forwarded, on one listener."""
+def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
+    """Serve all of them, and what is forwarded, on one listener. InitProducerId 6 (KIP-939) is served where
+    two-phase commit is enabled."""
     for module in MODULES + TOKENS:
         table.add(module, broker)
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
+    if broker.config.transactions.two_phase_commit:
+        table.serve_unstable(ApiKey.INIT_PRODUCER_ID)
     return table
 
 

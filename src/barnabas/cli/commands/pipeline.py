@@ -80,17 +80,24 @@ def show_ledger(
     application: Annotated[str | None, typer.Argument(help="One application only.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The last batch that each application has published, and batches that were begun since."""
+    """The last batch that each application has published, batches that were begun since, and transactions of
+    tasks that are open: while the query is away, until it is started again or forgotten."""
     names = [application] if application else _applications(staging, bootstrap)
     found = [_described(_ledger(staging, bootstrap, each)) for each in names]
-    if application and not found[0]["is_there"] and not found[0]["begun"]:
+    if (
+        application
+        and not found[0]["is_there"]
+        and not found[0]["begun"]
+        and not found[0].get("open")
+    ):
         where = f"below {staging}" if staging else "in the cluster"
         raise Failure(f"there is no ledger of {application} {where}")
-    table = table_of(None, "application", "query", "published up to", "begun")
+    table = table_of(None, "application", "query", "published up to", "begun", "open transactions")
     for each in found:
         begun = ", ".join(f"{one['batch']} ({one['rows']} rows)" for one in each["begun"])
+        open_ = ", ".join(each.get("open", ())) or "none"
         last = str(each["batch"]) if each["batch"] >= 0 else "none"
-        table.add_row(each["application"], each["query"] or "unknown", last, begun or "none")
+        table.add_row(each["application"], each["query"] or "unknown", last, begun or "none", open_)
     show(as_json, found, table)
 
 

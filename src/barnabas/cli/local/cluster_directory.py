@@ -390,6 +390,7 @@ def _properties(
     values = {
         "process.roles": "broker,controller",
         **_replication(len(nodes)),
+        "transaction.two.phase.commit.enable": "true",
         "share.coordinator.state.topic.replication.factor": str(replication),
         "share.coordinator.state.topic.min.isr": str(in_sync),
     }

@@ -60,6 +60,7 @@ def user_acls() -> list[Acl]:
         (topic, PIPELINES_TOPIC, Operation.CREATE),
         (group, WILDCARD, Operation.READ),
         (AclResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.WRITE),
+        (AclResourceType.TRANSACTIONAL_ID, WILDCARD, Operation.TWO_PHASE_COMMIT),
     )
     denied = [(topic, name, Operation.ALL) for name in sorted(INTERNAL_TOPICS)]
     return [

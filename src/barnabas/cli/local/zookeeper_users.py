@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.cli.failure import Failure
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
+from barnabas.security.authorization.acls import Operation
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode, acl_of_record
 from barnabas.zookeeper.layout.cluster_znodes import MECHANISMS
 from barnabas.zookeeper.layout.config_znodes import ConfigZnode, sanitize
@@ -44,6 +45,8 @@ def write_users(connect: str, records: Iterable[Message]) -> None:
         if isinstance(one, UserScramCredentialRecord):
             users.setdefault(one.name, {})[MECHANISMS[one.mechanism]] = scram_text(one)
         elif isinstance(one, AccessControlEntryRecord):
+            if one.operation == Operation.TWO_PHASE_COMMIT:
+                continue  # Kafka 3.9 has no such operation, and its ACLs in ZooKeeper no name for it
             entries.append(acl_of_record(one))
     client = KazooClient(hosts=connect)
     try:

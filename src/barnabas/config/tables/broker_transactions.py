@@ -29,7 +29,7 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | 1.. 
 transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | 1.. | read-only | low
     How often expired transactional ids are looked for.
 transaction.two.phase.commit.enable | boolean | false | any | read-only | low
-    Whether transactions without a time-out are allowed (KIP-939).
+    Whether transactions without a time-out are allowed, and InitProducerId 6 is served (KIP-939).
 add.partitions.to.txn.retry.backoff.max.ms | int | 100 | 0.. | read-only | high
     How long a write waits until its producer's previous transaction has ended.
 add.partitions.to.txn.retry.backoff.ms | int | 20 | 1.. | read-only | high

@@ -42,9 +42,14 @@ UNBOUNDED = 1 << 63
 
 def is_asked() -> bool:
     """Whether the planner that pushes filters is among the callers."""
+    return is_called_by(PLANNER)
+
+
+def is_called_by(planner: str) -> bool:
+    """Whether this file of pyspark is among the callers."""
     frame = sys._getframe(1)
     for _ in range(FRAMES_MAX):
-        if frame.f_code.co_filename.endswith(PLANNER):
+        if frame.f_code.co_filename.endswith(planner):
             return True
         if frame.f_back is None:
             return False

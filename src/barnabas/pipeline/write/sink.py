@@ -52,6 +52,7 @@ from barnabas.pipeline.write.one_place import (
     remedy,
     this_executor,
 )
+from barnabas.pipeline.write.prepared.participants import BatchBegun, Participant
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
@@ -65,6 +66,8 @@ from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from barnabas.pipeline.write.batch_encoder import BatchEncoder
 
 log = logging.getLogger(__name__)
 BATCH_ID = "streaming.sql.batchId"
@@ -89,28 +92,56 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     """Ids of the stream and of its present run; empty outside of streams."""
     executor: str = ""
     """Where the task ran, for an error's text."""
+    begun: BatchBegun | None = None
+    """The driver's part where tasks may have transactions of their own."""
+    participant: Participant | None = None
+    """The task's transaction, which is open and has `rows` rows."""
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """One attempt of a task: what it is of, and its encoder."""
+
+    application: str
+    query: str
+    run: str
+    batch: int
+    task: int
+    encoder: BatchEncoder
+
+    @classmethod
+    def of(cls, options: SinkOptions) -> TaskPlace:
+        """Of the task that runs in this process. Raises `StagingError`."""
+        from barnabas.pipeline.write.batch_encoder import BatchEncoder
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        query = context.getLocalProperty(QUERY_ID) if context is not None else None
+        number = context.getLocalProperty(BATCH_ID) if context is not None else None
+        group = context.getLocalProperty(RUN_ID) if context is not None else None
+        run = group if group and UUID_FORM.fullmatch(group) else ""
+        check_checkpoint(options.checkpoint, query)
+        encoder = BatchEncoder(
+            options,
+            options.cluster.connect().partition_count,
+            wall_ms=int(time.time() * 1000),
+            turn=task,
+        )
+        batch = options.version if options.version is not None else int(number or 0)
+        application = options.application or query or ""
+        return cls(application, query or "", run, batch, task, encoder)
 
 
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     """Encode the rows of a task, and keep them in the message or in a file. Raises `StagingError`."""
-    from barnabas.pipeline.write.batch_encoder import BatchEncoder
-
-    context = TaskContext.get()
-    task = context.partitionId() if context is not None else 0
-    query = context.getLocalProperty(QUERY_ID) if context is not None else None
-    number = context.getLocalProperty(BATCH_ID) if context is not None else None
-    group = context.getLocalProperty(RUN_ID) if context is not None else None
-    run = group if group and UUID_FORM.fullmatch(group) else ""
-    application = options.application or query or ""
-    check_checkpoint(options.checkpoint, query)
-    wall_ms = int(time.time() * 1000)
-    partitions_of = options.cluster.connect().partition_count
-    encoder = BatchEncoder(options, partitions_of, wall_ms=wall_ms, turn=task)
+    place = TaskPlace.of(options)
+    application, query, run = place.application, place.query, place.run
     chunks: list[Chunk] = []
     parts: list[bytearray] = []
     size = 0
     for each in rows:
-        for batch in encoder.encode(each):
+        for batch in place.encoder.encode(each):
             chunks.append(Chunk(batch.partition, batch.records, len(batch.data)))
             parts.append(batch.data)
             size += len(batch.data)
@@ -122,10 +153,9 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     proves = bool(options.staging and application and is_first_of_process(options.staging))
     if not options.staging or (size <= options.inline_bytes_max and not proves):
         data = b"".join(parts)
-        return StagedTask(application, tuple(chunks), data, None, query or "", run)
+        return StagedTask(application, tuple(chunks), data, None, query, run)
     ledger = CommitLog(open_store(options.staging), application or uuid.uuid4().hex)
-    version = options.version if options.version is not None else int(number or 0)
-    file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
+    file = ledger.staged_name(place.batch, f"{place.task}-{uuid.uuid4().hex}")
     try:
         ledger.store.write(file, parts)
     except OSError as error:
@@ -134,7 +164,7 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
             f" {remedy(options.staging)}"
         ) from error
     has_staged(options.staging)
-    return StagedTask(application, tuple(chunks), b"", file, query or "", run, this_executor())
+    return StagedTask(application, tuple(chunks), b"", file, query, run, this_executor())
 
 
 def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:

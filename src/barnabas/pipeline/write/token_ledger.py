@@ -6,21 +6,24 @@ a driver that is under way is fenced and finds the change when it is started aga
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.commit_log import NOTHING, Origin
+from barnabas.pipeline.write.prepared import participants
+from barnabas.pipeline.write.prepared.participants import list_open
+from barnabas.pipeline.write.prepared.recovery import recover
 from barnabas.pipeline.write.publisher import Outgoing
 from barnabas.pipeline.write.tokens import Token
 from barnabas.pipeline.write.transaction import DriverTransaction
 
 
 def keys(options: SinkOptions) -> list[str]:
-    """Transactional ids of all queries that have a token."""
-    return sorted(_tokens(options))
+    """Transactional ids of all queries that have a token, or open transactions of tasks."""
+    found = participants.list_keys(options.cluster.connect())
+    return sorted({*_tokens(options), *found})
 
 
 def _tokens(options: SinkOptions, key: str | None = None) -> dict[str, Token]:
@@ -41,8 +44,9 @@ class TokenLedger:
         return f"TokenLedger({self._key})"
 
     def describe(self) -> dict[str, Any]:
-        """What the token says, for people and programs. A transaction that is open shows in
-        ``barnabas transactions``."""
+        """What the token says, and which transactions of tasks are open, for people and programs. The
+        driver's own shows in ``barnabas transactions``."""
+        cluster = self._options.cluster.connect()
         found = _tokens(self._options, self._key).get(self._key)
         token = found or Token(NOTHING)
         return {
@@ -52,6 +56,8 @@ class TokenLedger:
             "query": token.origin.query,
             "run": token.origin.run,
             "rows": token.rows,
+            "tasks": len(token.participants),
+            "open": sorted(each.name(self._key) for each in list_open(cluster, self._key)),
             "begun": [],
         }
 
@@ -68,13 +74,12 @@ class TokenLedger:
         transaction = DriverTransaction(cluster, self._options, self._key)
         transaction.begin()
         try:
-            tokens.ensure_topic(cluster)
-            token = _tokens(self._options, self._key).get(self._key, Token(NOTHING))
+            token = recover(self._options, transaction) or Token(NOTHING)
             if is_skip and batch <= token.batch:
                 raise LedgerError(f"batch {batch} of {self._key} is published already")
             origin = Origin(query=token.origin.query) if is_skip else Origin()
             last = batch if is_skip else min(batch, token.batch)
-            data = replace(token, batch=last, origin=origin, rows=0).record_batch(self._key)
+            data = Token(last, origin).record_batch(self._key)
             transaction.write(
                 [Outgoing(tokens.PARTITION, 0, 1, len(data), lambda: bytearray(data))]
             )

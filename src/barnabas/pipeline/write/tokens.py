@@ -30,6 +30,7 @@ from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, Origin
+from barnabas.pipeline.write.prepared.participants import Participant
 from barnabas.record.batch import BatchView, iterate
 from barnabas.record.builder import CONTROL_KEY, ControlType, build_batch
 from barnabas.record.decode import records_of
@@ -40,7 +41,11 @@ from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 
 TOPIC = "__barnabas_pipelines"
 PARTITION = TopicPartition(TOPIC, 0)
-VERSION = 1
+VERSION = 2
+"""Of a token that lists transactions of tasks; without it has version 1, which earlier versions of Barnabas
+read too."""
+PARTICIPANTS_MAX = 20_000
+"""A participant takes some 30 bytes, and a record 1 MiB at most by the topic's default."""
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 """Small segments: what is compacted is every segment but the last."""
 
@@ -56,17 +61,21 @@ class Token:
     origin: Origin = NO_ORIGIN
     rows: int = 0
     offset: int = -1
+    participants: tuple[Participant, ...] = ()
+    """Transactions of tasks that count with the batch: a driver that reads the token commits them."""
 
     def value(self) -> bytes:
-        document = {
-            "version": VERSION,
+        document: dict[str, Any] = {
+            "version": VERSION if self.participants else 1,
             "batch": self.batch,
             "query": self.origin.query,
             "run": self.origin.run,
             "planned": self.origin.planned,
             "rows": self.rows,
         }
-        return json.dumps(document).encode()
+        if self.participants:
+            document["tasks"] = _by_process(self.participants)
+        return json.dumps(document, separators=(",", ":")).encode()
 
     def record_batch(self, key: str) -> bytes:
         """The token as a record batch, without producer identity."""
@@ -80,13 +89,27 @@ class Token:
 def token_from(key: str, value: bytes, offset: int) -> Token:
     """Raises `LedgerError` for a token that a later version wrote."""
     raw: dict[str, Any] = json.loads(value)
-    if raw.get("version") != VERSION:
+    if raw.get("version") not in (1, VERSION):
         raise LedgerError(
             f"the token of {key} in topic {TOPIC} has version {raw.get('version')}, this Barnabas reads"
-            f" version {VERSION}: run the query with the one that wrote it"
+            f" versions 1 and {VERSION}: run the query with the one that wrote it"
         )
     origin = Origin(raw["query"], raw["run"], raw["planned"])
-    return Token(raw["batch"], origin, raw.get("rows", 0), offset)
+    participants = tuple(
+        Participant(f"{process}.{number}", producer_id, producer_epoch)
+        for process, each in raw.get("tasks", {}).items()
+        for number, producer_id, producer_epoch in each
+    )
+    return Token(raw["batch"], origin, raw.get("rows", 0), offset, participants)
+
+
+def _by_process(participants: tuple[Participant, ...]) -> dict[str, list[tuple[int, int, int]]]:
+    """Number, producer id and epoch of each, by the process that its name begins with."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for suffix, producer_id, producer_epoch in participants:
+        process, _, number = suffix.partition(".")
+        found.setdefault(process, []).append((int(number), producer_id, producer_epoch))
+    return found
 
 
 def ensure_topic(cluster: ClusterClient) -> None:

@@ -1,4 +1,4 @@
-"""One transaction of a driver: begun by fencing every earlier one of its id, then rows, then its end.
+"""One transaction of a driver or a task: begun by fencing every earlier one of its id, then rows, then end.
 
 Owns the conversation with the coordinator of a transactional id for one transaction. `begin` ends what an
 earlier driver left open and makes its requests fail from then on; nothing it wrote is left undecided when
@@ -10,7 +10,7 @@ Source: KIP-98, KIP-360; ``TransactionManager`` of Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from barnabas.client.network.connection import ChannelError
@@ -41,34 +41,62 @@ ADD_BY_CLIENTS = 3
 """The last version of AddPartitionsToTxn that clients speak."""
 END_BEFORE_IMPLICIT = 4
 INIT_BEFORE_TWO_PHASES = 5
+INT32_MAX = 2**31 - 1
+NO_PRODUCER = ProducerIdentity(-1, -1)
 
 
 class DriverTransaction:
     """`begin`, then `write`, then `commit` or `abort`."""
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions, transactional_id: str) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        options: SinkOptions,
+        transactional_id: str,
+        *,
+        two_phase: bool = False,
+    ) -> None:
+        """`two_phase`: without a time-out (KIP-939)."""
         self.transactional_id = transactional_id
         self._cluster = cluster
         self._options = options
+        self._two_phase = two_phase
         self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
-        self._identity = ProducerIdentity(-1, -1)
-        self._has_partitions = False
+        self.identity = NO_PRODUCER
+        self._partitions: set[TopicPartition] = set()
 
     def __repr__(self) -> str:
-        return f"DriverTransaction({self.transactional_id} {self._identity})"
+        return f"DriverTransaction({self.transactional_id} {self.identity})"
 
     def begin(self) -> None:
         """Fence, and end what is open. Raises `OptionError`, `KafkaError`, `ChannelError` (unsupported)."""
-        timeout_ms = self._options.transaction_timeout_ms
+        self._init(NO_PRODUCER)
+
+    def continue_as(self, identity: ProducerIdentity) -> None:
+        """As `begin`, if the transactional id is still that of `identity`: no other has begun since it did
+        (KIP-360). Raises `FencedError` otherwise, and as `begin`."""
+        with self._fencing():
+            self._init(identity)
+
+    def renew(self) -> None:
+        """Prove that no other has begun since this one did. Raises `FencedError`."""
+        self.continue_as(self.identity)
+
+    def _init(self, expected: ProducerIdentity) -> None:
+        timeout_ms = INT32_MAX if self._two_phase else self._options.transaction_timeout_ms
         request = InitProducerIdRequest(
-            transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.producer_epoch,
+            enable2_pc=self._two_phase,
         )
         try:
             answer = self._coordinator.call(
                 request,
                 InitProducerIdResponse,
                 lambda response: [response.error_code],
-                at_most=INIT_BEFORE_TWO_PHASES,
+                at_most=None if self._two_phase else INIT_BEFORE_TWO_PHASES,
             )
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
@@ -77,17 +105,19 @@ class DriverTransaction:
                     f" {timeout_ms} is more"
                 ) from error
             raise
-        self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        self._has_partitions = False
+        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._partitions.clear()
 
     def write(self, batches: Sequence[Outgoing]) -> None:
         """Return when all are acknowledged. Raises as `Publisher.publish`."""
-        self._add(sorted({each.partition for each in batches}))
-        Publisher(self._cluster, self._identity, self._options, self.transactional_id).publish(
+        self._add(sorted({each.partition for each in batches} - self._partitions))
+        Publisher(self._cluster, self.identity, self._options, self.transactional_id).publish(
             batches
         )
 
-    def _add(self, partitions: Iterable[TopicPartition]) -> None:
+    def _add(self, partitions: Sequence[TopicPartition]) -> None:
+        if not partitions:
+            return
         by_topic: dict[str, list[int]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
@@ -96,11 +126,11 @@ class DriverTransaction:
         ]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self._identity.producer_id,
-            v3_and_below_producer_epoch=self._identity.producer_epoch,
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.producer_epoch,
             v3_and_below_topics=topics,
         )
-        self._has_partitions = True
+        self._partitions.update(partitions)
         with self._fencing():
             self._coordinator.call(
                 request, AddPartitionsToTxnResponse, _codes_of_added, at_most=ADD_BY_CLIENTS
@@ -112,15 +142,15 @@ class DriverTransaction:
 
     def abort(self) -> None:
         """Nothing of it counts. What cannot be said now is said by the next `begin`, or by its time-out."""
-        if self._has_partitions:
+        if self._partitions:
             with suppress(KafkaError, ChannelError, PipelineError):
                 self._end(False)
 
     def _end(self, committed: bool) -> None:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
             committed=committed,
         )
         with self._fencing():

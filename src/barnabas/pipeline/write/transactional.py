@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.admission import AdmissionRequest, admit
@@ -32,6 +33,14 @@ from barnabas.pipeline.errors import (
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, CommitLog, Origin
+from barnabas.pipeline.write.prepared.participants import Participant
+from barnabas.pipeline.write.prepared.recovery import (
+    PREFIX,
+    abort_tasks,
+    commit_listed,
+    sweep,
+    transactional_id,
+)
 from barnabas.pipeline.write.publisher import FencedError, IdentityLostError, Outgoing
 from barnabas.pipeline.write.sink import (
     StagedTask,
@@ -42,13 +51,12 @@ from barnabas.pipeline.write.sink import (
 )
 from barnabas.pipeline.write.staging import open_store
 from barnabas.pipeline.write.tokens import Token
-from barnabas.pipeline.write.transaction import DriverTransaction
+from barnabas.pipeline.write.transaction import NO_PRODUCER, DriverTransaction
 from barnabas.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
 TRANSACTIONS = "transactions"
-PREFIX = "barnabas-"
 LOOK_BACK_MAX = 1_000
 """Offsets between where a token is looked for from and where it is, before that is kept again."""
 
@@ -57,19 +65,20 @@ class NoTransactionsError(PipelineError):
     """The cluster has no transactions, or the query's ledger was begun without them."""
 
 
-def transactional_id(options: SinkOptions, application: str) -> str:
-    return options.transactional_id or PREFIX + application
-
-
 def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
     """Publish batch `number` of the application, if that has not been done. Returns how many record
     batches this run sent. Raises `LedgerError` where the token is of something else,
     `NoTransactionsError`, `WriteRefusedError`."""
-    application = messages[0].application
+    application, begun = messages[0].application, messages[0].begun
     ledger = CommitLog(open_store(options.staging), application) if options.staging else None
-    if options.delivery != TRANSACTIONS and ledger is not None and ledger.is_in_use():
+    if begun is None and options.delivery != TRANSACTIONS and ledger and ledger.is_in_use():
         raise NoTransactionsError(f"{application} was begun by a manifest")
-    return BatchCommit(options, messages, number, ledger).run()
+    commit = BatchCommit(options, messages, number, ledger)
+    if any(each.begun != begun for each in messages) or (begun and begun.key != commit.key):
+        raise LedgerError(
+            f"the tasks of batch {number} of {application} were begun by several drivers"
+        )
+    return commit.run()
 
 
 def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
@@ -121,15 +130,23 @@ class BatchCommit:
         ledger: CommitLog | None,
     ) -> None:
         first = messages[0]
+        self._begun = first.begun
+        self._participants = tuple(each.participant for each in messages if each.participant)
+        self._is_undecided = False
+        """The end of the token's transaction is asked for, and its answer not here."""
+        self._counted: tuple[Participant, ...] | None = None
+        """What the token lists, once it is committed."""
+        self._found: tuple[Participant, ...] = ()
+        """What the token before lists."""
         self._options = options
         self._messages = messages
         self._ledger = ledger
         self._cluster: ClusterClient = options.cluster.connect()
-        self._key = transactional_id(options, first.application)
+        self.key = transactional_id(options, first.application)
         self._origin = Origin(first.query, first.run, planned(options, first.query, number))
         self._asked = AdmissionRequest(
             number,
-            self._key,
+            self.key,
             options.staging or "",
             self._origin,
             options.new_ledger,
@@ -138,46 +155,95 @@ class BatchCommit:
 
     def run(self) -> int:
         patience = Patience(self._cluster.patience_ms)
-        transaction = DriverTransaction(self._cluster, self._options, self._key)
+        transaction = DriverTransaction(self._cluster, self._options, self.key)
         while True:
-            begin(transaction)
+            self._begin(transaction)
             try:
-                return self._attempt(transaction)
+                sent = self._attempt(transaction)
+                break
             except IdentityLostError as error:
                 transaction.abort()
                 patience.wait(error)
             except FencedError as error:
+                self._abort_tasks()
                 raise WriteRefusedError(self._fenced(error)) from error
             except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
                 transaction.abort()
+                self._abort_tasks()
                 said = str(error).removeprefix(f"{self._asked}: ")
                 raise type(error)(
                     f"{self._asked}: {said}. The transaction is aborted. {way_out(self._asked)}"
                 ) from error
             except BaseException:
                 transaction.abort()
+                self._abort_tasks()
                 raise
+        self._end_tasks(transaction)
+        return sent
+
+    def _begin(self, transaction: DriverTransaction) -> None:
+        """Where tasks have transactions, as the driver that has begun the batch, and as no other."""
+        if self._begun is None:
+            begin(transaction)
+            return
+        if transaction.identity == NO_PRODUCER:
+            transaction.identity = (
+                self._begun.identity
+            )  # no other has it, so that a newer driver shows
+            return
+        try:
+            transaction.renew()
+        except FencedError as error:
+            self._abort_tasks()
+            raise WriteRefusedError(self._fenced(error)) from error
+
+    def _end_tasks(self, transaction: DriverTransaction) -> None:
+        """The token counts, and the transactions of tasks with it. Those of attempts that Spark gave up do
+        not."""
+        if not self._participants or self._counted is None:
+            return
+        try:
+            commit_listed(self._options, self.key, self._counted)
+        except ClusterUnreachableError as error:
+            raise ClusterUnreachableError(
+                f"{self._asked} is committed, and the transactions of its tasks are not all ended: {error}."
+                " The query ends them when it is started again"
+            ) from error
+        with suppress(KafkaError, ChannelError, PipelineError):
+            sweep(self._cluster, transaction, self._counted)
+
+    def _abort_tasks(self) -> None:
+        """The batch is not written, or was before, by other transactions."""
+        if not self._is_undecided:
+            left = [each for each in self._participants if each not in self._found]
+            abort_tasks(self._cluster, self.key, left)
 
     def _attempt(self, transaction: DriverTransaction) -> int:
         """What is decided is decided: `begin` has fenced all others."""
         tokens.ensure_topic(self._cluster)
-        since = self._ledger.token_since(self._key) if self._ledger is not None else None
+        since = self._ledger.token_since(self.key) if self._ledger is not None else None
         found = tokens.read_tokens(
-            self._cluster, self._options.cluster, key=self._key, since=since or 0
-        ).get(self._key)
+            self._cluster, self._options.cluster, key=self.key, since=since or 0
+        ).get(self.key)
+        self._found = found.participants if found is not None else ()
         committed = tokens.entry_of(found) if found is not None else self._before_tokens()
         answer = admit(self._asked, committed, None)
         if not answer.is_new:
             if answer.warning:
                 log.warning("pipeline.batch_skipped: %s", answer.warning)
             self._clear(found, since)
+            self._abort_tasks()
             return 0
         if self._ledger is not None:
             check_staged(self._ledger, self._messages, self._asked)
         outgoing = outgoing_of(self._options, self._messages)
-        if outgoing or found is None:
-            transaction.write([*outgoing, self._token(outgoing)])
+        if outgoing or self._participants or found is None:
+            token, record = self._token(outgoing)
+            transaction.write([*outgoing, record])
+            self._is_undecided = True
             transaction.commit()
+            self._is_undecided = False
+            self._counted = token.participants
         self._clear(found, since)
         return len(outgoing)
 
@@ -194,12 +260,18 @@ class BatchCommit:
             )
         return committed
 
-    def _token(self, outgoing: Sequence[Outgoing]) -> Outgoing:
-        rows = sum(each.records for each in outgoing)
+    def _token(self, outgoing: Sequence[Outgoing]) -> tuple[Token, Outgoing]:
+        if len(self._participants) > tokens.PARTICIPANTS_MAX:
+            raise WriteRefusedError(
+                f"{len(self._participants)} tasks have transactions of their own, and a token lists at most"
+                f" {tokens.PARTICIPANTS_MAX}: write with fewer tasks (coalesce), or taskTransactions=never"
+            )
+        rows = sum(each.records for each in outgoing) + sum(each.rows for each in self._messages)
         # An empty first batch leaves a token, so that a later batch finds that this was the first.
-        token = Token(self._asked.batch if outgoing else NOTHING, self._origin, rows)
-        data = token.record_batch(self._key)
-        return Outgoing(tokens.PARTITION, 0, 1, len(data), lambda: bytearray(data))
+        number = self._asked.batch if outgoing or self._participants else NOTHING
+        token = Token(number, self._origin, rows, participants=self._participants)
+        data = token.record_batch(self.key)
+        return token, Outgoing(tokens.PARTITION, 0, 1, len(data), lambda: bytearray(data))
 
     def _clear(self, found: Token | None, since: int | None) -> None:
         """Staged files are of no use any more, whether the batch was sent now or before."""
@@ -208,11 +280,11 @@ class BatchCommit:
         self._ledger.clear(self._asked.batch)
         at = found.offset if found is not None else 0
         if since is None or at > since + LOOK_BACK_MAX:
-            self._ledger.move_to_token(self._key, at)
+            self._ledger.move_to_token(self.key, at)
 
     def _fenced(self, error: FencedError) -> str:
         return (
-            f"{self._asked}: {error}. Another driver with transactional id {self._key} has begun, or the"
+            f"{self._asked}: {error}. Another driver with transactional id {self.key} has begun, or the"
             f" transaction took longer than kafka.transaction.timeout.ms"
             f" ({self._options.transaction_timeout_ms}). The query knows what was written when it is"
             " started again; a copy that runs beside its original needs a kafka.transactional.id of its own"

@@ -20,10 +20,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.read.pushed_filters import is_called_by
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.pipeline.write import transactional
 from barnabas.pipeline.write.direct import write_directly
+from barnabas.pipeline.write.prepared.recovery import abort_batch, begin_batch
 from barnabas.pipeline.write.sink import (
     StagedTask,
     discard,
@@ -37,14 +39,41 @@ from barnabas.pipeline.write.sink import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.pipeline.write.prepared.participants import BatchBegun
+
+PLANNER = "write_into_data_source.py"
+"""The file of pyspark's planner that makes the writer for a batch's tasks."""
 MANIFEST, AT_LEAST_ONCE = "manifest", "at-least-once"
 
 
-def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
-    write = write_directly if options.delivery == AT_LEAST_ONCE else stage
-    written = write(options, rows)
+def begin(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
+    """Begin a batch whose tasks may write in transactions, where Spark plans the tasks. A writer that is made
+    to commit them begins nothing. None where tasks write in no transaction."""
+    if not is_called_by(PLANNER):
+        return None
+    return begin_batch(options, streaming=streaming)
+
+
+def write_task(
+    options: SinkOptions, begun: BatchBegun | None, rows: Iterator[pa.RecordBatch]
+) -> StagedTask:
+    if begun is not None:
+        from barnabas.pipeline.write.prepared.task import write_in_transaction
+
+        written = write_in_transaction(options, begun, rows)
+    else:
+        write = write_directly if options.delivery == AT_LEAST_ONCE else stage
+        written = write(options, rows)
     freeze_loaded()
     return written
+
+
+def abort(options: SinkOptions, messages: Sequence[StagedTask | None], number: int) -> None:
+    """Drop what the tasks of batch `number` have staged, and end their transactions."""
+    discard_unless_named(options, messages, number)
+    begun = next((each.begun for each in given(messages) if each.begun), None)
+    if begun is not None:
+        abort_batch(options, begun)
 
 
 def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
@@ -53,7 +82,7 @@ def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> i
         try:
             return transactional.publish_once(options, tasks, number)
         except transactional.NoTransactionsError:
-            if options.delivery == transactional.TRANSACTIONS:
+            if options.delivery == transactional.TRANSACTIONS or tasks[0].begun is not None:
                 raise
     if options.staging is None:
         raise OptionError(
@@ -78,9 +107,10 @@ class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
+        self.begun = begin(options, streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
-        return write_task(self.options, iterator)
+        return write_task(self.options, self.begun, iterator)
 
     def commit(self, messages: list[StagedTask | None]) -> None:
         tasks = given(messages)
@@ -93,7 +123,7 @@ class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[StagedTask | None]) -> None:
         if self.options.version is not None:
-            discard_unless_named(self.options, messages, self.options.version)
+            abort(self.options, messages, self.options.version)
         else:
             discard(self.options, messages)
 
@@ -108,10 +138,11 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
                 " writeStream: what was written is kept beside it"
             )
         self.options = replace(options, version=None)  # a stream counts its batches itself
+        self.begun = begin(self.options, streaming=True)
         freeze_loaded()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
-        return write_task(self.options, iterator)
+        return write_task(self.options, self.begun, iterator)
 
     def commit(self, messages: list[StagedTask | None], batchId: int) -> None:
         tasks = given(messages)
@@ -120,4 +151,4 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
         freeze_loaded()
 
     def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
-        discard_unless_named(self.options, messages, batchId)
+        abort(self.options, messages, batchId)

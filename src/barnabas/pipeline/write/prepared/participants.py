@@ -1,0 +1,210 @@
+"""Transactions of tasks: who holds one, which are open, and how they are ended.
+
+Owns the conversation with the coordinators of many transactional ids at once: requests are under way to all
+of them together. Each request names producer id and epoch, so that it ends that transaction and no other one
+of the id.
+
+Source: KIP-98, KIP-664, KIP-939; anchor: the pooled transactional ids of Flink's Kafka sink.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import Answer, BlockingConnection
+from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.pipeline.coordinator import AGAIN, MOVED_ERRORS, TRANSACTION
+from barnabas.pipeline.write.publisher import ProducerIdentity
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
+from barnabas.wire.messages.describe_transactions_response import DescribeTransactionsResponse
+from barnabas.wire.messages.end_txn_request import EndTxnRequest
+from barnabas.wire.messages.end_txn_response import EndTxnResponse
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
+from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
+from barnabas.wire.messages.list_transactions_response import ListTransactionsResponse
+
+ALWAYS, NEVER = "always", "never"
+"""Values of option ``taskTransactions``; the third is ``auto``."""
+IN_FLIGHT_MAX = 32
+"""Requests under way to one coordinator."""
+END_BEFORE_IMPLICIT = 4
+"""The last version of EndTxn that keeps the producer's epoch, by which a repeated request is known."""
+ONGOING = "Ongoing"
+FORM = r"\.[0-9a-f]{12}\.[0-9]+"
+"""What follows the driver's transactional id in that of a task: its process, and a number."""
+
+
+class Participant(NamedTuple):
+    """One transaction of a task. Its transactional id is the driver's, a point, and `suffix`."""
+
+    suffix: str
+    producer_id: int
+    producer_epoch: int
+
+    def name(self, key: str) -> str:
+        return f"{key}.{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBegun:
+    """A driver with transactional id `key` has begun a batch, as `identity`."""
+
+    key: str
+    identity: ProducerIdentity
+
+
+def pattern_of(key: str) -> str:
+    """A regular expression for the transactional ids of the tasks of driver `key`."""
+    return re.escape(key) + FORM
+
+
+def end_all(
+    cluster: ClusterClient, key: str, participants: Iterable[Participant], *, commit: bool
+) -> dict[Participant, ErrorCode]:
+    """End each transaction. NONE: the end is decided, now or before; otherwise why no waiting brings it
+    about. Raises `ClusterUnreachableError`."""
+    left = list(dict.fromkeys(participants))
+    ended: dict[Participant, ErrorCode] = {}
+    places: dict[Participant, Endpoint] = {}
+    patience = Patience(cluster.patience_ms)
+    while left:
+        before = len(ended)
+        trouble = _find(cluster, key, [each for each in left if each not in places], places)
+        trouble = _round(cluster, key, left, places, ended, commit) or trouble
+        left = [each for each in left if each not in ended]
+        if len(ended) > before:
+            patience.renew()
+        if left and trouble:
+            patience.wait(f"transactions of {key}: {trouble}")
+    return ended
+
+
+def _find(
+    cluster: ClusterClient,
+    key: str,
+    wanted: Sequence[Participant],
+    places: dict[Participant, Endpoint],
+) -> str:
+    """Fill in the coordinators of `wanted`. Returns why one is missing."""
+    if not wanted:
+        return ""
+    names = {each.name(key): each for each in wanted}
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=list(names))
+    answer = cluster.call_any(request, FindCoordinatorResponse)
+    trouble = ""
+    for each in answer.coordinators:
+        code = code_of(each.error_code)
+        if code is ErrorCode.NONE:
+            places[names[each.key]] = Endpoint(each.host, each.port)
+        elif code in AGAIN:
+            trouble = code.name
+        else:
+            raise KafkaError(code, f"coordinator of {each.key}")
+    return trouble
+
+
+def _round(
+    cluster: ClusterClient,
+    key: str,
+    left: Sequence[Participant],
+    places: dict[Participant, Endpoint],
+    ended: dict[Participant, ErrorCode],
+    commit: bool,
+) -> str:
+    """Send up to `IN_FLIGHT_MAX` requests to each coordinator, and take the answers."""
+    trouble = ""
+    sent: list[tuple[BlockingConnection, Answer, Participant]] = []
+    count: dict[Endpoint, int] = {}
+    for each in left:
+        endpoint = places.get(each)
+        if endpoint is None or count.get(endpoint, 0) >= IN_FLIGHT_MAX:
+            continue
+        count[endpoint] = count.get(endpoint, 0) + 1
+        request = EndTxnRequest(
+            transactional_id=each.name(key),
+            producer_id=each.producer_id,
+            producer_epoch=each.producer_epoch,
+            committed=commit,
+        )
+        try:
+            connection = cluster.connection(endpoint)
+            answer = connection.submit(
+                request, timeout_ms=cluster.request_timeout_ms, at_most=END_BEFORE_IMPLICIT
+            )
+            sent.append((connection, answer, each))
+        except ChannelError as error:
+            places.pop(each)
+            trouble = str(error)
+    for connection, answer, each in sent:
+        try:
+            response: EndTxnResponse = connection.wait(answer)
+        except ChannelError as error:
+            places.pop(each)
+            trouble = str(error)
+            continue
+        code = code_of(response.error_code)
+        if code not in AGAIN:
+            ended[each] = code
+            continue
+        trouble = code.name
+        if code in MOVED_ERRORS:
+            places.pop(each)
+    return trouble
+
+
+def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
+    """Transactions of tasks of driver `key` that are open. A coordinator that does not answer, or is being
+    loaded, is left out."""
+    found: list[Participant] = []
+    for connection, names in _open(cluster, pattern_of(key)):
+        with suppress(ChannelError):
+            found += _described(cluster, connection, key, names)
+    return found
+
+
+def list_keys(cluster: ClusterClient) -> set[str]:
+    """Drivers whose tasks have open transactions, as `list_open` finds them."""
+    return {name.rsplit(".", 2)[0] for _, names in _open(cluster, ".+" + FORM) for name in names}
+
+
+def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnection, list[str]]]:
+    """Names of open transactions that match, by coordinator."""
+    cluster.topics([])
+    wanted = re.compile(pattern)
+    request = ListTransactionsRequest(state_filters=[ONGOING], transactional_id_pattern=pattern)
+    for endpoint in cluster.brokers():
+        with suppress(ChannelError):
+            connection = cluster.connection(endpoint)
+            listed = connection.call(
+                request, ListTransactionsResponse, timeout_ms=cluster.request_timeout_ms
+            )
+            names = [each.transactional_id for each in listed.transaction_states]
+            names = [each for each in names if wanted.fullmatch(each)]
+            if names:
+                yield connection, names
+
+
+def _described(
+    cluster: ClusterClient, connection: BlockingConnection, key: str, names: Sequence[str]
+) -> list[Participant]:
+    """Those of `names` that are open at their coordinator, with their epochs."""
+    described = connection.call(
+        DescribeTransactionsRequest(transactional_ids=names),
+        DescribeTransactionsResponse,
+        timeout_ms=cluster.request_timeout_ms,
+    )
+    return [
+        Participant(
+            each.transactional_id.removeprefix(f"{key}."), each.producer_id, each.producer_epoch
+        )
+        for each in described.transaction_states
+        if each.error_code == ErrorCode.NONE and each.transaction_state == ONGOING
+    ]
