@@ -150,7 +150,7 @@ def add_to(
         if decider.forwarded.get(module.API.key) is None:
             decider.forwarded.add(handler, decider)
     for module in BROKERS_REQUESTS:
-        table.add(module, decider)
+        table.add(_with_readable_ids(module, controller), decider)
     table.add(cast("HandlerModule", controlled_shutdown), controller)
     for module in ORDERS:
         table.add(module, orders)
@@ -213,6 +213,20 @@ def _taken(topic: str, controller: ZookeeperController) -> str:
     if topic in controller.unreadable:
         return f"Topic '{topic}' exists, but {controller.unreadable.why(topic)}"
     return ""
+
+
+def _with_readable_ids(module: HandlerModule, controller: ZookeeperController) -> HandlerModule:
+    """`module`; AllocateProducerIds is refused while the block that was given out last cannot be read."""
+    if module.API.key is not ApiKey.ALLOCATE_PRODUCER_IDS:
+        return module
+
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        error = controller.unreadable.producer_ids
+        if error is not None and controller.decider.may_decide:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return module.handle(request, ctx, role)
+
+    return cast("HandlerModule", SimpleNamespace(API=module.API, handle=handle))
 
 
 def _create_topics(

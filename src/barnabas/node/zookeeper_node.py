@@ -59,7 +59,7 @@ from barnabas.security.quotas.client_meter import ClientMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
-from barnabas.types import Endpoint, NodeId
+from barnabas.types import Endpoint, NodeId, Uuid
 from barnabas.wire.api_versions import Features
 from barnabas.zookeeper.acl_store import AclStore
 from barnabas.zookeeper.config_watch import ConfigWatch
@@ -329,6 +329,8 @@ class ZookeeperNode:
         self.controller = ZookeeperController(
             ports, self.sessions, self.election, self.journal, orders, decider, self.channels
         )
+        assert self.broker is not None
+        self.controller.known_topic_ids = partial(_known_topic_ids, self.broker)
 
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
@@ -559,6 +561,13 @@ class ZookeeperNode:
 
     def __repr__(self) -> str:
         return f"ZookeeperNode({self.config!r})"
+
+
+def _known_topic_ids(broker: Broker) -> dict[str, Uuid]:
+    """By name: those of the logs that this broker has, and those that a controller has named."""
+    logs = broker.logs.logs.values()
+    known = {log.partition.topic: log.topic_id for log in logs if log.topic_id is not None}
+    return known | {name: topic.id for name, topic in broker.image.topics_by_name.items()}
 
 
 def _no_features() -> Features:

@@ -88,10 +88,9 @@ def configs_read_behind() -> list[Patch]:
 def deletion_forgotten_at_failover() -> list[Patch]:
     honest = FoundCluster.load
 
-    def forgets(self: FoundCluster, znodes: Any) -> str:
-        why = honest(self, znodes)
+    def forgets(self: FoundCluster, znodes: Any, new_id: Any) -> None:
+        honest(self, znodes, new_id)
         self.going = {}
-        return why
 
     return [(FoundCluster, "load", forgets)]
 

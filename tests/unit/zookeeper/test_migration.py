@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +27,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 )
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import ConfigZnode
+from barnabas.zookeeper.layout.topic_znodes import TopicZnode, topic_path
 from barnabas.zookeeper.migration import claim, comparison, copying, findings
 from barnabas.zookeeper.operations import Create, Multi, NodeData, Operation, SetData
 from barnabas.zookeeper.znode_tree import ZnodeTree
@@ -267,3 +270,17 @@ def test_a_claim_lets_no_broker_rule_and_a_release_does() -> None:
     final = done(fresh(claimed), [claim.end_of_way_back(fresh(claimed))])
     assert not findings.is_claimed(final)
     assert CONTROLLER in final
+
+
+def test_topics_without_ids_are_compared_by_name() -> None:
+    """And prevent the copy of a stopped cluster: its brokers' logs have none either."""
+    copied = [*topics_of({"a": (1, 2), "b": (2, 1)})]
+    znodes = of(copied)
+    for name in ("a", "b"):
+        path = topic_path(name)
+        old = replace(TopicZnode.decode(path, znodes[path].data), topic_id=None, version=2)
+        znodes[path] = znodes[path]._replace(data=old.encode())
+    found = comparison.differences(znodes, image_of(copied))
+    assert [each[:2] for each in found] == [("topic a", "no id"), ("topic b", "no id")]
+    why = " ".join(findings.find(znodes).preventing)
+    assert "topics a, b have no id: let the brokers run once, and stop them" in why

@@ -11,7 +11,9 @@ from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.raft.state_machine import CommittedBatch
 from barnabas.types import Uuid
+from barnabas.zookeeper.layout.uuid_text import uuid_to_text
 from barnabas.zookeeper.migration.driver import MigrationPhase
+from barnabas.zookeeper.operations import Create
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 
 pytestmark = pytest.mark.slow
@@ -277,3 +279,28 @@ def test_a_controlled_shutdown_ends_among_brokers_that_count_batches(
     cluster.wait(lambda: whole(cluster, "wide"), "its replicas")
     cluster.stop(2)
     assert cluster.image().brokers[2].fenced
+
+
+def test_a_topic_that_an_old_tool_makes_in_the_takeover_gets_an_id() -> None:
+    """No controller is left then that could give it one."""
+    cluster = MigratingCluster()
+    cluster.wait_for_controller()
+    for node_id in CONTROLLERS:
+        cluster.start_controller(node_id)
+    for broker in (1, 2):
+        cluster.enable(broker)
+    made = Create("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2,3]}}')
+    answers: list[object] = []
+
+    def make() -> None:
+        answers.append(cluster.znode(made))
+
+    cluster.ambush = (MigrationPhase.BECOME_CONTROLLER, make)
+    cluster.enable(3)
+    cluster.wait_for_dual_write()
+    assert len(answers) == 1
+    cluster.wait(lambda: same(cluster), "both say the same")
+    topic = cluster.read("/brokers/topics/t")
+    assert topic is not None
+    assert topic["topic_id"] == uuid_to_text(cluster.image().topics_by_name["t"].id)
+    assert cluster.produce("t", leads(cluster, "t")) == 0

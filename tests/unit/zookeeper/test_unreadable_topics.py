@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.zookeeper.errors import NoNode
+from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS
 from barnabas.zookeeper.layout.config_znodes import CONFIG
 from barnabas.zookeeper.layout.topic_znodes import state_path, topic_path
 from barnabas.zookeeper.operations import Create, Delete, GetData, SetData
@@ -14,6 +18,26 @@ from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 pytestmark = pytest.mark.slow
 NO_JSON, NO_FIELDS = b"{", b'{"version":3}'
+UNKNOWN_PARTITIONS = (
+    b'{"version":1,"partitions":[{"topic":"unknown","partition":0,"replicas":[1]},'
+    b'{"topic":"t","partition":-5,"replicas":[9]},{"topic":"a/../b","partition":0,"replicas":[]},'
+    b'{"topic":"","partition":99999999999,"replicas":[1]}]}'
+)
+UNKNOWN_BROKER = b'{"version":1,"broker":99,"event":1}'
+UNKNOWN_ENTITY = b'{"version":2,"entity_path":"unknown/../x"}'
+
+
+def config(key: str, value: str) -> bytes:
+    return f'{{"version":1,"config":{{"{key}":"{value}"}}}}'.encode()
+
+
+def registration(endpoint: str = "PLAINTEXT://h:1", feature: int = 1) -> bytes:
+    ranges = {"f": {"min_version": 0, "max_version": feature}}
+    fields: dict[str, object] = {"version": 5, "host": "h", "port": 1, "endpoints": [endpoint]}
+    return json.dumps(fields | {"jmx_port": -1, "timestamp": "1", "features": ranges}).encode()
+
+
+UNKNOWN_PROTOCOL = registration(endpoint="A://h:1")
 
 
 @pytest.fixture
@@ -115,9 +139,103 @@ def test_an_unreadable_configuration_or_registration_ends_no_leadership(
     assert cluster.epoch_of(controller) == epoch
 
 
+def new_producer_id(cluster: ZookeeperCluster, broker: int) -> tuple[int, int]:
+    """Error code and id."""
+    answer = cluster.ask(broker, InitProducerIdRequest(transactional_id=None))
+    return int(answer.error_code), int(answer.producer_id)
+
+
 def test_unreadable_producer_ids_are_not_given_out_twice(cluster: ZookeeperCluster) -> None:
-    cluster.create("t", cluster.wait_for_controller())
-    cluster.znode(SetData("/latest_producer_id_block", NO_JSON))
-    cluster.kill(cluster.controller)
-    cluster.pass_time(5_000)
-    assert cluster.controller == -1
+    """A controller is elected, and serves all but new producer ids until the block is mended."""
+    controller = cluster.wait_for_controller()
+    cluster.create("t", controller)
+    cluster.wait(lambda: new_producer_id(cluster, controller)[0] == 0, "an id")
+    given = new_producer_id(cluster, controller)
+    sound = cluster.znode(GetData(PRODUCER_IDS)).data
+    cluster.znode(SetData(PRODUCER_IDS, NO_JSON))
+    controller = next_controller(cluster)
+    epoch = cluster.epoch_of(controller)
+    assert cluster.create("u", controller) == 0
+    fresh = next(broker for broker in cluster.nodes if broker != controller)
+    cluster.kill(fresh)
+    cluster.start(fresh)
+    cluster.wait(lambda: cluster.nodes[fresh].is_ready, "a broker without ids")
+    code, _ = new_producer_id(cluster, fresh)
+    assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert cluster.controller == controller and cluster.epoch_of(controller) == epoch
+    assert cluster.znode(GetData(PRODUCER_IDS)).data == NO_JSON
+
+    cluster.znode(SetData(PRODUCER_IDS, sound))
+    cluster.wait(lambda: new_producer_id(cluster, fresh)[0] == 0, "an id")
+    assert new_producer_id(cluster, fresh)[1] // 1000 > given[1] // 1000
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("/admin/reassign_partitions", NO_JSON),
+        ("/admin/reassign_partitions", b'{"version":1,"partitions":[{"topic":"t"}]}'),
+        ("/admin/reassign_partitions", UNKNOWN_PARTITIONS),
+        ("/admin/preferred_replica_election", NO_JSON),
+        ("/admin/preferred_replica_election", UNKNOWN_PARTITIONS),
+        ("/admin/delete_topics/unknown", b""),
+        ("/isr_change_notification/isr_change_0000000000", NO_JSON),
+        ("/isr_change_notification/isr_change_0000000000", UNKNOWN_PARTITIONS),
+        ("/isr_change_notification/other", b"\xff"),
+        ("/log_dir_event_notification/log_dir_event_0000000000", NO_JSON),
+        ("/log_dir_event_notification/log_dir_event_0000000000", UNKNOWN_BROKER),
+    ],
+)
+@pytest.mark.parametrize("is_active", [False, True])
+def test_a_request_that_cannot_be_read_is_removed(
+    cluster: ZookeeperCluster, path: str, data: bytes, is_active: bool
+) -> None:
+    """Met at the controller's start, and while it is active."""
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller) == 0
+    if not is_active:
+        cluster.kill(controller)
+    cluster.znode(Create(path, data))
+    found = cluster.wait_for_controller(-1 if is_active else controller)
+    cluster.wait(lambda: isinstance(cluster.znode(GetData(path)), NoNode), "it is removed")
+    epoch = cluster.epoch_of(found)
+    assert cluster.create("u", found) == 0
+    assert cluster.controller == found and cluster.epoch_of(found) == epoch
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("/config/changes/config_change_0000000000", NO_JSON),
+        ("/config/changes/config_change_0000000000", UNKNOWN_ENTITY),
+        ("/config/changes/other", NO_JSON),
+        ("/config/topics/unknown", NO_JSON),
+        ("/config/users/u", NO_FIELDS),
+        ("/brokers/ids/77", NO_JSON),
+        ("/config/users/u", config("producer_byte_rate", "x")),
+        ("/config/users/u/clients/c", config("consumer_byte_rate", "-1e999")),
+        ("/config/users/u", config("SCRAM-SHA-256", "salt=x")),
+        ("/config/ips/i", config("connection_creation_rate", "nan")),
+        ("/config/brokers/b", config("log.retention.ms", "\\ud800")),
+        ("/brokers/ids/77", UNKNOWN_PROTOCOL),
+        ("/brokers/ids/77", registration(endpoint="PLAINTEXT://h:99999")),
+        ("/brokers/ids/77", registration(endpoint="PLAINTEXT://h:-1")),
+        ("/brokers/ids/77", registration(feature=1 << 40)),
+        ("/brokers/ids/99999999999", registration()),
+        ("/brokers/ids/other", b""),
+    ],
+)
+def test_a_malformed_znode_ends_no_leadership(
+    cluster: ZookeeperCluster, path: str, data: bytes
+) -> None:
+    controller = cluster.wait_for_controller()
+    if path.startswith("/config/users/u/"):
+        cluster.znode(Create("/config/users/u"))
+        cluster.znode(Create("/config/users/u/clients"))
+    cluster.znode(Create(path, data))
+    cluster.pass_time(200)
+    assert cluster.create("t", controller) == 0
+    assert cluster.controller == controller
+    controller = next_controller(cluster)
+    assert cluster.create("u", controller) == 0
+    cluster.wait(lambda: len(cluster.state("u")["isr"]) == 3, "its ISR")

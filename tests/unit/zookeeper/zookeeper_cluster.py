@@ -124,6 +124,14 @@ class ZookeeperCluster:
         self.processes[broker].kill()
         del self.nodes[broker]
 
+    def stop(self, broker: int) -> None:
+        """By a controlled shutdown."""
+        node, process = self.nodes.pop(broker), self.processes[broker]
+        done: list[None] = []
+        process.run(lambda: node.begin_shutdown(lambda: done.append(None)))
+        self.wait(lambda: bool(done), f"broker {broker} stops")
+        process.kill()
+
     def wait(self, done: Callable[[], bool], what: str) -> None:
         until_ms = self.world.now_ms + PATIENCE_MS
         while not done():

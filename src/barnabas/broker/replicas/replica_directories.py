@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replicas.metadata_apply_queue import Key
-from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
+from barnabas.log.directories.log_directories import LogDirectories, adopt_log, resolve_duplicate
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import MetadataImage
@@ -84,6 +84,9 @@ class ReplicaDirectories:
         if known is not None:
             if known.topic_id == topic_id:
                 return known
+            if not is_new and self._is_of_before_topic_ids(known, state):
+                adopt_log(self.logs, known, topic_id)
+                return known
             # Found at start-up: the log of an earlier topic of this name, or of an unknown topic id.
             self.logs.delete(name, is_stray=known.log_end_offset > 0)
         assigned = state.directory_of(self.node_id)
@@ -114,6 +117,15 @@ class ReplicaDirectories:
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
         return self._create(name, topic_id, assigned)
+
+    def _is_of_before_topic_ids(self, log: PartitionLog, state: PartitionState) -> bool:
+        """Whether `log` is this topic's although it has no topic id. As in Kafka, the order names the topic
+        whose log it is (ZooKeeper); a log with later leader epochs than the topic's is an earlier topic's."""
+        return (
+            self.names_new_replicas
+            and log.never_had_topic_id
+            and log.last_epoch <= state.leader_epoch
+        )
 
     def _check_new(self, name: TopicPartition, *, is_new: bool) -> None:
         """Raises KAFKA_STORAGE_ERROR for a replica that is not new while a directory is offline: its log may

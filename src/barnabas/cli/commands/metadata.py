@@ -26,6 +26,7 @@ from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, re
 from barnabas.wire.codec import MalformedError
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.layout.topic_ids import number_topics
 
 app = typer.Typer(help="The cluster's metadata as a tree.", no_args_is_help=True)
 INDENT = "  "
@@ -119,6 +120,7 @@ def of_znodes(connect: str) -> MetadataImage:
     image = MetadataImage(track_changes=False)
     try:
         layout.load(read_znodes(connect))
+        number_topics(layout)
         load_records(image, layout.records(), -1, layout.controller_epoch)
     except MalformedZnode as error:
         raise Failure(str(error)) from error

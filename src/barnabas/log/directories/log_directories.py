@@ -21,7 +21,7 @@ from barnabas.log.directories.delayed_delete import DelayedDelete
 from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
-from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
+from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory, never_had_topic_id
 from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.file_cache import FileCache
@@ -32,10 +32,20 @@ from barnabas.log.partition.flush_jobs import (
     watch_recovery_point,
 )
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import (
+    PartitionLog,
+    give_topic_id,
+    set_never_had_topic_id,
+)
 from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.ports import Ports, Wakeup, call_all
-from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition, Uuid
+from barnabas.types import (
+    DIRECTORY_LOST,
+    DIRECTORY_UNASSIGNED,
+    TopicPartition,
+    Uuid,
+    uuid_text,
+)
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 ConfigOf = Callable[[str], LogConfig]
@@ -176,6 +186,8 @@ class LogDirectories:
             log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
+            if never_had_topic_id(directory, partition):
+                set_never_had_topic_id(log)
             directory.on_lost_topic_id(str(partition))
         fault = opened.fault or beginning
         if directory.was_clean:
@@ -528,6 +540,22 @@ def _keep_one(
         logs.add_log(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
+
+
+def adopt_log(logs: LogDirectories, log: PartitionLog, topic_id: Uuid) -> None:
+    """`log`, which never had a topic id, is `topic_id`'s from now on. Raises :class:`KafkaError`
+    KAFKA_STORAGE_ERROR."""
+    directory = logs.directory_of(log.partition)
+    assert directory is not None
+    try:
+        directory.write_topic_id(str(log.partition), topic_id)
+    except OSError as error:
+        logs.fail(directory, f"giving {log.partition} its topic id failed: {error}")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    give_topic_id(log, topic_id)
+    logs.ports.log(
+        "info", "log.topic_id_given", partition=str(log.partition), topic_id=uuid_text(topic_id)
+    )
 
 
 def resolve_duplicate(

@@ -383,3 +383,11 @@ def _broker_epoch(data: bytes) -> int:
         return int(value)
     except (ValueError, KeyError, TypeError):
         return -1
+
+
+def never_had_topic_id(directory: LogDirectory, partition: TopicPartition) -> bool:
+    """Whether the log without a topic id in `directory` is of before topic ids (KIP-516). Otherwise a crash
+    may have lost the file: it is durable with the log's first sync."""
+    if directory.disk.exists(f"{directory.path}/{partition}/{PARTITION_METADATA}"):
+        return False
+    return directory.was_clean or directory.recovery_points.get(partition, 0) > 0

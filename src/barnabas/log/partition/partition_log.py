@@ -84,6 +84,8 @@ class PartitionLog(SegmentedLog):
     ) -> None:
         super().__init__(disk, files, directory, partition, config)
         self.topic_id = topic_id
+        self.never_had_topic_id = False
+        """Whether its directory was written by brokers of before topic ids (KIP-516)."""
         self.producers = ProducerStates()
         self.recovery_point = 0
         """Everything below is on the device."""
@@ -527,3 +529,14 @@ __all__ = [
     "PartitionLog",
     "ReadResult",
 ]
+
+
+def set_never_had_topic_id(log: PartitionLog) -> None:
+    """The log is the topic's that has its name, whatever the topic's id is."""
+    log.never_had_topic_id = True
+
+
+def give_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
+    """The log is `topic_id`'s from now on. ``partition.metadata``, which says so, is synced with it."""
+    log.topic_id, log.never_had_topic_id = topic_id, False
+    log.dir_name.happened()

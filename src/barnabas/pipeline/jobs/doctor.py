@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import barnabas
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.errors import PipelineError, StagingError
 from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
 from barnabas.pipeline.jobs.shared_folders import (
     Look,
@@ -25,6 +25,7 @@ from barnabas.pipeline.jobs.shared_folders import (
     why_not_shared,
 )
 from barnabas.pipeline.options import ClusterOptions, absolute, endpoints
+from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.same_version import check_pyspark
 from barnabas.pipeline.write.prepared import participants
 from barnabas.wire.errors import KafkaError
@@ -133,7 +134,14 @@ def with_spark(
     spark = session_with("doctor", master, settings, "OFF")
     try:
         found.append(Diagnosis("Spark", True, f"{spark.version} at {master}"))
-        return found + on_executors(spark, servers, absolute(checkpoint))
+        try:
+            place = absolute(checkpoint)
+            if place is not None:
+                place = place_for_session(spark, place, "checkpoint")
+        except StagingError as error:
+            found.append(Diagnosis("checkpoint", False, str(error)))
+            place = None
+        return found + on_executors(spark, servers, place)
     finally:
         spark.stop()
 
@@ -173,7 +181,9 @@ def on_executors(
     spark: SparkSession, servers: Sequence[str], checkpoint: str | None
 ) -> list[Diagnosis]:
     """What each executor says."""
-    folder = checkpoint if checkpoint is None or "://" not in checkpoint else None
+    from barnabas.pipeline.jobs.job_run import provable
+
+    folder = None if checkpoint is None else provable(checkpoint)
     folders = [] if folder is None else [folder]
     with marked(folders) as mark:
         look = probe(PACKAGES, servers, folder_look(folders, mark))
@@ -215,7 +225,11 @@ def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -
         said = f"{server} is not reached: {why}. Open the way, or see advertised.listeners"
         found.append(Diagnosis(f"{where}: cluster", False, said))
     if checkpoint is not None and folder is None:
-        found.append(Diagnosis(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
+        found.append(
+            Diagnosis(
+                f"{where}: checkpoint", True, f"{checkpoint}: not checked, as Python cannot open it"
+            )
+        )
     elif folder is not None:
         why = why_not_shared(folder, answer["folders"][folder])
         well = why is None

@@ -6,10 +6,12 @@ A checker that wants to see each transaction is a :class:`ZnodeRule`; the others
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
+from barnabas.types import Uuid
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
@@ -92,7 +94,8 @@ class WrittenZnodes:
             for root in ("/brokers", "/config", "/admin", "/latest_producer_id_block"):
                 znodes.update(node for node in self.below(root) if node[1].data)
             found.deletions = self.deletions
-            found.load(znodes)
+            numbers = count(1)
+            found.load(znodes, lambda name: Uuid(next(numbers).to_bytes(16, "big")))
             self._incomplete = found.incomplete()
             self._image = MetadataImage(track_changes=False)
             self._image.replay_batch(found.records, self.tree.zxid, 0)

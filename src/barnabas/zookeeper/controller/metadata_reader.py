@@ -10,15 +10,19 @@ Source: Kafka's ``KafkaController.initializeControllerContext``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from barnabas.config.meta_properties import RandomBytes, random_uuid
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.ports import Ports
+from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.unreadable_topics import is_of_topic, topic_of
+from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS
@@ -26,9 +30,19 @@ from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout, TopicEntry
 from barnabas.zookeeper.layout.config_znodes import CONFIG, ENTITY_TYPES, USERS
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
+from barnabas.zookeeper.layout.topic_ids import give_ids
 from barnabas.zookeeper.layout.topic_znodes import TOPICS, TopicZnode, state_path
 from barnabas.zookeeper.layout.znode_table import PERSISTENT_PATHS
-from barnabas.zookeeper.operations import ChildNames, Exists, GetChildren, GetData, NodeData
+from barnabas.zookeeper.operations import (
+    CheckVersion,
+    ChildNames,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    NodeData,
+    Operation,
+)
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 METADATA_LEVEL = 14
@@ -49,21 +63,23 @@ class FoundCluster:
         """Those of them that are there; the layout has them no more."""
         self.malformed: list[MalformedZnode] = []
         """Znodes that cannot be read. The layout has nothing of them, nor of the topics that they are of."""
+        self.namings: list[Operation] = []
+        """Topics of before topic ids get one by these writes, before brokers learn of it."""
         self.records: list[Message] = []
         """The image's. A partition without a state znode is left to the controller (`incomplete`), and so is
-        a topic without an id."""
+        a topic without an id of which no partition has one: a tool asks for it."""
 
-    def load(self, znodes: dict[str, NodeData]) -> str:
-        """Take what was read. Returns a sentence where the cluster cannot be served."""
+    def load(self, znodes: dict[str, NodeData], new_id: Callable[[str], Uuid]) -> None:
+        """Take what was read."""
         self.layout.load(znodes, self.malformed.append)
         topics = self.layout.topics
         for error in self.malformed_topics:
             topics.pop(topic_of(error.path), None)
-        why = self._why_not_served()
         self.going = {name: topics.pop(name) for name in self.deletions if name in topics}
+        served = [topics[name] for name in sorted(topics) if topics[name].states]
+        self.namings += give_ids(self.layout, [*served, *self.going.values()], new_id)
         level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)
         self.records = [level, *self.layout.records(elected_only=True)]
-        return why
 
     @property
     def unasked(self) -> list[str]:
@@ -76,19 +92,10 @@ class FoundCluster:
         """Of `malformed`, assignments and states of partitions."""
         return [error for error in self.malformed if is_of_topic(error.path)]
 
-    def _why_not_served(self) -> str:
-        """Topics of before topic ids: their logs have none either, and would be taken for those of others.
-        Producer ids that cannot be read: they would be given out twice."""
-        for error in self.malformed:
-            if error.path == PRODUCER_IDS:
-                return str(error)
-        for name, topic in sorted(self.layout.topics.items()):
-            if topic.znode.topic_id is None and topic.states:
-                return (
-                    f"topic {name} has no id: let a controller of Kafka 2.8 to 3.9, which gives it"
-                    " one, and its brokers run first"
-                )
-        return ""
+    @property
+    def malformed_producer_ids(self) -> MalformedZnode | None:
+        """Of `malformed`, the block of producer ids."""
+        return next((error for error in self.malformed if error.path == PRODUCER_IDS), None)
 
     def incomplete(self) -> dict[str, list[int]]:
         """Partitions that have replicas and no state yet: their creation was interrupted, or an old tool asks
@@ -109,13 +116,20 @@ class MetadataReader:
         self,
         ports: Ports,
         sessions: SessionKeeper,
+        check: CheckVersion,
+        known_ids: Callable[[], Mapping[str, Uuid]],
+        random_bytes: RandomBytes,
         on_done: Callable[[FoundCluster], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """`on_failed` instead of `on_done`, where the ensemble refuses a read, or where the cluster cannot be
-        served."""
+        """`check` is the condition of what is written; `known_ids` are topics' by name. `on_failed` instead
+        of `on_done`, where the ensemble refuses a read, or a topic's id."""
         self._ports = ports
         self._sessions = sessions
+        self._check = check
+        self._known_ids = known_ids
+        self._random_bytes = random_bytes
+        self._known: Mapping[str, Uuid] | None = None
         self._on_done: Callable[[FoundCluster], None] | None = on_done
         self._on_failed = on_failed
         self._failure = ""
@@ -155,14 +169,41 @@ class MetadataReader:
     def _close(self) -> None:
         self._open -= 1
         if not self._open and self._on_done is not None:
-            on_done, self._on_done = self._on_done, None
-            self._failure = self._failure or self.found.load(self._znodes)
-            if self._failure:
-                self._ports.log("error", "zookeeper.read_failed", error=self._failure)
-                at_ms = self._ports.clock.now_ms() + FAILED_MS
-                self._ports.wakeups.call_at(at_ms, lambda: self._on_failed(self._failure))
-            else:
-                on_done(self.found)
+            if not self._failure:
+                self.found.load(self._znodes, self._new_id)
+            self._end(deque(self.found.namings))
+
+    def _new_id(self, name: str) -> Uuid:
+        """The id that this broker knows, which a tool of before topic ids has dropped, or a new one."""
+        if self._known is None:
+            self._known = self._known_ids()
+        return self._known.get(name) or random_uuid(self._random_bytes)
+
+    def _end(self, left: deque[Operation]) -> None:
+        """Write what is left, then call back."""
+        on_done = self._on_done
+        if on_done is None:
+            return
+        if self._failure:
+            self._on_done = None
+            self._ports.log("error", "zookeeper.read_failed", error=self._failure)
+            at_ms = self._ports.clock.now_ms() + FAILED_MS
+            self._ports.wakeups.call_at(at_ms, lambda: self._on_failed(self._failure))
+        elif left:
+            part = take_operations(left, self._ports.bounds.zookeeper, besides=1)
+            done = partial(self._on_named, [one.path for one in part], left)
+            self._sessions.submit(Multi((self._check, *part)), done)
+        else:
+            self._on_done = None
+            on_done(self.found)
+
+    def _on_named(self, paths: list[str], left: deque[Operation], result: object) -> None:
+        if isinstance(result, ZooKeeperError):
+            self._failure = f"topics of before Kafka 2.8 get no id: {result}"
+        else:
+            for path in paths:
+                self._ports.log("info", "topic.id_given", topic=topic_of(path))
+        self._end(left)
 
     def _on_children(self, path: str, children: ChildNames) -> None:
         if path == DELETE_TOPICS:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision, Record
 from barnabas.metadata.image.image import TOPIC
@@ -22,7 +23,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.ports import Ports
-from barnabas.types import ZERO_UUID, Uuid
+from barnabas.types import ZERO_UUID
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.topic_deletion import TopicDeletion
 from barnabas.zookeeper.controller.unreadable_topics import UnreadableTopics
@@ -52,7 +53,7 @@ class TopicRequests:
     ) -> None:
         """`ask` reads while this broker is the controller."""
         self._unreadable = unreadable
-        self._ports = ports
+        self._random_bytes = ports.rng("zookeeper.topics").randbytes
         self._steps = steps
         self._sessions = sessions
         self._journal = journal
@@ -107,7 +108,7 @@ class TopicRequests:
         topic_id = topic.id if topic is not None else assignment.topic_id or ZERO_UUID
         if topic is None:
             if topic_id == ZERO_UUID:
-                topic_id = Uuid(self._ports.rng("zookeeper.topics").randbytes(16))
+                topic_id = random_uuid(self._random_bytes)
             records.append(TopicRecord(name=name, topic_id=topic_id))
             if isinstance(config, NodeData):
                 self._observe_config(name, config)

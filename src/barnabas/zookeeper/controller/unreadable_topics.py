@@ -1,5 +1,8 @@
 """Topics with a znode that cannot be read: the controller leaves them out, and serves all others.
 
+A block of producer ids that cannot be read costs new ids: none is allocated until the znode can be read, for
+a block that is not known would be given out twice.
+
 Nothing is elected, ordered or written for such a topic; brokers serve it with what they know. Its name stays
 taken, and a request for its deletion waits. The znode is watched: once it can be read, or is gone, this
 controller resigns, and the next one reads everything.
@@ -42,6 +45,8 @@ class UnreadableTopics:
         self._topics: dict[str, MalformedZnode] = {}
         self._watched: dict[str, None] = {}
         """Paths of the znodes."""
+        self.producer_ids: MalformedZnode | None = None
+        """Why no producer ids are allocated."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._topics
@@ -52,16 +57,24 @@ class UnreadableTopics:
     def why(self, name: str) -> str:
         return str(self._topics[name])
 
-    def begin(self, errors: Iterable[MalformedZnode]) -> None:
+    def begin(
+        self, errors: Iterable[MalformedZnode], producer_ids: MalformedZnode | None = None
+    ) -> None:
         """Begin with those that a new controller has found."""
         self.end()
         for error in errors:
             self.add(error)
+        if producer_ids is not None:
+            self.producer_ids = producer_ids
+            self._ports.log("error", "controller.producer_ids_withheld", error=producer_ids)
+            self._watched[producer_ids.path] = None
+            self.look_at(producer_ids.path)
 
     def end(self) -> None:
         """This broker is no longer the controller."""
         self._topics.clear()
         self._watched.clear()
+        self.producer_ids = None
 
     def add(self, error: MalformedZnode) -> None:
         name = topic_of(error.path)
@@ -84,7 +97,7 @@ class UnreadableTopics:
             decode_znode(path, result.data)
         elif not isinstance(result, NoNode):
             return
-        self._resign(f"znode {path} of a topic that was left out can be read, or is gone")
+        self._resign(f"znode {path}, which could not be read, can be read, or is gone")
 
     def describe(self) -> dict[str, str]:
         return {name: str(error) for name, error in self._topics.items()}

@@ -26,7 +26,7 @@ from barnabas.controller.partitions.leader_and_isr import (
     partitions_leaders_first,
 )
 from barnabas.ports import Ports, Wakeup
-from barnabas.types import ZERO_UUID
+from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
@@ -101,6 +101,9 @@ class ZookeeperController:
         """Brokers that have registered and not answered yet. Apache Kafka's register before they listen: a
         refused connection does not mean that they are gone."""
         self._look: Wakeup | None = None
+        self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
+        self.known_topic_ids: Callable[[], Mapping[str, Uuid]] = dict
+        """Ids of topics by name, as this broker knows them."""
         self._after_first_write: Callable[[], None] | None = None
         """`_begin`, which follows when the restarts of brokers are written; see `_on_read`."""
         journal.written = controller.image
@@ -126,6 +129,9 @@ class ZookeeperController:
         self._reader = MetadataReader(
             self._ports,
             self._sessions,
+            leadership.check,
+            self.known_topic_ids,
+            self._random_bytes,
             partial(self._on_read, leadership),
             partial(self._on_unread, leadership),
         )
@@ -160,8 +166,8 @@ class ZookeeperController:
     ) -> None:
         """Start to send orders, and complete what the predecessor left."""
         layout, going = found.layout, found.going
-        self.unreadable.begin(found.malformed_topics)
-        self._orders.begin(leadership.epoch, names_all=not self.unreadable)
+        self.unreadable.begin(found.malformed_topics, found.malformed_producer_ids)
+        self._orders.begin(leadership.epoch, names_all=not len(self.unreadable))
         self._ports.log(
             "info",
             "controller.loaded",

@@ -21,6 +21,7 @@ IDS = "/brokers/ids"
 SEQUENCE = "/brokers/seqid"
 """Its version counts the ids that the ensemble has given."""
 VERSION = 5
+ID_MAX, PORT_MAX = (1 << 31) - 1, (1 << 16) - 1
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By Kafka's number."""
 _ENDPOINT = re.compile(r"(.+)://(?:\[([0-9a-fA-F:%._]+)\]|([^:]*)):(-?[0-9]+)")
@@ -92,7 +93,7 @@ class BrokerZnode:
             rack=fields.optional_text("rack"),
             jmx_port=fields.integer("jmx_port"),
             features=tuple(
-                (name, one.integer("min_version"), one.integer("max_version"))
+                (name, one.integer("min_version", bits=16), one.integer("max_version", bits=16))
                 for name in features.keys()  # noqa: SIM118 - no mapping
                 for one in (features.object(name),)
             ),
@@ -152,7 +153,7 @@ def broker_path(broker: int) -> str:
 
 def _broker_id(path: str) -> int:
     name = path.removeprefix(f"{IDS}/")
-    if not name.isdecimal():
+    if not name.isdecimal() or int(name) > ID_MAX:
         raise MalformedZnode(path, "a broker's id is a number")
     return int(name)
 
@@ -160,6 +161,8 @@ def _broker_id(path: str) -> int:
 def _listeners(fields: JsonReader, version: int) -> tuple[BrokerListener, ...]:
     if version == 1:
         port = fields.integer("port")
+        if not 0 <= port <= PORT_MAX:
+            raise fields.wrong("port", f"{port}, which is no port")
         return (BrokerListener("PLAINTEXT", fields.text("host"), port, "PLAINTEXT"),)
     protocols = fields.optional_object("listener_security_protocol_map")
     listeners = []
@@ -167,6 +170,8 @@ def _listeners(fields: JsonReader, version: int) -> tuple[BrokerListener, ...]:
         match = _ENDPOINT.fullmatch(text)
         if match is None:
             raise fields.wrong("endpoints", f"with {text!r}, which is no NAME://host:port")
+        if not 0 <= int(match[4]) <= PORT_MAX:
+            raise fields.wrong("endpoints", f"with {text!r}, which has no port")
         name = match[1]
         protocol = protocols.text(name) if protocols.has(name) else name
         if protocol not in PROTOCOLS:

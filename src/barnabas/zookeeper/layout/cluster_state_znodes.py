@@ -117,7 +117,7 @@ class FeatureZnode:
         features = fields.object("features")
         levels = {}
         for name in features.keys():  # noqa: SIM118 - no mapping
-            levels[name] = features.object(name).integer("max_version_level")
+            levels[name] = features.object(name).integer("max_version_level", bits=16)
             if levels[name] < 1:
                 raise fields.wrong("features", f"below 1 for {name}")
         return cls(levels, status == 1, version)
@@ -179,6 +179,6 @@ class MigrationZnode:
         return cls(
             fields.integer("kraft_controller_id"),
             fields.integer("kraft_controller_epoch"),
-            fields.integer("kraft_metadata_offset"),
+            fields.integer("kraft_metadata_offset", bits=64),
             fields.integer("kraft_metadata_epoch"),
         )

@@ -13,6 +13,7 @@ Source: `kafka.zk.migration.*`, `org.apache.kafka.metadata.migration.KRaftMigrat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -131,6 +132,8 @@ class ClusterLayout:
             self._pending.written[path] = data
             try:
                 value = decode_znode(path, data)
+                if isinstance(value, ConfigZnode):
+                    deque(_config_records(value.entity, value.config), maxlen=0)  # are all valid?
             except MalformedZnode as error:
                 if on_malformed is None:
                     raise

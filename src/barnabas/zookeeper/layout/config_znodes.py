@@ -7,12 +7,13 @@ quotas and SCRAM credentials. Names of users, clients and IP addresses are sanit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote_plus
 
 from barnabas.zookeeper.layout.java_order import java_map
-from barnabas.zookeeper.layout.json_bytes import JsonReader, to_json
+from barnabas.zookeeper.layout.json_bytes import JsonReader, MalformedZnode, to_json
 
 CONFIG = "/config"
 CHANGES = "/config/changes"
@@ -22,6 +23,7 @@ ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
 USERS = "/config/users"
 BROKER, TOPIC = 4, 2
 """ConfigRecord's resource types that have a znode."""
+_ENTITY = re.compile(r"(topics|clients|users|brokers|ips)/[^/]+|users/[^/]+/clients/[^/]+")
 _FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
 
 
@@ -95,5 +97,9 @@ class ConfigChangeZnode:
         fields = JsonReader.parse(path, data)
         name = path.removeprefix(f"{CHANGES}/")
         if fields.check_version(1, 2) == 1:
-            return cls(f"{fields.text('entity_type')}/{fields.text('entity_name')}", name)
-        return cls(fields.text("entity_path"), name)
+            entity = f"{fields.text('entity_type')}/{fields.text('entity_name')}"
+        else:
+            entity = fields.text("entity_path")
+        if _ENTITY.fullmatch(entity) is None:
+            raise MalformedZnode(path, f"{entity!r} is no entity that has a configuration")
+        return cls(entity, name)

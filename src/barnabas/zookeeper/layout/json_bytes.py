@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+NO_NUMBER = 1 << 64
+"""More than any znode may have."""
 _LOWER_ESCAPE = re.compile(r"\\u00([0-9a-f]{2})")
 
 
@@ -39,6 +41,8 @@ class JsonReader:
         """Raises `MalformedZnode`, as the methods below do."""
         try:
             value = json.loads(data)
+            if b"\\u" in data:  # half of a character, which no path and no answer can have
+                json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise MalformedZnode(path, f"no JSON: {error}") from None
         if not isinstance(value, dict):
@@ -54,18 +58,22 @@ class JsonReader:
     def keys(self) -> Iterator[str]:
         return iter(self._fields)
 
-    def integer(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None, *, bits: int = 32) -> int:
+        """A whole number that fits `bits`, with its sign."""
         value = self._fields.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not _is_integer(value, bits):
             raise self.wrong(key, "not a whole number" if key in self._fields else "missing")
-        return value
+        return int(value)
 
     def number_text(self, key: str) -> int:
         """A whole number that is written as text."""
         try:
-            return int(self.text(key))
+            value = int(self.text(key))
         except ValueError:
-            raise self.wrong(key, "not a whole number in quotes") from None
+            value = NO_NUMBER
+        if not _is_integer(value, 64):
+            raise self.wrong(key, "not a whole number in quotes")
+        return value
 
     def text(self, key: str) -> str:
         value = self._fields.get(key)
@@ -78,7 +86,7 @@ class JsonReader:
 
     def integers(self, key: str) -> tuple[int, ...]:
         values = self._list(key)
-        if not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+        if not all(_is_integer(one, 32) for one in values):
             raise self.wrong(key, "not a list of whole numbers")
         return tuple(values)
 
@@ -120,9 +128,18 @@ class JsonReader:
 def decimal_text(path: str, data: bytes) -> int:
     """The number that a znode has as decimal text. Raises `MalformedZnode`."""
     try:
-        return int(data.decode())
+        value = int(data.decode())
     except ValueError:
-        raise MalformedZnode(path, "no number") from None
+        value = NO_NUMBER
+    if not _is_integer(value, 32):
+        raise MalformedZnode(path, "no number")
+    return value
+
+
+def _is_integer(value: object, bits: int) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
 def utf8_text(path: str, data: bytes) -> str:

@@ -60,9 +60,9 @@ class DelegationTokenZnode:
             owner=owner,
             requester=desanitize(fields.text("tokenRequester")) if version >= 3 else owner,
             renewers=tuple(desanitize(one) for one in fields.texts("renewers")),
-            issue_ms=fields.integer("issueTimestamp"),
-            max_ms=fields.integer("maxTimestamp"),
-            expiry_ms=fields.integer("expiryTimestamp"),
+            issue_ms=fields.integer("issueTimestamp", bits=64),
+            max_ms=fields.integer("maxTimestamp", bits=64),
+            expiry_ms=fields.integer("expiryTimestamp", bits=64),
         )
 
     @classmethod

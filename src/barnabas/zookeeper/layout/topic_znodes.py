@@ -17,7 +17,9 @@ from barnabas.zookeeper.layout.uuid_text import uuid_from_text, uuid_to_text
 
 TOPICS = "/brokers/topics"
 VERSION = 3
-RECOVERED = 0
+RECOVERED, RECOVERING = 0, 1
+NUMBER_MAX = 1 << 20
+"""Of a partition: an assignment with as many has no place in a znode, which holds 1 MiB."""
 STATE_PATH = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
 
 
@@ -72,8 +74,8 @@ class TopicZnode:
         removing = fields.optional_object("removing_replicas")
         partitions = {}
         for number in replicas.keys():  # noqa: SIM118 - no mapping
-            if not number.isdecimal():
-                raise fields.wrong("partitions", f"with {number!r}, which is no number")
+            if not number.isdecimal() or int(number) > NUMBER_MAX:
+                raise fields.wrong("partitions", f"with {number!r}, which is no partition")
             partitions[int(number)] = PartitionAssignment(
                 replicas.integers(number),
                 adding.integers(number) if adding.has(number) else (),
@@ -137,6 +139,9 @@ class PartitionStateZnode:
         if match is None:
             raise MalformedZnode(path, "no partition's state")
         fields = JsonReader.parse(path, data)
+        recovery = fields.integer("leader_recovery_state", RECOVERED)
+        if recovery not in (RECOVERED, RECOVERING):
+            raise fields.wrong("leader_recovery_state", f"{recovery}, and 0 and 1 are known")
         return cls(
             topic=match[1],
             partition=int(match[2]),
@@ -144,7 +149,7 @@ class PartitionStateZnode:
             leader_epoch=fields.integer("leader_epoch"),
             isr=fields.integers("isr"),
             controller_epoch=fields.integer("controller_epoch"),
-            leader_recovery_state=fields.integer("leader_recovery_state", RECOVERED),
+            leader_recovery_state=recovery,
         )
 
     def under(self, controller_epoch: int) -> PartitionStateZnode:

@@ -12,11 +12,13 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.security.authorization.acls import acl_of
 from barnabas.types import uuid_text
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
+from barnabas.zookeeper.layout.topic_ids import number_topics
 from barnabas.zookeeper.migration.sensitive_values import is_sensitive
 from barnabas.zookeeper.operations import NodeData
 
 OF_ELR = ("brokers/<default>", "min.insync.replicas")
 HIDDEN = "(hidden)"
+NO_ID = "no id"
 Configs = Mapping[tuple[str, str], str]
 """By entity and key."""
 
@@ -35,13 +37,16 @@ def differences(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Di
     earlier in the log than in the znode is one. Raises `MalformedZnode`."""
     layout = ClusterLayout()
     layout.load(znodes)
+    nameless = number_topics(layout)
     known = MetadataImage(track_changes=False)
     load_records(known, layout.records(), -1, -1)
-    return sorted(_all(known, image))
+    return sorted(_all(known, image, dict.fromkeys(nameless, NO_ID)))
 
 
-def _all(znodes: MetadataImage, log: MetadataImage) -> Iterator[Difference]:
-    yield from _unequal("topic", _topics(znodes), _topics(log))
+def _all(
+    znodes: MetadataImage, log: MetadataImage, nameless: Mapping[str, str]
+) -> Iterator[Difference]:
+    yield from _unequal("topic", {**_topics(znodes), **nameless}, _topics(log))
     yield from _unequal("partition", _partitions(znodes), _partitions(log))
     yield from _configurations(_configs(znodes), _configs(log))
     yield from _unequal("access control entry", _acls(znodes), _acls(log))

@@ -19,11 +19,16 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.config_znodes import resource_of
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS, PREFERRED_ELECTION, REASSIGN
+from barnabas.zookeeper.layout.topic_ids import without_id
 from barnabas.zookeeper.migration.sensitive_values import is_encrypted
 from barnabas.zookeeper.operations import NodeData
 
 LAST_OF_3_9 = 21
 """metadata.version 3.9-IV0"""
+WHO_GIVES_IDS = (
+    "a controller of Barnabas, or of Kafka 2.8 to 3.9, gives them ids when it is elected, and brokers write"
+    " them into their logs"
+)
 FINDINGS_SHOWN_MAX = 5
 """Names in a sentence."""
 
@@ -165,12 +170,14 @@ def _preventing(
         yield _BROKEN_OFF
     if not is_running:
         yield from _still_running(layout, znodes, state)
-    nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
+    nameless = [topic.znode.topic for topic in without_id(layout.topics.values())]
     if nameless:
-        yield (
-            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids when it"
-            " is elected"
+        how = (
+            WHO_GIVES_IDS
+            if is_running
+            else f"let the brokers run once, and stop them: {WHO_GIVES_IDS}"
         )
+        yield f"topics {some_of(nameless)} have no id: {how}"
 
 
 def _still_running(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers.broker_heartbeat import reconciled
@@ -31,9 +32,9 @@ from barnabas.zookeeper.migration import claim, driver, readiness
 from barnabas.zookeeper.migration.changes import merge
 from barnabas.zookeeper.migration.driver import Effect, Migration, MigrationPhase
 from barnabas.zookeeper.migration.dual_write import DualWriter, Writes
-from barnabas.zookeeper.migration.running_copy import records_of
+from barnabas.zookeeper.migration.running_copy import namings, records_of
 from barnabas.zookeeper.migration.znode_walk import Znodes, ZnodeWalk
-from barnabas.zookeeper.operations import Multi
+from barnabas.zookeeper.operations import Multi, Operation
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
@@ -67,6 +68,7 @@ class OnlineMigration:
         """Set once all znodes are read; from then on `_moved` collects what is committed."""
         self._moved = ImageChanges()
         self._under_way = False
+        self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
         orders.is_written = self._is_written
         orders.on_stale = lambda epoch: self._on(
             driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
@@ -227,7 +229,12 @@ class OnlineMigration:
     def _copy(self, znodes: Znodes) -> None:
         """Append the znodes' records to the log as one metadata transaction. A controller that takes over
         aborts it."""
+        assert self._leadership is not None
         controller = self._controller
+        operations = namings(znodes, lambda name: random_uuid(self._random_bytes))
+        if operations:
+            self._write_namings(operations)
+            return
         done = ZkMigrationStateRecord(zk_migration_state=ZkMigrationState.MIGRATION)
         records = [*records_of(znodes), done]
         level = controller.image.metadata_version
@@ -235,6 +242,21 @@ class OnlineMigration:
         controller.begin(first_decisions(records, level, most, REASON))
         self._ports.log("info", "migration.copying", records=len(records))
         self._on(driver.CopyAppended())
+
+    def _write_namings(self, operations: Sequence[Operation]) -> None:
+        """Give topics their ids, then read again."""
+        leadership = self._leadership
+        assert leadership is not None
+        mark, bounds = leadership.migration, self._ports.bounds.zookeeper
+        transactions = leadership.transactions(
+            operations, mark.metadata_offset, mark.metadata_epoch, bounds
+        )
+
+        def done() -> None:
+            self._leadership = leadership.after(transactions)
+            self._do(Effect.COPY)
+
+        self._submit(transactions, done)
 
     def _catch_up(self, znodes: Znodes) -> None:
         assert self._leadership is not None

@@ -10,7 +10,8 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.zookeeper.layout.cluster_state_znodes import CLUSTER_ID, CONTROLLER_EPOCH
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.request_znodes import PREFERRED_ELECTION, REASSIGN
-from barnabas.zookeeper.migration.findings import some_of
+from barnabas.zookeeper.layout.topic_ids import without_id
+from barnabas.zookeeper.migration.findings import WHO_GIVES_IDS, some_of
 from barnabas.zookeeper.operations import NodeData
 
 
@@ -53,12 +54,9 @@ def missing(znodes: Mapping[str, NodeData], image: MetadataImage) -> Iterator[st
             )
         elif known.fenced:
             yield f"broker {broker} is registered with the quorum and not heard of: start it"
-    nameless = [name for name, topic in layout.topics.items() if topic.znode.topic_id is None]
+    nameless = [topic.znode.topic for topic in without_id(layout.topics.values()) if topic.states]
     if nameless:
-        yield (
-            f"topics {some_of(nameless)} have no id: a controller of Kafka 2.8 to 3.9 gives them ids"
-            " when it is elected"
-        )
+        yield f"topics {some_of(nameless)} have no id: {WHO_GIVES_IDS}"
     for path, what in ((REASSIGN, "a reassignment"), (PREFERRED_ELECTION, "an election")):
         if path in znodes:
             yield f"{what} was asked for by {path} and is not finished: the brokers finish it"
