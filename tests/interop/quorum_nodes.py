@@ -90,8 +90,8 @@ class QuorumNodes:
 
     # -- processes ---------------------------------------------------------------------------------
 
-    def format(self, node: int, first: bool | None = None) -> None:
-        """In a dynamic quorum as its `first` voter or as one that waits."""
+    def format(self, node: int, first: bool | None = None, *, again: bool = False) -> None:
+        """In a dynamic quorum as its `first` voter or as one that waits. `again`: it has run before."""
         how: list[str] = []
         if self.dynamic:
             first = node == 1 if first is None else first
@@ -101,6 +101,8 @@ class QuorumNodes:
             command += ["-t", CLUSTER_ID, "-c", str(self.file(node)), *how]
         else:
             command = [sys.executable, "-m", "barnabas", "storage", "format"]
+            if again and not self.dynamic:
+                how.append("--replace-lost")
             command += ["--cluster-id", CLUSTER_ID, str(self.file(node)), *how]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
@@ -135,7 +137,7 @@ class QuorumNodes:
     def empty(self, node: int) -> None:
         """A new disk for a stopped node."""
         shutil.rmtree(self.data(node))
-        self.format(node, first=False)
+        self.format(node, first=False, again=True)
 
     def close(self) -> None:
         for node in list(self.processes):

@@ -213,7 +213,8 @@ class ZnodeTree:
         return tuple(results)
 
     def _operate(self, operation: Operation, session: int, ms: int) -> OperationResult:
-        check_path(operation.path)
+        is_prefix = isinstance(operation, Create) and operation.sequential
+        check_path(f"{operation.path}0" if is_prefix else operation.path)
         match operation:
             case Create():
                 return self._create(operation, session, ms)

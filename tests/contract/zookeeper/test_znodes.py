@@ -100,6 +100,7 @@ def test_sequential_znodes_count_the_children_ever_created(client: Client) -> No
     client.ask(Delete("/q/n_0000000001"))
     client.ask(Create("/q/other"))
     assert client.ask(Create("/q/n_", sequential=True)).path == "/q/n_0000000003"
+    assert client.ask(Create("/q/", sequential=True)).path == "/q/0000000004"
 
 
 def test_an_ephemeral_znode_names_its_session_and_has_no_children(client: Client) -> None:
