@@ -26,6 +26,7 @@ from barnabas.pipeline.write.publisher import FencedError
 from barnabas.pipeline.write.sink import StagedTask
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.testing.cluster import Cluster
+from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_parted_checkpoints import TASKS, Crash, Target, words
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query, rows_of
@@ -285,4 +286,19 @@ def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:
     assert f"ledger forget --bootstrap-server {target.bootstrap} {key_of(query)}" in old.said
     query.start("a", 30)
     assert open_transactions(target.bootstrap, now_s) == []
+    assert target.values() == words("a", 0, 30)
+
+
+def test_a_coordinator_without_two_phase_commit_leaves_rows_to_the_driver(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it is enabled node by node."""
+    query = target.query(task_transactions="auto", inline_bytes_max=100)
+    begun = begin(query)
+    with monkeypatch.context() as patched:
+        refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "off")
+        patched.setattr(DriverTransaction, "begin", raising(refusal))
+        staged = query.attempt(begun, rows_of("a", 0, 30), str(uuid.uuid4()), 0)
+    assert staged.participant is None
+    writers.publish(query.options, [staged], 0)
     assert target.values() == words("a", 0, 30)
