@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import OptionError, PipelineError, WriteRefusedError
 from barnabas.pipeline.jobs.doctor import open_transactions
 from barnabas.pipeline.options import ClusterOptions, endpoints
@@ -64,6 +65,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 def forget_ended() -> None:
     """As another process."""
     recovery._ended.clear()
+    recovery._begun_at.clear()
 
 
 POINTS = ["tasks wrote", "token unsent", "token unanswered", "token counts"]
@@ -302,3 +304,40 @@ def test_a_coordinator_without_two_phase_commit_leaves_rows_to_the_driver(
     assert staged.participant is None
     writers.publish(query.options, [staged], 0)
     assert target.values() == words("a", 0, 30)
+
+
+def test_small_batches_ask_no_coordinator_what_is_open(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(cluster: ClusterClient, key: str) -> list[Participant]:
+        asked.append(key)
+        return participants.list_open(cluster, key)
+
+    monkeypatch.setattr(recovery, "list_open", counted)
+    monkeypatch.setattr(recovery, "LOOK_S", 1e9)
+    query = target.query(task_transactions="auto")
+    query.start("a", 120)
+    first = len(asked)
+    assert first <= 2
+    query.start("a", 240)
+    assert len(asked) == first
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.start("a", 300)
+    query.start("a", 330)
+    assert len(asked) > first
+    assert target.values() == words("a", 0, 330)
+
+
+def test_a_small_batch_that_failed_has_what_it_left_swept(target: Target) -> None:
+    """A batch of the same process began and was not committed."""
+    query = target.query(task_transactions="auto")
+    query.start("a", 90)
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.attempt(begin(large), rows_of("a", 90, 120), str(uuid.uuid4()), 3)
+    assert len(open_ones(query)) == 1
+    begin(query)
+    assert open_ones(query) == []
+    query.start("a", 120)
+    assert target.values() == words("a", 0, 120)
