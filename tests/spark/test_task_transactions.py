@@ -274,7 +274,7 @@ def test_a_cluster_without_two_phase_commit_goes_through_the_driver(tmp_path: Pa
         assert recovery.begin_batch(query.options, streaming=True) is None
         always = replace(query.options, task_transactions="always")
         with pytest.raises(OptionError, match="do not serve two-phase commit"):
-            recovery.check_always(always)
+            recovery.begin_batch(always, streaming=True)
 
 
 def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:

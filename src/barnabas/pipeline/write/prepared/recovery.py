@@ -80,7 +80,7 @@ def begin_batch(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
     why = _why_not(options, application)
     if why:
         if options.task_transactions == ALWAYS:
-            raise _impossible(why)
+            raise OptionError(f"taskTransactions=always is not possible: {why}")
         return None
     assert application is not None
     key = transactional_id(options, application)
@@ -91,19 +91,6 @@ def begin_batch(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
     except KafkaError as error:
         raise WriteRefusedError(f"no transaction of {key}: {error}") from error
     return BatchBegun(key, transaction.identity)
-
-
-def check_always(options: SinkOptions) -> None:
-    """Before a query starts, which may have no id yet. Raises `OptionError` where the brokers have no
-    two-phase commit."""
-    application = options.application or query_beside(options) or "probe"
-    why = _probe(options, transactional_id(options, application))
-    if why:
-        raise _impossible(why)
-
-
-def _impossible(why: str) -> OptionError:
-    return OptionError(f"taskTransactions=always is not possible: {why}")
 
 
 def _why_not(options: SinkOptions, application: str | None) -> str:
