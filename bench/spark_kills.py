@@ -55,10 +55,11 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
         "startingOffsets": "earliest",
     }
     frame = spark.readStream.format("barnabas").options(**options).load()
+    shared = f"file://{directory}"
     writer = frame.select("key", "value").writeStream.format("barnabas")
     writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
-    copy = writer.option("checkpointLocation", f"{directory}/copy").start()
-    table = land(spark, options, table=f"{directory}/table", checkpoint=f"{directory}/land")
+    copy = writer.option("checkpointLocation", f"{shared}/copy").start()
+    table = land(spark, options, table=f"{shared}/table", checkpoint=f"{shared}/land")
     while not Path(directory, "end").exists():
         for query in (copy, table):
             query.awaitTermination(0.5)  # raises the error of a query that failed

@@ -158,6 +158,10 @@ class MixedCluster:
         found: dict[str, Any] = json.loads(self.znodes.get(path)[0])
         return found
 
+    def read_epoch(self, broker: int) -> int:
+        """Zxid of its registration."""
+        return int(self.znodes.exists(f"/brokers/ids/{broker}").czxid)
+
     @property
     def controller(self) -> int:
         try:
@@ -280,9 +284,12 @@ def check_replicas(cluster: MixedCluster, topic: str) -> None:
 
 
 @contextmanager
-def mixed_cluster(directory: Path, **options: Any) -> Iterator[MixedCluster]:
-    """On a ZooKeeper of its own; no broker runs yet."""
-    with ZooKeeperServers(directory / "zk", libraries=CLASS_PATH_39) as servers:
+def mixed_cluster(
+    directory: Path, ensemble: ZooKeeperServers | None = None, **options: Any
+) -> Iterator[MixedCluster]:
+    """On a ZooKeeper of its own; no broker runs yet. `ensemble` is the servers, where not one of Apache's."""
+    ensemble = ensemble or ZooKeeperServers(directory / "zk", libraries=CLASS_PATH_39)
+    with ensemble as servers:
         root = KazooClient(hosts=servers.connect)
         root.start()
         root.ensure_path("/mixed")

@@ -46,7 +46,7 @@ def test_a_zookeeper_that_runs_is_used_below_its_chroot(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_missing_java_is_said_in_one_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "barnabas", "up", "--coordination", "zookeeper"]
+    command = [sys.executable, "-m", "barnabas", "up", "--zookeeper-server", "apache"]
     without = {**os.environ, "JAVA_HOME": str(tmp_path / "none")}
     done = subprocess.run(
         [*command, "--data", str(tmp_path / "data")],

@@ -1,4 +1,5 @@
-"""Failover with three ZooKeeper servers, each time under idempotent load: nothing lost, nothing twice.
+"""Failover with three ZooKeeper servers, Apache's and ours, each time under idempotent load: nothing lost or
+twice.
 
 Pauses are longer than a ZooKeeper session (18 s), so these take minutes.
 """
@@ -16,6 +17,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from barnabas.cli.local.zookeeper_servers import (
+    APACHE,
+    OWN,
     ZooKeeperMissing,
     class_path,
     four_letter_word,
@@ -37,7 +40,6 @@ from tests.process.test_zookeeper_mode import (
 LONGER_THAN_SESSION_S = 25.0
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.java,
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.timeout(300),
@@ -45,13 +47,14 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+@pytest.fixture(scope="module", params=[OWN, pytest.param(APACHE, marks=pytest.mark.java)])
+def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     try:
-        java(), class_path()
+        if request.param == APACHE:
+            java(), class_path()
     except ZooKeeperMissing as missing:
         pytest.skip(str(missing))
-    ensemble = ("--coordination", "zookeeper", "--zookeeper-servers", "3")
+    ensemble = ("--zookeeper-server", request.param, "--zookeeper-servers", "3")
     started = Up(tmp_path_factory.mktemp("ensemble"), *ensemble, "--restart")
     try:
         started.wait_for_line("bootstrap: ")
@@ -110,7 +113,7 @@ def epoch(znodes: KazooClient) -> int:
 @pytest.fixture
 def numbers(up: Up, znodes: KazooClient, request: pytest.FixtureRequest) -> Iterator[Numbers]:
     """Load during the test, in a topic of its own; afterwards every acknowledged record is there once."""
-    topic = request.node.name
+    topic = request.node.originalname
     create(up, topic, PARTITIONS)
     with Numbers(up, topic) as load:
         yield load

@@ -88,7 +88,7 @@ def main(
         query = (
             copied(frame.load(), directory)
             .writeStream.format("barnabas")
-            .options(**writing, checkpointLocation=f"{directory}/checkpoint")
+            .options(**writing, checkpointLocation=f"file://{directory}/checkpoint")
             .trigger(availableNow=True)
             .start()
         )

@@ -148,7 +148,7 @@ def test_the_doctor_names_executors_without_the_package(
         "--bootstrap-server",
         bootstrap.split(",")[0],
         "--checkpoint",
-        str(tmp_path / "shared"),
+        f"file://{tmp_path}/shared",
     ]
     for name in ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1"):
         command += ["--conf", name]
@@ -175,13 +175,13 @@ def test_the_doctor_names_executors_without_the_package(
 
 JOB = """
 name = "apart"
-checkpoint = "{directory}/job"
+checkpoint = "file://{directory}/job"
 [cluster]
 kafka.bootstrap.servers = "{bootstrap}"
 [source]
 topics = ["{topic}"]
 [[sink]]
-parquet = "/proc/self/cwd/table"
+parquet = "file:///proc/self/cwd/table"
 """
 
 
@@ -194,7 +194,7 @@ def test_places_that_are_not_shared_are_named_with_an_executor(
     """A path below the working directory is another one for each process."""
     topics = make_topic(2), make_topic(1)
     write(bootstrap, topics[0], (b"%d" % n for n in range(20)))
-    apart = "/proc/self/cwd/staging"
+    apart = "file:///proc/self/cwd/staging"
     with running("stream", standalone, bootstrap, topics, tmp_path, apart, place="here") as job:
         said = job.failure()
     assert re.search(r"executor on \S+ \(working directory \S+\) has staged rows in", said)

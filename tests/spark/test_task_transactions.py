@@ -6,8 +6,10 @@ real cluster. After each, no transaction of the query is open and each row count
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ import pytest
 
 from barnabas.cli.main import main
 from barnabas.pipeline.errors import OptionError, PipelineError, WriteRefusedError
+from barnabas.pipeline.jobs.doctor import open_transactions
+from barnabas.pipeline.options import ClusterOptions, endpoints
 from barnabas.pipeline.write import transactional, writers
 from barnabas.pipeline.write.prepared import participants, recovery, task
 from barnabas.pipeline.write.prepared.participants import BatchBegun, Participant
 from barnabas.pipeline.write.publisher import FencedError
 from barnabas.pipeline.write.sink import StagedTask
 from barnabas.pipeline.write.transaction import DriverTransaction
+from barnabas.testing.cluster import Cluster
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_parted_checkpoints import TASKS, Crash, Target, words
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query, rows_of
@@ -252,3 +257,32 @@ def test_tasks_always_in_transactions_need_a_name(target: Target) -> None:
     query = target.query(checkpoint=None, staging=None)
     with pytest.raises(OptionError, match="taskTransactions=always is not possible"):
         recovery.begin_batch(query.options, streaming=False)
+
+
+def test_a_cluster_without_two_phase_commit_goes_through_the_driver(tmp_path: Path) -> None:
+    off = {"transaction.two.phase.commit.enable": "false"}
+    with Cluster(nodes=1, settings=off) as cluster:
+        query = Query(
+            tmp_path / "checkpoint",
+            cluster=ClusterOptions(endpoints(cluster.bootstrap)),
+            delivery="exactly-once",
+            task_transactions="auto",
+        )
+        assert recovery.begin_batch(query.options, streaming=True) is None
+        always = replace(query.options, task_transactions="always")
+        with pytest.raises(OptionError, match="do not serve two-phase commit"):
+            recovery.check_always(always)
+
+
+def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:
+    query = target.query()
+    query.attempt(begin(query), rows_of("a", 0, 30), str(uuid.uuid4()), 0)
+    now_s = time.time()
+    [young] = open_transactions(target.bootstrap, now_s)
+    [old] = open_transactions(target.bootstrap, now_s + 3600)
+    assert young.is_well
+    assert not old.is_well
+    assert f"ledger forget --bootstrap-server {target.bootstrap} {key_of(query)}" in old.said
+    query.start("a", 30)
+    assert open_transactions(target.bootstrap, now_s) == []
+    assert target.values() == words("a", 0, 30)

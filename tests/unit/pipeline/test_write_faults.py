@@ -188,8 +188,8 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
             return 3
 
         @staticmethod
-        def getLocalProperty(name: str) -> str:
-            return {QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
+        def getLocalProperty(name: str) -> str | None:
+            return {QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}.get(name)
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     batch = writers.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
@@ -212,8 +212,8 @@ def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
             return 0
 
         @staticmethod
-        def getLocalProperty(name: str) -> str:
-            return {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: ""}[name]
+        def getLocalProperty(name: str) -> str | None:
+            return {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: ""}.get(name)
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     writer = writers.StreamWriter(options(tmp_path / "staging", checkpoint=str(tmp_path)))

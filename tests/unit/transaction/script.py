@@ -201,9 +201,13 @@ class Commands(Requests):
         """Leaders do not answer."""
         self.world.leaders.held = True
 
-    def do_answer_markers(self) -> None:
-        self.world.leaders.held = False
-        self.world.leaders.answer()
+    def do_answer_markers(self, broker: str = "") -> None:
+        """Leaders answer again; with `broker`: only that one does, to what it was asked."""
+        if broker:
+            self.world.leaders.answer(int(broker))
+        else:
+            self.world.leaders.held = False
+            self.world.leaders.answer()
         self.world.settle()
 
     def do_complete_again(self, name: str = "tx") -> None:

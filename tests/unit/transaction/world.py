@@ -85,9 +85,10 @@ class FakeLeaders:
         if not self.held:
             self._ports.call_soon(self.answer)
 
-    def answer(self) -> None:
-        """Answer all that waits."""
-        waiting, self.waiting = self.waiting, []
+    def answer(self, only: int | None = None) -> None:
+        """Answer all that waits, or what waits for one broker."""
+        waiting = [each for each in self.waiting if only in (None, each[0])]
+        self.waiting = [each for each in self.waiting if each not in waiting]
         for broker, request, on_done in waiting:
             on_done(self._response(broker, request))
 

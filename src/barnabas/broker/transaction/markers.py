@@ -3,8 +3,11 @@
 The coordinator's broker sends them: one request to a broker at a time, with the markers of all transactions
 that wait for partitions which it leads. What fails is tried again, at the leader of then, until every
 partition has its marker or is gone with its topic; the coordinator then learns that the transaction is
-complete. When the coordinator's shard ends, the next one begins with all partitions again: writing a marker
-twice is harmless.
+complete. When the coordinator's shard ends, the next one begins with all partitions again.
+
+Writing a marker twice is harmless until the transaction is complete. After that it would end the producer's
+*next* transaction, where transactions share an epoch (before KIP-890's version 2): nothing is sent for a
+partition that has its marker.
 
 A partition counts as deleted when it is missing for `MISSING_MS`: this broker may know of a partition's
 creation later than the former coordinator did.
@@ -221,9 +224,9 @@ class Markers:
     # Where to
 
     def _route(self, ending: _Ending, places: Places) -> dict[int, None]:
-        """Queue `places` at their leaders; these."""
+        """Queue those of `places` that have no marker at their leaders; these."""
         brokers: dict[int, None] = {}
-        for place in list(places):
+        for place in [place for place in places if place in ending.remaining]:
             leader = self._leader_of(place)
             if leader is None:
                 self._on_missing(ending, place)
@@ -273,8 +276,9 @@ class Markers:
         queued = self._queued.pop(broker, {})
         asked: dict[_Ending, Places] = {}
         producers: set[int] = set()
-        for ending, places in queued.items():
-            if ending.cancelled:
+        for ending, wanted in queued.items():
+            places = {place: None for place in wanted if place in ending.remaining}
+            if ending.cancelled or not places:
                 continue
             if (
                 ending.markers.ending.producer_id in producers

@@ -310,5 +310,5 @@ def _asked(action: Callable[[], T]) -> T:
 
     try:
         return action()
-    except (PipelineError, KafkaError, ChannelError) as error:
+    except (PipelineError, KafkaError, ChannelError, OSError) as error:
         raise Failure(str(error)) from error

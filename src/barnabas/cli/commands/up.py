@@ -76,9 +76,10 @@ def command(
         "", metavar="kraft|zookeeper", help="Who coordinates a new cluster (default: kraft)."
     ),
     zookeeper: str = typer.Option(
-        "",
-        metavar="HOST:PORT[/CHROOT]",
-        help="The ZooKeeper ensemble to use (default: servers of its own in DIR, which need Java).",
+        "", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper ensemble to use (default: its own)."
+    ),
+    zookeeper_server: str = typer.Option(
+        "", metavar="apache|barnabas", help="Whose to start (default: Apache's if Java is there)."
     ),
     zookeeper_servers: int | None = typer.Option(
         None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
@@ -101,6 +102,7 @@ def command(
         wanted=coordination,
         ensemble=zookeeper,
         servers=zookeeper_servers,
+        server=zookeeper_server,
     )
     if chosen.connect and nodes is None and not directory.nodes():
         nodes = ZOOKEEPER_MODE_NODES
@@ -158,6 +160,8 @@ class LocalCluster:
             self._coordination.stop()
 
     def _run_nodes(self) -> int:
+        if self._coordination.note:
+            say(self._coordination.note)
         if self._coordination.connect:
             say(f"zookeeper: {self._coordination.connect}")
             if self._security is not None:

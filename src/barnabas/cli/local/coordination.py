@@ -1,9 +1,8 @@
 """Who coordinates the cluster of ``barnabas up``: its own quorum, or ZooKeeper.
 
-A directory stays with what it began with. Without an ensemble to use (`--zookeeper`) ZooKeeper's servers are
-started in the directory itself, ``DIR/zookeeper-1`` and so on, and end with ``up``; their client ports are
-kept.
-"""
+A directory stays with what it began with. Without an ensemble to use (`--zookeeper`) servers are started in
+the directory itself, ``DIR/zookeeper-1`` and so on, and end with ``up``; their client ports are kept. They
+are Apache ZooKeeper's where Java and its jars are found, and otherwise this project's own."""
 
 from __future__ import annotations
 
@@ -12,10 +11,13 @@ from typing import NamedTuple
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.zookeeper_servers import (
+    APACHE,
+    OWN,
     ZooKeeperFailed,
     ZooKeeperMissing,
     ZooKeeperServers,
 )
+from barnabas.config.meta_properties import FILE_NAME as META_PROPERTIES
 
 QUORUM, ZOOKEEPER = "kraft", "zookeeper"
 OWN_PREFIX = "zookeeper-"
@@ -26,6 +28,8 @@ class Coordination(NamedTuple):
 
     connect: str = ""
     servers: ZooKeeperServers | None = None
+    note: str = ""
+    """Why the servers are this project's own, where that was not asked for."""
 
     def start(self) -> None:
         """Start the servers and wait until they serve. Raises :class:`Failure`."""
@@ -49,10 +53,13 @@ def coordination_of(
     wanted: str,
     ensemble: str,
     servers: int | None,
+    server: str = "",
 ) -> Coordination:
-    """`present`: what the directory's nodes connect to; `wanted`, `ensemble` and `servers`: what was
-    asked for. Raises :class:`Failure`."""
-    wanted = wanted or (ZOOKEEPER if ensemble or servers else "")
+    """`present`: what the directory's nodes connect to; `wanted`, `ensemble`, `servers` and `server`: what
+    was asked for. Raises :class:`Failure`."""
+    wanted = wanted or (ZOOKEEPER if ensemble or servers or server else "")
+    if server not in ("", APACHE, OWN):
+        raise Failure(f"--zookeeper-server is {OWN} or {APACHE}, not {server!r}", 2)
     if wanted not in ("", QUORUM, ZOOKEEPER):
         raise Failure(f"--coordination is {QUORUM} or {ZOOKEEPER}, not {wanted!r}", 2)
     if has_cluster and wanted and (wanted == ZOOKEEPER) != (present is not None):
@@ -67,8 +74,22 @@ def coordination_of(
         raise Failure(f"{directory} has {len(own)} ZooKeeper servers, not {servers}")
     number = len(own) or servers or 1
     kept = [int(at.rpartition(":")[2]) for at in (present or "").split(",") if ":" in at]
+    kind = _kind_of(own[0].parent) if own else ""
+    if kind and server not in ("", kind):
+        raise Failure(f"the ZooKeeper servers in {directory} are {kind}'s: they stay so")
+    note = ""
     try:
-        made = ZooKeeperServers(directory, number, client_ports=kept)
+        made = ZooKeeperServers(directory, number, client_ports=kept, kind=kind or server or APACHE)
     except ZooKeeperMissing as error:
-        raise Failure(str(error)) from error
-    return Coordination(made.connect, made)
+        if kind or server:
+            raise Failure(str(error)) from error
+        note = f"{error}; the ZooKeeper servers are Barnabas' own"
+        made = ZooKeeperServers(directory, number, client_ports=kept, kind=OWN)
+    return Coordination(made.connect, made, note)
+
+
+def _kind_of(server: Path) -> str:
+    """Whose data the directory of a server has; empty where it has none yet."""
+    if (server / "data" / "version-2").exists():
+        return APACHE
+    return OWN if (server / "data" / META_PROPERTIES).exists() else ""

@@ -2,7 +2,8 @@
 
 Owns the hidden folder ``_staged`` of a table. Its files belong to a batch that is under way, or to one whose
 driver was killed; a run clears it when it begins. Tasks write the files: driver and executors must share the
-path. Source: Hadoop's and Arrow's rule that names with ``_`` are no data.
+path. Source: Hadoop's and Arrow's rule that names with ``_`` are no data. In an object store nothing is moved
+(:mod:`barnabas.pipeline.places.stored_files`): there files are written where they stay.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.places.stored_files import DATA, StoredFile, for_spark, written_below
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,6 +47,11 @@ class BatchRows(Protocol):
         """Write the rows into a new folder, with a subfolder for each value of `partition_by`, and return it.
         Readers take no other file in it for data. `keeps`: the files have these columns too."""
 
+    def stored(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> list[StoredFile]:
+        """As `staged`, for a table in an object store: the files are where they stay."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrameRows:
@@ -60,13 +67,28 @@ class FrameRows:
     def staged(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> Path:
-        frame: Any = self.frame
-        parts = partition_by
-        if keeps:  # Spark leaves out of a file what its folder names
-            parts = tuple(f"{PART}{number}" for number in range(len(partition_by)))
-            for part, each in zip(parts, partition_by, strict=True):
-                frame = frame.withColumn(part, frame[f"`{each}`"])
+        frame, parts = self._parted(partition_by, keeps=keeps)
         return write_staged(frame, table, batch, parts)
+
+    def stored(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> list[StoredFile]:
+        frame, parts = self._parted(partition_by, keeps=keeps)
+        folder = f"{DATA}/batch-{batch.number}-{uuid.uuid4().hex}"
+        writer = frame.write.mode("errorifexists").partitionBy(*parts)
+        writer.parquet(f"{for_spark(table)}/{folder}")
+        return written_below(table, folder)
+
+    def _parted(self, partition_by: tuple[str, ...], *, keeps: bool) -> tuple[Any, tuple[str, ...]]:
+        """The frame, and the columns that name its folders."""
+        frame: Any = self.frame
+        if not keeps:
+            return frame, partition_by
+        # Spark leaves out of a file what its folder names.
+        parts = tuple(f"{PART}{number}" for number in range(len(partition_by)))
+        for part, each in zip(parts, partition_by, strict=True):
+            frame = frame.withColumn(part, frame[f"`{each}`"])
+        return frame, parts
 
 
 def clear_staged(table: str) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.batch_files import STAGED, sync
+from barnabas.pipeline.jobs.delta_table import open_delta
 from barnabas.pipeline.jobs.job_file import Job
 from barnabas.pipeline.jobs.parquet_table import (
     COLUMN,
@@ -31,6 +32,7 @@ from barnabas.pipeline.jobs.parquet_table import (
     ParquetTable,
     finish_compaction,
 )
+from barnabas.pipeline.places.place_names import as_folder, is_in_store
 
 TARGET_BYTES = 128 << 20
 
@@ -47,11 +49,9 @@ class Compacted:
 def compact_tables(job: Job | None, path: str, target_bytes: int) -> list[Compacted]:
     """Compact the tables of a job, or the one at `path`. Raises `PipelineError`."""
     if job is None:
-        log = Path(path, "_delta_log")
+        is_delta = is_in_store(path) or Path(as_folder(path), "_delta_log").is_dir()
         return [
-            compact_delta(path, target_bytes)
-            if log.is_dir()
-            else compact_parquet(path, target_bytes)
+            compact_delta(path, target_bytes) if is_delta else compact_parquet(path, target_bytes)
         ]
     found = []
     for sink in job.sinks:
@@ -68,11 +68,13 @@ def compact_tables(job: Job | None, path: str, target_bytes: int) -> list[Compac
 
 
 def compact_delta(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
+    table = open_delta(as_folder(path))
+    if table is None:
+        raise PipelineError(f"there is no Delta table at {path}")
     try:
-        found = DeltaTable(path).optimize.compact(target_size=target_bytes)
+        found = table.optimize.compact(target_size=target_bytes)
     except DeltaError as error:
         raise PipelineError(f"table {path}: {error}") from error
     return Compacted(path, int(found["numFilesRemoved"]), int(found["numFilesAdded"]))
@@ -148,7 +150,7 @@ def _lots_of(table: Any, target_bytes: int) -> Iterator[list[Any]]:
 
 def compact_parquet(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
     """Compact a Parquet folder. Raises `PipelineError` if no job has written it."""
-    table = Path(path)
+    table = Path(as_folder(path))
     finish_compaction(table)
     before = after = 0
     jobs = sorted({_job_of(each) for each in table.glob(f"{COLUMN}=*") if (each / MARK).is_file()})

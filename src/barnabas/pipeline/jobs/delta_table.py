@@ -18,7 +18,7 @@ import uuid
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote
 
 from barnabas.pipeline.errors import LedgerError, PipelineError
 from barnabas.pipeline.jobs.batch_files import (
@@ -30,12 +30,18 @@ from barnabas.pipeline.jobs.batch_files import (
     sync,
 )
 from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
+from barnabas.pipeline.places.place_names import as_folder, is_in_store
+from barnabas.pipeline.places.stored_files import (
+    for_delta,
+    remove,
+    rows_of_files,
+    values_in,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-NULL = "__HIVE_DEFAULT_PARTITION__"
 PLANNED = "barnabas.planned"
 COMMITS_MAX = 1000
 """How many commits back a repeated batch is looked for; other writers may have committed since."""
@@ -48,20 +54,23 @@ def check_installed() -> None:
 
 
 class DeltaTable:
-    """The table at a path that driver and executors share."""
+    """The table at a path that driver and executors share, or at a URI of a store."""
 
     keeps_parts = False
     """Whether a file has the columns by which the table is partitioned."""
 
     def __init__(self, path: str, rules: TableRules = NO_RULES) -> None:
         check_installed()
-        self.path = path
+        self.given = path
+        self.path = as_folder(path)
+        self._in_store = is_in_store(path)
         self.partition_by = rules.partition_by
         self._rules = rules
 
     def begin(self) -> None:
         """Clean up what an earlier run of a job has left. For the start of a run."""
-        clear_staged(self.path)
+        if not self._in_store:
+            clear_staged(self.path)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
@@ -80,10 +89,14 @@ class DeltaTable:
         if self._rules.upsert_by:
             self._upsert(table or self._create(rows), rows, batch)
             return True
-        staged = rows.staged(self.path, batch, self.partition_by)
-        actions = [self._named(each, staged, batch) for each in data_files(staged)]
-        sync(Path(self.path))
-        shutil.rmtree(staged, ignore_errors=True)
+        if self._in_store:
+            files = rows.stored(self.path, batch, self.partition_by)
+            actions = [_action(each.name, each.size, each.rows, each.parts) for each in files]
+        else:
+            staged = rows.staged(self.path, batch, self.partition_by)
+            actions = [self._named(each, staged, batch) for each in data_files(staged)]
+            sync(Path(self.path))
+            shutil.rmtree(staged, ignore_errors=True)
         self._commit(table, actions, rows, batch)
         return True
 
@@ -93,11 +106,7 @@ class DeltaTable:
         return None if table is None else table.transaction_version(job)
 
     def _open(self) -> Any:
-        import deltalake
-
-        if not deltalake.DeltaTable.is_deltatable(self.path):
-            return None
-        return deltalake.DeltaTable(self.path)
+        return open_delta(self.path)
 
     def _create(self, rows: BatchRows) -> Any:
         import deltalake
@@ -105,7 +114,11 @@ class DeltaTable:
         schema = deltalake.Schema.from_arrow(arrow_schema(rows.schema))
         partition_by = list(self.partition_by)
         return deltalake.DeltaTable.create(
-            self.path, schema, mode="ignore", partition_by=partition_by
+            self.path,
+            schema,
+            mode="ignore",
+            partition_by=partition_by,
+            storage_options=for_delta(self.path),
         )
 
     def _is_there(self, table: Any, batch: Batch) -> bool:
@@ -124,19 +137,13 @@ class DeltaTable:
     def _named(self, file: Path, staged: Path, batch: Batch) -> Any:
         """Move the file into the table's folder; returns the entry that names it in the log."""
         import pyarrow.parquet as pq
-        from deltalake.transaction import AddAction
 
-        values: dict[str, str | None] = {}
-        for part in file.relative_to(staged).parts[:-1]:
-            name, _, value = part.partition("=")
-            values[unquote(name)] = None if value == NULL else unquote(value)
+        values = values_in(file.relative_to(staged).parts[:-1])
         name = f"batch-{batch.number}-{uuid.uuid4().hex}.parquet"
         rows = pq.read_metadata(file).num_rows
         target = Path(self.path, name)
         os.rename(file, target)
-        stats = json.dumps({"numRecords": rows})
-        now = int(time.time() * 1000)
-        return AddAction(name, target.stat().st_size, values, now, True, stats)
+        return _action(name, target.stat().st_size, rows, values)
 
     def _commit(self, table: Any, actions: list[Any], rows: BatchRows, batch: Batch) -> None:
         from deltalake import Schema
@@ -153,6 +160,7 @@ class DeltaTable:
                 mode="error",
                 partition_by=partition_by,
                 commit_properties=properties,
+                storage_options=for_delta(self.path),
             )
             return
         self._grow(table, schema)
@@ -172,8 +180,12 @@ class DeltaTable:
         """Replace rows whose key the table has, and add the others, in one commit."""
         from deltalake import Schema
 
-        staged = given.staged(self.path, batch)
-        rows = staged_rows(staged)
+        if self._in_store:
+            files = given.stored(self.path, batch)
+            rows = rows_of_files(self.path, files)
+        else:
+            staged = given.staged(self.path, batch)
+            rows = staged_rows(staged)
         self._rules.check_keys(rows, self.path)
         self._grow(table, Schema.from_arrow(arrow_schema(given.schema)))
         same = " and ".join(f"t.`{each}` = s.`{each}`" for each in self._rules.upsert_by)
@@ -185,7 +197,32 @@ class DeltaTable:
         if names:
             merger = merger.when_matched_update({f"`{each}`": f"s.`{each}`" for each in names})
         merger.when_not_matched_insert(columns).execute()
-        shutil.rmtree(staged, ignore_errors=True)
+        if self._in_store:
+            remove(self.path, files)
+        else:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def open_delta(place: str) -> Any:
+    """deltalake's table, or None where there is none. Raises `PipelineError`."""
+    import deltalake
+    from deltalake.exceptions import DeltaError
+
+    options = for_delta(place)
+    try:
+        if not deltalake.DeltaTable.is_deltatable(place, options):
+            return None
+        return deltalake.DeltaTable(place, storage_options=options)
+    except DeltaError as error:
+        raise PipelineError(f"Delta table {place} cannot be opened: {error}") from error
+
+
+def _action(name: str, size: int, rows: int, values: dict[str, str | None]) -> Any:
+    """The log's entry that names a file; the log has paths as parts of a URI."""
+    from deltalake.transaction import AddAction
+
+    stats = json.dumps({"numRecords": rows})
+    return AddAction(quote(name), size, values, int(time.time() * 1000), True, stats)
 
 
 def _properties(batch: Batch) -> Any:

@@ -7,13 +7,15 @@ by value: it needs nothing there but Python.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import barnabas
-from barnabas.pipeline.errors import PipelineError
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.errors import PipelineError, StagingError
 from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
 from barnabas.pipeline.jobs.shared_folders import (
     Look,
@@ -22,14 +24,19 @@ from barnabas.pipeline.jobs.shared_folders import (
     marked,
     why_not_shared,
 )
-from barnabas.pipeline.options import absolute
+from barnabas.pipeline.options import ClusterOptions, absolute, endpoints
+from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.same_version import check_pyspark
+from barnabas.pipeline.write.prepared import participants
+from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = ("barnabas", "pyspark", "numpy", "pandas", "pyarrow", "numba")
 CONNECT_S = 5.0
+OPEN_MINUTES_MAX = 15
+"""How long a batch that is under way may hold its transactions open, as far as can be said here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +129,19 @@ def with_spark(
 
     servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
     found = [driver_reaches(each) for each in servers]
+    if any(each.is_well for each in found):
+        found += open_transactions(",".join(servers), time.time())
     spark = session_with("doctor", master, settings, "OFF")
     try:
         found.append(Diagnosis("Spark", True, f"{spark.version} at {master}"))
-        return found + on_executors(spark, servers, absolute(checkpoint))
+        try:
+            place = absolute(checkpoint)
+            if place is not None:
+                place = place_for_session(spark, place, "checkpoint")
+        except StagingError as error:
+            found.append(Diagnosis("checkpoint", False, str(error)))
+            place = None
+        return found + on_executors(spark, servers, place)
     finally:
         spark.stop()
 
@@ -139,11 +155,35 @@ def driver_reaches(server: str) -> Diagnosis:
     return Diagnosis("driver: cluster", True, f"{server} is reached")
 
 
+def open_transactions(bootstrap: str, wall_s: float) -> list[Diagnosis]:
+    """Queries whose tasks have transactions open, which have no time-out; without TLS and SASL."""
+    cluster = ClusterOptions(endpoints(bootstrap), patience_ms=int(CONNECT_S * 1000)).connect()
+    try:
+        since_ms = participants.list_keys(cluster)
+    except (ChannelError, KafkaError, PipelineError) as error:
+        return [Diagnosis("transactions of tasks", True, f"not looked for: {error}")]
+    found = []
+    for key, began_ms in sorted(since_ms.items()):
+        minutes = max(0, int(wall_s - began_ms / 1000)) // 60
+        said = f"{key} has some open for {minutes} min"
+        is_well = minutes < OPEN_MINUTES_MAX
+        if not is_well:
+            said += (
+                ": readers of committed records wait at them. Start the query again, which ends them, or, if"
+                f" it is dropped for good, barnabas pipeline ledger forget --bootstrap-server {bootstrap}"
+                f" {key}"
+            )
+        found.append(Diagnosis("transactions of tasks", is_well, said))
+    return found
+
+
 def on_executors(
     spark: SparkSession, servers: Sequence[str], checkpoint: str | None
 ) -> list[Diagnosis]:
     """What each executor says."""
-    folder = checkpoint if checkpoint is None or "://" not in checkpoint else None
+    from barnabas.pipeline.jobs.job_run import provable
+
+    folder = None if checkpoint is None else provable(checkpoint)
     folders = [] if folder is None else [folder]
     with marked(folders) as mark:
         look = probe(PACKAGES, servers, folder_look(folders, mark))
@@ -185,7 +225,11 @@ def judged(answer: dict[str, Any], checkpoint: str | None, folder: str | None) -
         said = f"{server} is not reached: {why}. Open the way, or see advertised.listeners"
         found.append(Diagnosis(f"{where}: cluster", False, said))
     if checkpoint is not None and folder is None:
-        found.append(Diagnosis(f"{where}: checkpoint", True, f"{checkpoint}: a URI, not checked"))
+        found.append(
+            Diagnosis(
+                f"{where}: checkpoint", True, f"{checkpoint}: not checked, as Python cannot open it"
+            )
+        )
     elif folder is not None:
         why = why_not_shared(folder, answer["folders"][folder])
         well = why is None

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from barnabas.pipeline.errors import LedgerError, PipelineError
 from barnabas.pipeline.jobs.batch_files import (
@@ -33,6 +32,9 @@ from barnabas.pipeline.jobs.batch_files import (
     sync,
 )
 from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
+from barnabas.pipeline.places import s3_settings
+from barnabas.pipeline.places.place_names import as_folder, is_in_store
+from barnabas.pipeline.places.stored_files import remove, rows_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +59,7 @@ def open_catalog(properties: Mapping[str, str]) -> Any:
     given = dict(properties)
     name = given.pop("name", "default")
     try:
-        return load_catalog(name, **given)
+        return load_catalog(name, **{**s3_settings.settings_here().for_iceberg(), **given})
     except Exception as error:  # clients of catalogs raise errors of any type
         raise PipelineError(f"the Iceberg catalog {name} cannot be opened: {error}") from error
 
@@ -79,8 +81,8 @@ class IcebergTable:
     def begin(self) -> None:
         """Clean up what an earlier run of a job has left. For the start of a run."""
         table = self._open()
-        if table is not None:
-            clear_staged(str(folder_of(table)))
+        if table is not None and not is_in_store(table.location()):
+            clear_staged(folder_of(table))
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
@@ -90,14 +92,23 @@ class IcebergTable:
     def land_in(self, schema: StructType) -> str:
         """The folder below which reading tasks write files with such rows. A missing table is created
         first, because the catalog chooses the folder."""
-        return str(folder_of(self._open() or self._create(schema)))
+        return folder_of(self._open() or self._create(schema))
+
+    @property
+    def given(self) -> str:
+        """Where the table is, or will be; empty where only the catalog's server knows."""
+        table = self._open()
+        found = self._catalog.properties.get("warehouse") if table is None else table.location()
+        return found or ""
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
         """As `append`, of rows that may be files already."""
         table = self._open() or self._create(rows.schema)
         if self._is_there(table, batch):
             return False
-        folder = folder_of(table)
+        if is_in_store(table.location()):
+            return self._take_in_store(table, rows, batch)
+        folder = Path(folder_of(table))
         if self._rules.upsert_by:
             staged = rows.staged(str(folder), batch)
             found = staged_rows(staged)
@@ -109,6 +120,19 @@ class IcebergTable:
             written = self._commit(table, rows, batch, lambda change: self._add(change, files))
         shutil.rmtree(staged, ignore_errors=True)
         return written
+
+    def _take_in_store(self, table: Any, rows: BatchRows, batch: Batch) -> bool:
+        place = folder_of(table)
+        if self._rules.upsert_by:
+            files = rows.stored(place, batch)
+            found = rows_of_files(place, files)
+            self._rules.check_keys(found, self.name)
+            written = self._commit(table, rows, batch, lambda change: self._upsert(change, found))
+            remove(place, files)
+            return written
+        files = rows.stored(place, batch, self.partition_by, keeps=True)
+        names = [f"{place}/{each.name}" for each in files]
+        return self._commit(table, rows, batch, lambda change: self._add(change, names))
 
     def last(self, job: str) -> int | None:
         """The last batch of `job` in the table."""
@@ -137,9 +161,7 @@ class IcebergTable:
                             spec.add_identity(each)
         except TableAlreadyExistsError:
             pass  # another driver was faster
-        table = self._open()
-        folder_of(table)
-        return table
+        return self._open()
 
     def _is_there(self, table: Any, batch: Batch) -> bool:
         found = table.properties.get(PROPERTY + batch.job)
@@ -209,15 +231,9 @@ class IcebergTable:
                 update.union_by_name(schema)
 
 
-def folder_of(table: Any) -> Path:
-    """The folder of the table. Raises `PipelineError` if it is no path, where tasks could not write."""
-    place = urlsplit(table.location())
-    if place.scheme not in ("", "file"):
-        raise PipelineError(
-            f"table {'.'.join(table.name())} is at {table.location()}: tables are paths that driver and"
-            " executors share, no other URI"
-        )
-    return Path(unquote(place.path))
+def folder_of(table: Any) -> str:
+    """The folder of the table, or its URI in a store."""
+    return as_folder(table.location())
 
 
 def _types(schema: Any) -> dict[str, str]:

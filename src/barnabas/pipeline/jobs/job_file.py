@@ -24,6 +24,7 @@ from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
 from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
+from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
 from barnabas.pipeline.read.landing_plan import PARTS
 
 TOP = (
@@ -91,6 +92,8 @@ class Sink:
     """Properties of the catalog that has an Iceberg table."""
     lands: bool = False
     """Whether reading tasks write the table's files themselves."""
+    is_bare: bool = False
+    """Whether the place of a table is a path that was written without ``file:``."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.place}"
@@ -389,11 +392,12 @@ class _Reading:
             return Sink(kind, place, {}, rules, catalog, self.lands(table, path, rules))
         if "catalog" in table:
             self.wrong((*path, "catalog"), "for Iceberg tables")
-        if SCHEME.match(place) and not place.startswith("file:"):
-            self.wrong((*path, kind), "a path that driver and executors share, no other URI")
+        if kind == "parquet" and is_in_store(place):
+            self.wrong((*path, kind), NO_RENAME)
             return None
-        place = absolute(place.removeprefix("file://").removeprefix("file:")) or ""
-        return Sink(kind, place, {}, rules, lands=self.lands(table, path, rules))
+        is_bare = SCHEME.match(place) is None
+        place = absolute(as_folder(place)) or ""
+        return Sink(kind, place, {}, rules, lands=self.lands(table, path, rules), is_bare=is_bare)
 
     def lands(self, table: dict[str, Any], path: KeyPath, rules: TableRules) -> bool:
         value: object = table.get("land", False)

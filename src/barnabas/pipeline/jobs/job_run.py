@@ -17,27 +17,31 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.each_batch import publish_each_batch
-from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.errors import PipelineError, StagingError
 from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.delta_table import DeltaTable
 from barnabas.pipeline.jobs.executor_errors import explained
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Replay, Sink
 from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of, position_of, ranges_of
-from barnabas.pipeline.jobs.landing import Landing
+from barnabas.pipeline.jobs.landing import Landing, check_given
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
-from barnabas.pipeline.options import SCHEME, cluster_options, sink_options
+from barnabas.pipeline.options import cluster_options, sink_options
+from barnabas.pipeline.places import s3_settings
+from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.workers import daemon
 from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
+from barnabas.pipeline.write.staging import DirectoryStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -301,7 +305,33 @@ def folders_of(job: Job) -> list[str]:
         job.checkpoint,
         *(each.place for each in job.sinks if each.kind in ("parquet", "delta")),
     ]
-    return [each for each in places if each and not SCHEME.match(each)]
+    return [folder for each in places if each and (folder := provable(each))]
+
+
+def provable(place: str) -> str | None:
+    """The place as a path where it is a folder of each machine, else as a URI; None where Python cannot open
+    it."""
+    try:
+        store = open_store(place)
+    except StagingError:
+        return None
+    return store.root if isinstance(store, DirectoryStore) else place
+
+
+def placed(job: Job, spark: SparkSession) -> Job:
+    """The job with its bare paths where Spark has them. Raises `StagingError` on a cluster that has them
+    nowhere."""
+    checkpoint = job.checkpoint
+    if checkpoint:
+        checkpoint = place_for_session(spark, checkpoint, "checkpoint")
+    sinks = []
+    for each in job.sinks:
+        if each.is_bare:
+            each = replace(each, place=place_for_session(spark, each.place, f"{each.kind} table"))
+        elif each.kind == "iceberg":
+            check_given(spark, table_of(each))
+        sinks.append(each)
+    return replace(job, checkpoint=checkpoint, sinks=tuple(sinks))
 
 
 def table_of(sink: Sink) -> ParquetTable | DeltaTable | IcebergTable:
@@ -437,7 +467,7 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
             "spark.ui.enabled": "false",
         }
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**ours, **settings}.items():
+    for key, value in s3_settings.shared_out({**ours, **settings}, os.environ).items():
         builder = builder.config(key, value)
     with compiled_pyspark() if is_local(master) else nullcontext():
         spark = builder.getOrCreate()
@@ -465,7 +495,7 @@ def run(
             from barnabas.pipeline.read.lag_listener import LagListener
 
             spark.streams.addListener(LagListener(job.source.options))
-        at_work = JobRun(job, spark, say)
+        at_work = JobRun(placed(job, spark), spark, say)
         at_work.run(available_now=available_now)
         return at_work.batches, at_work.rows
     finally:

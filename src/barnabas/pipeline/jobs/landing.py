@@ -23,6 +23,8 @@ from barnabas.pipeline.jobs.job_offsets import digest_of
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.option_names import LAND
 from barnabas.pipeline.options import absolute
+from barnabas.pipeline.places.bare_paths import place_for_session
+from barnabas.pipeline.places.stored_files import StoredFile, check_there
 from barnabas.pipeline.read.landing_plan import LANDED, PARTS, LandingPlan
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class LandingTable(Protocol):
 
     @property
     def keeps_parts(self) -> bool: ...
+
+    @property
+    def given(self) -> str:
+        """Its place as it was named."""
 
     def begin(self) -> None: ...
 
@@ -61,9 +67,23 @@ class LandedRows:
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> Path:
         """As :meth:`BatchRows.staged`. Raises `StagingError`."""
+        return gathered([each.file for each in self._collected()], table, batch)
+
+    def stored(
+        self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
+    ) -> list[StoredFile]:
+        """As :meth:`BatchRows.stored`. Raises `StagingError`."""
+        found = [
+            StoredFile(each.file.removeprefix(f"{table}/"), each.rows, each.bytes)
+            for each in self._collected()
+        ]
+        check_there(table, found)
+        return found
+
+    def _collected(self) -> list[Any]:
         files = [each for each in self._files.collect() if each.file]
         self.count = sum(each.rows for each in files)
-        return gathered([each.file for each in files], table, batch)
+        return files
 
 
 class Landing:
@@ -120,6 +140,13 @@ def gathered(files: list[str], table: str, batch: Batch) -> Path:
     return folder
 
 
+def check_given(spark: SparkSession, table: LandingTable) -> None:
+    """Raises `StagingError` for a table that is a bare path where the session has none."""
+    place = place_for_session(spark, table.given, "table")
+    if place != table.given:
+        raise StagingError(f"table {table.given}: Spark has this path as {place}; name it so")
+
+
 def land(
     spark: SparkSession,
     options: Mapping[str, str],
@@ -131,10 +158,15 @@ def land(
     trigger: str | None = None,
 ) -> Any:
     """Start the query; it is Spark's `StreamingQuery`. `options` are those of ``format("barnabas")``, `table`
-    is the path of a Parquet table, or a `DeltaTable` or `IcebergTable`, `name` the job's in the table and the
+    is the folder of a Parquet table, a `DeltaTable` or `IcebergTable`, `name` the job's in the table and the
     same for good, `trigger` as ``10 seconds``. Raises `OptionError`."""
-    checkpoint = absolute(checkpoint) or checkpoint
-    target = ParquetTable(absolute(table) or table) if isinstance(table, str) else table
+    checkpoint = place_for_session(spark, absolute(checkpoint) or checkpoint, "checkpoint")
+    if isinstance(table, str):
+        place = place_for_session(spark, absolute(table) or table, "table")
+        target: LandingTable = ParquetTable(place)
+    else:
+        target = table
+    check_given(spark, target)
     target.begin()
     landing = Landing(spark, {"checkpointLocation": checkpoint, **options}, target)
 

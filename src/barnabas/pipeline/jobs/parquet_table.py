@@ -18,7 +18,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.errors import LedgerError
+from barnabas.pipeline.errors import LedgerError, OptionError
 from barnabas.pipeline.jobs.batch_files import (
     STAGED,
     Batch,
@@ -27,6 +27,7 @@ from barnabas.pipeline.jobs.batch_files import (
     clear_staged,
     sync,
 )
+from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +47,11 @@ class ParquetTable:
     """Whether a file has the columns by which the table is partitioned."""
 
     def __init__(self, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        self.path = path
+        """`path` may be a ``file:`` URI. Raises `OptionError` for a store."""
+        if is_in_store(path):
+            raise OptionError(f"Parquet table {path}: {NO_RENAME}")
+        self.given = path
+        self.path = as_folder(path)
         self.partition_by = partition_by
 
     def begin(self) -> None:

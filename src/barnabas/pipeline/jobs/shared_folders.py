@@ -3,20 +3,21 @@
 The driver leaves a mark in each folder; a task on each executor looks for it and leaves one of its own, which
 the driver looks for. Files of tables are written by tasks: one on an executor's own disk would be a row that
 no reader finds. What runs on executors is a nested function, which is pickled by value: it needs nothing
-there but Python.
+there but Python. For a place in a store (``s3a:`` and others) it needs this package, as the job does.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.options import SCHEME
+from barnabas.pipeline.places import s3_settings
 from barnabas.pipeline.write.one_place import remedy
+from barnabas.pipeline.write.staging import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,20 +34,27 @@ Look = Callable[[], dict[str, tuple[bool, str, str]]]
 def folder_look(folders: Sequence[str], mark: str) -> Look:
     """A function for executors: by folder whether the driver's mark is there, the name of one's own, and what
     kept it from being written."""
-    wanted = list(folders)
+    wanted = [(each, SCHEME.match(each) is not None) for each in folders]
 
     def look() -> dict[str, tuple[bool, str, str]]:
         import os
         import uuid
 
         found = {}
-        for folder in wanted:
+        for folder, is_uri in wanted:
             own = f"{mark}-{uuid.uuid4().hex}"
             try:
+                if is_uri:
+                    from barnabas.pipeline.write.staging import open_store
+
+                    store = open_store(folder)
+                    store.write(own, [b"executor"])
+                    found[folder] = (mark in store.names(""), own, "")
+                    continue
                 with open(os.path.join(folder, own), "x"):
                     pass
                 found[folder] = (os.path.exists(os.path.join(folder, mark)), own, "")
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  whatever keeps it from the place is the answer
                 found[folder] = (False, "", str(error))
         return found
 
@@ -57,21 +65,25 @@ def folder_look(folders: Sequence[str], mark: str) -> Look:
 def marked(folders: Sequence[str]) -> Iterator[str]:
     """The name of a mark that is in each of the folders; afterwards no mark is there."""
     mark = MARK + uuid.uuid4().hex
-    for each in folders:
-        os.makedirs(each, exist_ok=True)
-        Path(each, mark).touch()
+    stores = {each: open_store(each) for each in folders}
     try:
+        for folder, each in stores.items():
+            try:
+                each.write(mark, [b"driver"])
+            except OSError as error:
+                raise StagingError(f"the driver cannot write in {folder}: {error}") from error
         yield mark
     finally:
-        for each in folders:
-            for file in Path(each).glob(f"{mark}*"):
-                file.unlink(missing_ok=True)
+        for each in stores.values():
+            for name in each.names(""):
+                if name.startswith(mark):
+                    each.delete(name)
 
 
 def why_not_shared(folder: str, answer: tuple[bool, str, str]) -> str | None:
     """Of one executor's answer; None where driver and executor see each other's mark."""
     sees, own, error = answer
-    if sees and own and Path(folder, own).exists():
+    if sees and own and own in open_store(folder).names(""):
         return None
     return error or "what one of them writes the other does not see"
 
@@ -93,6 +105,9 @@ def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[st
         yield socket.gethostname(), os.getcwd(), os.getppid(), look()
 
     context = spark.sparkContext
+    # Tasks of SQL have these by themselves.
+    for name, value in s3_settings.of_session(spark.conf.get).items():
+        context.setLocalProperty(name, value)
     known = max(len(block_managers(spark)) - 1, 1)
     tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
     found: dict[tuple[str, str, int], Any] = {}
@@ -105,7 +120,7 @@ def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[st
 
 
 class SharedFolders:
-    """The folders of one run, absolute paths, and the executors that have proven that they share them."""
+    """The folders of one run, paths or URIs, and the executors that have proven that they share them."""
 
     def __init__(self, spark: SparkSession, folders: Sequence[str]) -> None:
         self._spark = spark

@@ -14,6 +14,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -26,6 +27,8 @@ from pyspark.sql.types import StructType
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.places.place_names import is_in_store
+from barnabas.pipeline.places.stored_files import DATA, table_store
 from barnabas.pipeline.read.columns import ERROR
 from barnabas.pipeline.read.landing_plan import LANDED, LandingPlan
 from barnabas.pipeline.read.source import RangePartition, StreamReader, read_range
@@ -76,7 +79,8 @@ def by_folder(ranges: tuple[Range, ...], plan: LandingPlan) -> dict[str, list[Ra
     for each in ranges:
         values = {"topic": each.topic, "partition": str(each.partition)}
         parts = [f"{name}={quote(values[name], safe='')}" for name in plan.partition_by]
-        found.setdefault(os.path.join(plan.table, LANDED, *parts), []).append(each)
+        below = DATA if is_in_store(plan.table) else LANDED
+        found.setdefault(os.path.join(plan.table, below, *parts), []).append(each)
     return found
 
 
@@ -88,22 +92,33 @@ def write_file(batches: Iterator[pa.RecordBatch], folder: str, what: Range) -> p
     first = next(batches, None)
     if first is None:
         return file_row("", 0, 0)
-    rows = 0
     try:
-        os.makedirs(folder, exist_ok=True)
-        with open(file, "xb") as out:
-            with pq.ParquetWriter(out, first.schema, compression="snappy") as writer:
-                for group in _groups(first, batches):
-                    writer.write_table(group, row_group_size=ROW_GROUP)
-                    rows += group.num_rows
-            out.flush()
-            os.fsync(out.fileno())
-            size = out.tell()
+        if is_in_store(folder):
+            with table_store(folder).open_output(os.path.basename(file)) as out:
+                rows = _write_groups(out, first, batches)
+                size = out.tell()
+        else:
+            os.makedirs(folder, exist_ok=True)
+            with open(file, "xb") as out:
+                rows = _write_groups(out, first, batches)
+                out.flush()
+                os.fsync(out.fileno())
+                size = out.tell()
     except OSError as error:
         raise StagingError(
             f"cannot write {file}: {error}. Driver and executors share the table's path"
         ) from error
     return file_row(file, rows, size)
+
+
+def _write_groups(out: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    """Write all rows into an open file; returns how many they are."""
+    rows = 0
+    with pq.ParquetWriter(out, first.schema, compression="snappy") as writer:
+        for group in _groups(first, rest):
+            writer.write_table(group, row_group_size=ROW_GROUP)
+            rows += group.num_rows
+    return rows
 
 
 def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

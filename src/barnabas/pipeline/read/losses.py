@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.places.bare_paths import check_in_task
 from barnabas.pipeline.write.one_place import QUERY_ID, check_checkpoint
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
@@ -69,6 +70,7 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
 
         context = TaskContext.get()
         if context is not None:  # a task's file is counted by the driver
+            check_in_task(options.checkpoint, "checkpointLocation", context)
             check_checkpoint(options.checkpoint, context.getLocalProperty(QUERY_ID))
         store = open_store(f"{options.checkpoint}/barnabas")
         for each in losses:

@@ -92,6 +92,8 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     """Ids of the stream and of its present run; empty outside of streams."""
     executor: str = ""
     """Where the task ran, for an error's text."""
+    store: str = ""
+    """Spark's default file system, if bare paths of the options are in it."""
     begun: BatchBegun | None = None
     """The driver's part where tasks may have transactions of their own."""
     participant: Participant | None = None

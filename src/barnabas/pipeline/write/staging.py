@@ -15,12 +15,13 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
 import pyarrow.fs as pafs
 
 from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.places import s3_settings
 from barnabas.types import Buffer
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -29,6 +30,8 @@ HALF_WRITTEN = ".tmp"
 UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """What file systems say that have no links, or cannot sync a directory."""
 
+WITHOUT_FOLDERS = frozenset({"s3", "gcs"})
+"""Types of Arrow's file systems whose files need no folder that exists."""
 OTHER_NAMES = {"s3a": "s3:", "s3n": "s3:", "dbfs": "/dbfs"}
 """Hadoop's and Databricks' schemes, and by what pyarrow and this machine reach the same place."""
 DBFS = OTHER_NAMES["dbfs"]
@@ -152,11 +155,16 @@ class ArrowStore:
         return f"{self.root}/{name}" if name else self.root
 
     def write(self, name: str, parts: Sequence[Buffer]) -> None:
-        path = self._path(name)
-        self._files.create_dir(path.rpartition("/")[0], recursive=True)
-        with self._files.open_output_stream(path) as stream:
+        with self.open_output(name) as stream:
             for part in parts:
                 stream.write(part)
+
+    def open_output(self, name: str) -> Any:
+        """A file to be written and closed, a context manager. An object store shows it when it is closed."""
+        path = self._path(name)
+        if self._files.type_name not in WITHOUT_FOLDERS:
+            self._files.create_dir(path.rpartition("/")[0], recursive=True)
+        return self._files.open_output_stream(path)
 
     def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
         if self._files.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
@@ -175,6 +183,24 @@ class ArrowStore:
     def names(self, directory: str) -> list[str]:
         selector = pafs.FileSelector(self._path(directory), allow_not_found=True)
         return sorted(each.base_name for each in self._files.get_file_info(selector))
+
+    def open_input(self, name: str) -> Any:
+        """A file to be read at any position, a context manager."""
+        return self._files.open_input_file(self._path(name))
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, None where it is missing."""
+        found = self._files.get_file_info(self._path(name))
+        return found.size if found.type == pafs.FileType.File else None
+
+    def files(self, directory: str) -> list[tuple[str, int]]:
+        """Names below the root and sizes of all files below a directory, sorted."""
+        selector = pafs.FileSelector(self._path(directory), allow_not_found=True, recursive=True)
+        return sorted(
+            (each.path.removeprefix(f"{self.root}/"), each.size)
+            for each in self._files.get_file_info(selector)
+            if each.type == pafs.FileType.File
+        )
 
     def delete(self, name: str) -> None:
         try:
@@ -198,7 +224,9 @@ def open_store(location: str) -> StagingStore:
     if scheme[1].lower() == "file":
         return DirectoryStore(unquote(urlparse(named).path))
     try:
-        files, root = pafs.FileSystem.from_uri(named)
+        is_s3 = scheme[1].lower() in s3_settings.SCHEMES
+        found = s3_settings.open_s3(named) if is_s3 else None
+        files, root = found or pafs.FileSystem.from_uri(named)
     except (ValueError, OSError) as error:
         raise StagingError(f"stagingLocation {location!r} cannot be opened: {error}") from error
     return ArrowStore(files, root)

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.places.bare_paths import options_in, store_for_task
 from barnabas.pipeline.read.pushed_filters import is_called_by
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.workers.frozen import freeze_loaded
@@ -57,19 +59,30 @@ def begin(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
 def write_task(
     options: SinkOptions, begun: BatchBegun | None, rows: Iterator[pa.RecordBatch]
 ) -> StagedTask:
-    if begun is not None:
-        from barnabas.pipeline.write.prepared.task import write_in_transaction
-
-        written = write_in_transaction(options, begun, rows)
+    if options.delivery == AT_LEAST_ONCE:
+        written = write_directly(options, rows)
     else:
-        write = write_directly if options.delivery == AT_LEAST_ONCE else stage
-        written = write(options, rows)
+        store = store_for_task(options, TaskContext.get())
+        options = options_in(options, store)
+        if begun is not None:
+            from barnabas.pipeline.write.prepared.task import write_in_transaction
+
+            written = write_in_transaction(options, begun, rows)
+        else:
+            written = stage(options, rows)
+        written = replace(written, store=store)
     freeze_loaded()
     return written
 
 
+def as_resolved(options: SinkOptions, tasks: Sequence[StagedTask]) -> SinkOptions:
+    """The options as the tasks have resolved them."""
+    return options_in(options, tasks[0].store) if tasks else options
+
+
 def abort(options: SinkOptions, messages: Sequence[StagedTask | None], number: int) -> None:
     """Drop what the tasks of batch `number` have staged, and end their transactions."""
+    options = as_resolved(options, given(messages))
     discard_unless_named(options, messages, number)
     begun = next((each.begun for each in given(messages) if each.begun), None)
     if begun is not None:
@@ -78,6 +91,7 @@ def abort(options: SinkOptions, messages: Sequence[StagedTask | None], number: i
 
 def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
     """Publish batch `number`, if that has not been done. How many record batches were sent."""
+    options = as_resolved(options, tasks)
     if options.delivery != MANIFEST:
         try:
             return transactional.publish_once(options, tasks, number)
@@ -93,6 +107,7 @@ def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> i
 
 def publish_batch_write(options: SinkOptions, tasks: Sequence[StagedTask]) -> int:
     """Publish a batch write that has no name: Spark never repeats it."""
+    options = as_resolved(options, tasks)
     if options.delivery != MANIFEST:
         try:
             return transactional.publish_plainly(options, tasks)
@@ -125,7 +140,7 @@ class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
         if self.options.version is not None:
             abort(self.options, messages, self.options.version)
         else:
-            discard(self.options, messages)
+            discard(as_resolved(self.options, given(messages)), messages)
 
 
 class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[misc]

@@ -81,7 +81,7 @@ def test_a_job_has_the_options_of_reader_and_writers() -> None:
         ('parquet = "/data/table"', 'iceberg = "a.t"', "job.toml:21: sink: an Iceberg table needs catalog"),
         ('["day"]', '["day"]\nupsert_by = "id"', "job.toml:24: sink.upsert_by: for delta and iceberg"),
         ('["day"]', '["day"]\nschema.evolution = "any"', "job.toml:24: sink.schema.evolution: one of none"),
-        ('"/data/table"', '"s3://b/t"', "job.toml:22: sink.parquet: a path that driver and executors"),
+        ('"/data/table"', '"s3://b/t"', "job.toml:22: sink.parquet: a batch is a folder that is renamed"),
         ("${KAFKA}", "${KAFKAS}", "job.toml:6: cluster.kafka.bootstrap.servers: the environment has no"),
         ('topic = "c"', "topic = 3", "job.toml:16: sink.topic: a text, not 3"),
         ('name = "copy"', "", "job.toml:1: name: is needed"),

@@ -29,7 +29,10 @@ class Session:
         self._monkeypatch = monkeypatch
         self._task: Callable[[Iterator[int]], Iterator[Any]] = iter
 
-    sparkContext = _jsc = property(lambda self: self)
+    sparkContext = _jsc = conf = property(lambda self: self)
+
+    def get(self, name: str, default: str) -> str:
+        return default
 
     def sc(self) -> Session:
         return self

@@ -74,17 +74,30 @@ def begin_batch(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
     why = _why_not(options, application)
     if why:
         if options.task_transactions == ALWAYS:
-            raise OptionError(f"taskTransactions=always is not possible: {why}")
+            raise _impossible(why)
         return None
     assert application is not None
     key = transactional_id(options, application)
     transaction = DriverTransaction(options.cluster.connect(), options, key)
     try:
         transaction.begin()
+        recover(options, transaction, _since(options, application, key))
     except KafkaError as error:
         raise WriteRefusedError(f"no transaction of {key}: {error}") from error
-    recover(options, transaction, _since(options, application, key))
     return BatchBegun(key, transaction.identity)
+
+
+def check_always(options: SinkOptions) -> None:
+    """Before a query starts, which may have no id yet. Raises `OptionError` where the brokers have no
+    two-phase commit."""
+    application = options.application or query_beside(options) or "probe"
+    why = _probe(options, transactional_id(options, application))
+    if why:
+        raise _impossible(why)
+
+
+def _impossible(why: str) -> OptionError:
+    return OptionError(f"taskTransactions=always is not possible: {why}")
 
 
 def _why_not(options: SinkOptions, application: str | None) -> str:
@@ -113,7 +126,7 @@ def _probe(options: SinkOptions, key: str) -> str:
         return "the brokers do not serve two-phase commit (InitProducerId 6, KIP-939)"
     except KafkaError as error:
         if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise
+            return f"no producer id for {error}"
         return (
             "the brokers do not allow two-phase commit: transaction.two.phase.commit.enable is off, or"
             f" the user lacks WRITE and TWO_PHASE_COMMIT on transactional ids that begin with {key}."
