@@ -7,47 +7,26 @@ meanwhile: whatever dies is started again in the mode that its file has by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from barnabas.client.network.tasks import Tasks
 from barnabas.sim.migration import stopped_bridge, stopped_log
-from barnabas.sim.migration.cluster import AttemptPlan, MigratingSimNode, MigrationCluster, Mode
-from barnabas.sim.migration.znode_client import ZnodeClient
+from barnabas.sim.migration.cluster import AttemptPlan, MigratingSimNode, Mode
+from barnabas.sim.migration.operator_steps import OperatorSteps
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.migration import claim, findings
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.migration.release import NoWayBackError, written_before
 
-POLL_MS = 20.0
-SHUTDOWN_MS_MAX = 20_000.0
-"""For a controlled shutdown, before the process is killed."""
 WHOLE_MS_MAX = 5_000.0
 """A careful operator waits no longer for whole ISRs."""
 ELECTED_MS = 3_000.0
 """After a release, before it is looked at again whether a broker is controller."""
 
 
-class MigrationOperator:
+class MigrationOperator(OperatorSteps):
     """The one that migrates."""
-
-    def __init__(self, cluster: MigrationCluster) -> None:
-        process = cluster.add_machine("operator").start_process()
-        self.cluster = cluster
-        self.step = "it has not begun"
-        """What it does or waits for."""
-        self.is_done = False
-        self._tasks = Tasks(process)
-        self._tasks.on_lost = self._end_with  # type: ignore[method-assign]
-        self._rng = process.rng("migration")
-        self.znodes = ZnodeClient(process, cluster.ensemble.connect + "/kafka")
-
-    def _end_with(self, error: BaseException) -> None:
-        def end() -> None:
-            raise error
-
-        self.cluster.world.at(self.cluster.world.now_ms, end)
 
     def start(self) -> None:
         self._tasks.start(self._run())
@@ -191,44 +170,7 @@ class MigrationOperator:
         )
         await self.pause(0.3)
 
-    async def stop(
-        self, node: MigratingSimNode, is_over: Callable[[], bool] = lambda: False
-    ) -> None:
-        """By a controlled shutdown, which may take too long, or by a kill."""
-        if self._rng.random() < 0.75:
-            node.shut_down()
-            await self.until(lambda: not node.is_up or is_over(), "a shutdown", SHUTDOWN_MS_MAX)
-        if node.is_up and not is_over():
-            node.kill()
-
     # -- waiting -----------------------------------------------------------------------------------
-
-    def shuffled(self, nodes: Sequence[MigratingSimNode]) -> list[MigratingSimNode]:
-        found = list(nodes)
-        self._rng.shuffle(found)
-        return found
-
-    async def sleep(self, ms: float) -> None:
-        await self._tasks.sleep(ms)
-
-    def note(self, line: str) -> None:
-        self.cluster.world.note(f"operator: {line}")
-
-    def wait_for(self, step: str) -> None:
-        self.step = step
-
-    async def pause(self, share: float = 1.0) -> None:
-        """Shorter once everything has healed."""
-        mean_ms = 50.0 if self.cluster.is_healed else self.cluster.topology.pause_ms
-        await self._tasks.sleep(self._rng.uniform(0.1, 1.9) * mean_ms * share)
-
-    async def until(
-        self, happened: Callable[[], bool], what: str, within_ms: float = float("inf")
-    ) -> None:
-        self.wait_for(what)
-        until_ms = self.cluster.world.now_ms + within_ms
-        while not happened() and self.cluster.world.now_ms < until_ms:
-            await self._tasks.sleep(POLL_MS)
 
     def _is_dual(self) -> bool:
         leader = self.cluster.quorum_leader()

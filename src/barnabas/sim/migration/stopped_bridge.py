@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from barnabas.config.meta_properties import (
     FILE_NAME,
@@ -19,6 +18,7 @@ from barnabas.raft.storage.replica_log import DIRECTORY
 from barnabas.sim.history import Violation
 from barnabas.sim.migration import stopped_log
 from barnabas.sim.migration.cluster import MigratingSimNode, MigrationCluster, Mode
+from barnabas.sim.migration.operator_steps import OperatorSteps
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS
 from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER
@@ -27,13 +27,10 @@ from barnabas.zookeeper.migration import claim, comparison, copying, findings
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.migration.znode_walk import Znodes
 
-if TYPE_CHECKING:
-    from barnabas.sim.migration.operator import MigrationOperator
-
 RETRY_MS = 200.0
 
 
-async def to_kraft(operator: MigrationOperator) -> None:
+async def to_kraft(operator: OperatorSteps) -> None:
     """Stop the brokers, copy the znodes into a quorum, start the brokers under it."""
     cluster = operator.cluster
     operator.note("the brokers are stopped for a copy")
@@ -51,7 +48,7 @@ async def to_kraft(operator: MigrationOperator) -> None:
     await operator.until(lambda: _serve(cluster), "brokers under KRaft")
 
 
-async def back_to_zookeeper(operator: MigrationOperator) -> None:
+async def back_to_zookeeper(operator: OperatorSteps) -> None:
     """Stop all nodes, write into the znodes what the log says, start the brokers on ZooKeeper."""
     cluster = operator.cluster
     operator.note("all nodes are stopped for the way back")
@@ -87,7 +84,7 @@ def _serve(cluster: MigrationCluster) -> bool:
     return {broker.id for broker in known if not broker.fenced} == set(cluster.topology.broker_ids)
 
 
-async def _claimed(operator: MigrationOperator) -> Znodes | None:
+async def _claimed(operator: OperatorSteps) -> Znodes | None:
     """The znodes, once no broker is up and `/controller` is claimed; None where the brokers have to finish
     something first."""
     await _stop(operator, operator.cluster.migrating_brokers)
@@ -118,14 +115,14 @@ def _have_sessions(znodes: Znodes) -> bool:
     return CONTROLLER in znodes or any(path.startswith(f"{IDS}/") for path in znodes)
 
 
-async def _stop(operator: MigrationOperator, nodes: list[MigratingSimNode]) -> None:
+async def _stop(operator: OperatorSteps, nodes: list[MigratingSimNode]) -> None:
     for node in nodes:
         node.is_wanted = False
     for node in operator.shuffled(nodes):
         await operator.stop(node)
 
 
-async def _start(operator: MigrationOperator, nodes: list[MigratingSimNode], mode: Mode) -> None:
+async def _start(operator: OperatorSteps, nodes: list[MigratingSimNode], mode: Mode) -> None:
     """In any order, and one soon after the other."""
     for node in nodes:
         node.mode, node.is_wanted = mode, True
