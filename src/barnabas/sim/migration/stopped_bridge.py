@@ -1,6 +1,6 @@
 """The bridge of a stopped cluster: what ``barnabas migrate copy`` and ``revert`` do while no node is up.
 
-Clients go on asking meanwhile, and faults hit the ensemble; nodes are shut down cleanly or killed.
+Clients continue to ask meanwhile, and faults hit the ensemble; nodes are shut down cleanly or killed.
 """
 
 from __future__ import annotations
