@@ -132,14 +132,15 @@ def test_a_worker_that_is_killed_in_mid_write_leaves_no_transaction(
     assert participants.list_open(cluster, f"barnabas-{name}") == []
 
 
-def test_tasks_always_in_transactions_end_at_the_start(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
+def test_tasks_always_in_transactions_without_a_name_are_refused(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    frame = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
-    writer = frame.writeStream.format("barnabas").option("kafka.bootstrap.servers", bootstrap)
-    writer = writer.option("topic", "t").option("checkpointLocation", str(tmp_path))
-    with pytest.raises(Exception, match="has no use with delivery manifest"):
-        writer.option("taskTransactions", "always").option("delivery", "manifest").start()
+    topic = make_topic(1)
+    frame = spark.range(10).selectExpr("cast(id as string) value")
+    with pytest.raises(Exception, match="taskTransactions=always is not possible"):
+        always = {"delivery": "exactly-once", "taskTransactions": "always"}
+        append(frame, bootstrap, topic=topic, **always)
+    assert read(bootstrap, topic) == []
 
 
 def test_a_failed_write_leaves_nothing(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import OptionError, PipelineError, WriteRefusedError
 from barnabas.pipeline.jobs.doctor import open_transactions
 from barnabas.pipeline.options import ClusterOptions, endpoints
@@ -26,6 +27,7 @@ from barnabas.pipeline.write.publisher import FencedError
 from barnabas.pipeline.write.sink import StagedTask
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.testing.cluster import Cluster
+from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_parted_checkpoints import TASKS, Crash, Target, words
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query, rows_of
@@ -63,6 +65,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 def forget_ended() -> None:
     """As another process."""
     recovery._ended.clear()
+    recovery._begun_at.clear()
 
 
 POINTS = ["tasks wrote", "token unsent", "token unanswered", "token counts"]
@@ -271,7 +274,7 @@ def test_a_cluster_without_two_phase_commit_goes_through_the_driver(tmp_path: Pa
         assert recovery.begin_batch(query.options, streaming=True) is None
         always = replace(query.options, task_transactions="always")
         with pytest.raises(OptionError, match="do not serve two-phase commit"):
-            recovery.check_always(always)
+            recovery.begin_batch(always, streaming=True)
 
 
 def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:
@@ -286,3 +289,55 @@ def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:
     query.start("a", 30)
     assert open_transactions(target.bootstrap, now_s) == []
     assert target.values() == words("a", 0, 30)
+
+
+def test_a_coordinator_without_two_phase_commit_leaves_rows_to_the_driver(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it is enabled node by node."""
+    query = target.query(task_transactions="auto", inline_bytes_max=100)
+    begun = begin(query)
+    with monkeypatch.context() as patched:
+        refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "off")
+        patched.setattr(DriverTransaction, "begin", raising(refusal))
+        staged = query.attempt(begun, rows_of("a", 0, 30), str(uuid.uuid4()), 0)
+    assert staged.participant is None
+    writers.publish(query.options, [staged], 0)
+    assert target.values() == words("a", 0, 30)
+
+
+def test_small_batches_ask_no_coordinator_what_is_open(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(cluster: ClusterClient, key: str) -> list[Participant]:
+        asked.append(key)
+        return participants.list_open(cluster, key)
+
+    monkeypatch.setattr(recovery, "list_open", counted)
+    monkeypatch.setattr(recovery, "LOOK_S", 1e9)
+    query = target.query(task_transactions="auto")
+    query.start("a", 120)
+    first = len(asked)
+    assert first <= 2
+    query.start("a", 240)
+    assert len(asked) == first
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.start("a", 300)
+    query.start("a", 330)
+    assert len(asked) > first
+    assert target.values() == words("a", 0, 330)
+
+
+def test_a_small_batch_that_failed_has_what_it_left_swept(target: Target) -> None:
+    """A batch of the same process began and was not committed."""
+    query = target.query(task_transactions="auto")
+    query.start("a", 90)
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.attempt(begin(large), rows_of("a", 90, 120), str(uuid.uuid4()), 3)
+    assert len(open_ones(query)) == 1
+    begin(query)
+    assert open_ones(query) == []
+    query.start("a", 120)
+    assert target.values() == words("a", 0, 120)

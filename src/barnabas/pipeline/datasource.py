@@ -39,11 +39,6 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         super().__init__(options)
         check_pyspark(pyspark.__version__)
         check_names(options)
-        if options.get("taskTransactions", "").lower() == "always":
-            from barnabas.pipeline.options import sink_options
-            from barnabas.pipeline.write.prepared.recovery import check_always
-
-            check_always(sink_options(options, streaming="txnAppId" not in options))
 
     @classmethod
     def name(cls) -> str:

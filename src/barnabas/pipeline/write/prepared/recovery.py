@@ -16,6 +16,7 @@ newer driver's.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -56,6 +57,11 @@ _served: dict[tuple[ClusterOptions, str], str] = {}
 """By cluster and driver: why tasks cannot have transactions; empty where they can."""
 _ended: dict[tuple[ClusterOptions, str], tuple[Participant, ...]] = {}
 """By cluster and driver: what this process has ended last, all of it."""
+_begun_at: dict[tuple[ClusterOptions, str], tuple[int, float]] = {}
+"""By cluster and driver: the token's offset when this process last began a batch, and when (monotonic, in
+seconds) it last looked what was open."""
+LOOK_S = 30.0
+"""How long it begins batches without looking."""
 
 
 def transactional_id(options: SinkOptions, application: str) -> str:
@@ -74,30 +80,17 @@ def begin_batch(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
     why = _why_not(options, application)
     if why:
         if options.task_transactions == ALWAYS:
-            raise _impossible(why)
+            raise OptionError(f"taskTransactions=always is not possible: {why}")
         return None
     assert application is not None
     key = transactional_id(options, application)
     transaction = DriverTransaction(options.cluster.connect(), options, key)
     try:
         transaction.begin()
-        recover(options, transaction, _since(options, application, key))
+        recover(options, transaction, _since(options, application, key), is_next=True)
     except KafkaError as error:
         raise WriteRefusedError(f"no transaction of {key}: {error}") from error
     return BatchBegun(key, transaction.identity)
-
-
-def check_always(options: SinkOptions) -> None:
-    """Before a query starts, which may have no id yet. Raises `OptionError` where the brokers have no
-    two-phase commit."""
-    application = options.application or query_beside(options) or "probe"
-    why = _probe(options, transactional_id(options, application))
-    if why:
-        raise _impossible(why)
-
-
-def _impossible(why: str) -> OptionError:
-    return OptionError(f"taskTransactions=always is not possible: {why}")
 
 
 def _why_not(options: SinkOptions, application: str | None) -> str:
@@ -140,8 +133,13 @@ def _since(options: SinkOptions, application: str, key: str) -> int:
     return CommitLog(open_store(options.staging), application).token_since(key) or 0
 
 
-def recover(options: SinkOptions, transaction: DriverTransaction, since: int = 0) -> Token | None:
-    """`transaction` has begun: commit what the token lists, abort what else is open. Returns the token."""
+def recover(
+    options: SinkOptions, transaction: DriverTransaction, since: int = 0, *, is_next: bool = False
+) -> Token | None:
+    """`transaction` has begun: commit what the token lists, abort what else is open. Returns the token.
+
+    `is_next`: a query begins a batch. Then nothing else can be open where the batch that this process has
+    begun before is committed and had no transactions of tasks, and coordinators are asked now and then."""
     cluster = options.cluster.connect()
     key = transaction.transactional_id
     tokens.ensure_topic(cluster)
@@ -151,7 +149,14 @@ def recover(options: SinkOptions, transaction: DriverTransaction, since: int = 0
         codes = end_all(cluster, key, listed, commit=True)
         _check(key, {each: code for each, code in codes.items() if code not in MOVED_ON})
         _ended[options.cluster, key] = listed
-    sweep(cluster, transaction, listed)
+    at = (options.cluster, key)
+    offset = found.offset if found is not None else -1
+    before, looked_s = _begun_at.get(at, (offset, 0.0))
+    now_s = time.monotonic()
+    if listed or not is_next or offset <= before or now_s > looked_s + LOOK_S:
+        sweep(cluster, transaction, listed)
+        looked_s = now_s
+    _begun_at[at] = offset, looked_s
     return found
 
 
