@@ -62,7 +62,7 @@ def read_json(znodes: Any, path: str) -> dict[str, Any]:
 def create(up: Up, name: str, partitions: int = 1, within_s: float = 30.0) -> None:
     """By another client; asked again while no controller answers."""
     admin = AdminClient({"bootstrap.servers": bootstrap(up), "log_level": 0})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + within_s
     while True:
         topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
         try:
@@ -137,7 +137,7 @@ def read_all(up: Up, group: str, count: int, topic: str = TOPIC) -> list[int]:
     )
     consumer.subscribe([topic])
     found: list[int] = []
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
         found += [int(m.value()) for m in consumer.consume(2000, 0.5) if not m.error()]
     consumer.commit(asynchronous=False)
