@@ -30,8 +30,8 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.long,
     pytest.mark.peers("s3"),
-    pytest.mark.timeout(3 * END_S),
 ]
+of_two_runs = pytest.mark.timeout(3 * END_S)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,7 @@ def barnabas(store: ObjectStore, *arguments: str) -> str:
     return done.stdout
 
 
+@of_two_runs
 @pytest.mark.parametrize("kind", ["manifest", "transactions", "parquet"])
 def test_a_stream_is_exactly_once_with_its_checkpoint_on_s3a(
     store: ObjectStore, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, kind: str
@@ -179,6 +180,7 @@ def confs(store: ObjectStore, **more: str) -> list[str]:
     return [part for key, value in wanted.items() for part in ("--conf", f"{key}={value}")]
 
 
+@of_two_runs
 @pytest.mark.usefixtures("as_drivers")
 def test_a_job_writes_topic_and_tables_on_s3a_once(
     store: ObjectStore, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
@@ -210,6 +212,7 @@ def test_a_job_writes_topic_and_tables_on_s3a_once(
     assert (delta_rows("job"), iceberg_rows("job", tmp_path)) == (wanted, wanted)
 
 
+@of_two_runs
 @pytest.mark.usefixtures("as_drivers")
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_tasks_of_two_workers_land_a_table_on_s3a_once(

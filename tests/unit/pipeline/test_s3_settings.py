@@ -33,7 +33,7 @@ def test_deltalake_and_pyiceberg_get_what_is_set(given: str) -> None:
     assert S3Settings().for_delta() == S3Settings().for_iceberg() == {}
 
 
-def test_what_one_side_knows_is_given_to_the_other() -> None:
+def test_settings_of_one_side_are_given_to_the_other() -> None:
     environment = dict(ENVIRONMENT)
     settings = shared_out({PREFIX + "secret.key": "spark"}, environment)
     assert environment["AWS_SECRET_ACCESS_KEY"] == "spark"

@@ -290,11 +290,12 @@ class JobRun:
 
     @contextmanager
     def _stages(self, stage: str) -> Iterator[None]:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         try:
             yield
-        except (PySparkException, ImportError, AttributeError, OSError) as error:
+        except (Py4JError, PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
 
@@ -453,7 +454,7 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
     if missing is not None:
         raise PipelineError(missing)
     check_master(master, settings)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
