@@ -232,6 +232,7 @@ def copies(bench: Bench, topic: str) -> None:
     jobs = {
         f"{OURS}:at-least-once": {**job, "delivery": "at-least-once"},
         f"{OURS}:exactly-once": {**job, "delivery": "exactly-once"},
+        f"{OURS}:tasks": {**job, "delivery": "tasks"},
         PEER: {**job, "delivery": ""},
     }
     found = bench.compare("stream topic to topic", bench.options.rows, jobs)
@@ -280,6 +281,7 @@ def latency(bench: Bench) -> None:
         f"{OURS}:at-least-once": "at-least-once",
         PEER: "",
         f"{OURS}:exactly-once": "exactly-once",
+        f"{OURS}:tasks": "tasks",
     }
     for who, delivery in ways.items():
         session = bench.sessions[who.split(":")[0]]

@@ -17,6 +17,13 @@ NAMES = "id BIGINT, flight STRING, origin STRING, delay INT, at BIGINT"
 BATCHES_S = 300.0
 
 
+def delivered(way: str) -> dict[str, str]:
+    """Options of a delivery; ``tasks`` is exactly once by transactions of tasks."""
+    if way == "tasks":
+        return {"delivery": "exactly-once", "taskTransactions": "auto"}
+    return {"delivery": way, "taskTransactions": "never"}
+
+
 class Jobs:
     """The jobs that are measured. Each method returns what both formats have to agree on, or None."""
 
@@ -94,7 +101,7 @@ class Jobs:
         writer = self._stream(topic, **more).select("value").writeStream.format(self.format)
         options = {**self.options, "topic": target, "kafka.compression.type": "lz4"}
         if self.format == "barnabas":
-            options["delivery"] = delivery
+            options |= delivered(delivery)
         writer = writer.options(**options).option("checkpointLocation", f"{out}.checkpoint")
         writer.trigger(availableNow=True).start().awaitTermination()
         return None
@@ -120,7 +127,7 @@ class Jobs:
         writer = frame.select("value").writeStream.format(self.format)
         options = {**self.options, "topic": target}
         if self.format == "barnabas":
-            options["delivery"] = delivery
+            options |= delivered(delivery)
         self.copy = (
             writer.options(**options).option("checkpointLocation", f"{out}.checkpoint").start()
         )

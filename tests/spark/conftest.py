@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MakeTopic = Callable[[int], str]
-KEPT = {"log.retention.ms": "-1", "transaction.two.phase.commit.enable": "true"}
+KEPT = {"log.retention.ms": "-1"}
 """Settings of clusters whose records have times of years ago: a node deletes them 30 s after its start."""
 
 

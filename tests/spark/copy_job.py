@@ -1,5 +1,6 @@
 """A Spark program of its own: copies a topic to another, micro-batch by micro-batch, until it is
-through or killed. Arguments: bootstrap, from, to, directory, delivery."""
+through or killed. Arguments: bootstrap, from, to, directory, delivery ("tasks" is
+exactly once by transactions of tasks)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def main(bootstrap: str, source: str, target: str, directory: str, delivery: str
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("kafka.batch.size", "2000")
-        .option("delivery", delivery)
+        .option("delivery", "exactly-once" if delivery == "tasks" else delivery)
+        .option("taskTransactions", "always" if delivery == "tasks" else "never")
         .option("checkpointLocation", f"{directory}/checkpoint")
         .trigger(availableNow=True)
         .start()

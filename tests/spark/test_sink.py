@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas.pipeline.each_batch import publish_each_batch
+from barnabas.pipeline.offsets import LATEST
+from barnabas.pipeline.options import ClusterOptions, endpoints
+from barnabas.pipeline.write.prepared import participants
+from barnabas.types import TopicPartition
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
 
@@ -89,6 +94,53 @@ def test_a_task_that_is_retried_lands_once(
     append(rows, bootstrap, topic=topic)
     assert set(values_in(bootstrap, topic)) == set(range(4000))
     assert len(values_in(bootstrap, topic)) >= 8000
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_in_mid_write_leaves_no_transaction(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """Every Python worker of the first attempts is killed, once the sink has sent some of its rows."""
+    topic = make_topic(2)
+    cluster = ClusterOptions(endpoints(bootstrap)).connect()
+
+    def kill_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import signal
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, each in enumerate(batches):
+            yield each
+            if context.attemptNumber() == 0 and number == 6:
+                daemon = os.getppid()
+                for child in Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+
+    rows = spark.range(0, 160_000, 1, 2).selectExpr("concat(id, repeat('x', 500)) value")
+    frame = rows.mapInArrow(kill_once, "value string")
+    name = f"killed-{topic}"
+    named = {"txnAppId": name, "txnVersion": "0", "taskTransactions": "always"}
+    append(frame, bootstrap, topic=topic, **named)
+    landed = Counter(int((each.value or b"").rstrip(b"x")) for each in read(bootstrap, topic))
+    assert landed == Counter(range(160_000))
+    ends = cluster.list_offsets({TopicPartition(topic, each): LATEST for each in (0, 1)})
+    assert sum(each.offset for each in ends.values()) > 161_000  # aborted rows are there too
+    assert participants.list_open(cluster, f"barnabas-{name}") == []
+
+
+def test_tasks_always_in_transactions_without_a_name_are_refused(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    frame = spark.range(10).selectExpr("cast(id as string) value")
+    with pytest.raises(Exception, match="taskTransactions=always is not possible"):
+        always = {"delivery": "exactly-once", "taskTransactions": "always"}
+        append(frame, bootstrap, topic=topic, **always)
+    assert read(bootstrap, topic) == []
 
 
 def test_a_failed_write_leaves_nothing(
@@ -183,7 +235,9 @@ def publishes(job: subprocess.Popen[bytes], directory: Path, batch: int) -> bool
     return False
 
 
-@pytest.mark.parametrize("delivery", ["exactly-once", "manifest"])
+@pytest.mark.parametrize(
+    "delivery", ["exactly-once", "manifest", pytest.param("tasks", marks=pytest.mark.long)]
+)
 def test_a_driver_that_is_killed_while_it_publishes_lands_each_row_once(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path, delivery: str
 ) -> None:

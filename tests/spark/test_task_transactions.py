@@ -6,21 +6,28 @@ real cluster. After each, no transaction of the query is open and each row count
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import OptionError, PipelineError, WriteRefusedError
+from barnabas.pipeline.jobs.doctor import open_transactions
+from barnabas.pipeline.options import ClusterOptions, endpoints
 from barnabas.pipeline.write import transactional, writers
 from barnabas.pipeline.write.prepared import participants, recovery, task
 from barnabas.pipeline.write.prepared.participants import BatchBegun, Participant
 from barnabas.pipeline.write.publisher import FencedError
 from barnabas.pipeline.write.sink import StagedTask
 from barnabas.pipeline.write.transaction import DriverTransaction
+from barnabas.testing.cluster import Cluster
+from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_parted_checkpoints import TASKS, Crash, Target, words
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query, rows_of
@@ -58,6 +65,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 def forget_ended() -> None:
     """As another process."""
     recovery._ended.clear()
+    recovery._begun_at.clear()
 
 
 POINTS = ["tasks wrote", "token unsent", "token unanswered", "token counts"]
@@ -252,3 +260,84 @@ def test_tasks_always_in_transactions_need_a_name(target: Target) -> None:
     query = target.query(checkpoint=None, staging=None)
     with pytest.raises(OptionError, match="taskTransactions=always is not possible"):
         recovery.begin_batch(query.options, streaming=False)
+
+
+def test_a_cluster_without_two_phase_commit_goes_through_the_driver(tmp_path: Path) -> None:
+    off = {"transaction.two.phase.commit.enable": "false"}
+    with Cluster(nodes=1, settings=off) as cluster:
+        query = Query(
+            tmp_path / "checkpoint",
+            cluster=ClusterOptions(endpoints(cluster.bootstrap)),
+            delivery="exactly-once",
+            task_transactions="auto",
+        )
+        assert recovery.begin_batch(query.options, streaming=True) is None
+        always = replace(query.options, task_transactions="always")
+        with pytest.raises(OptionError, match="do not serve two-phase commit"):
+            recovery.begin_batch(always, streaming=True)
+
+
+def test_the_doctor_says_which_query_holds_readers(target: Target) -> None:
+    query = target.query()
+    query.attempt(begin(query), rows_of("a", 0, 30), str(uuid.uuid4()), 0)
+    now_s = time.time()
+    [young] = open_transactions(target.bootstrap, now_s)
+    [old] = open_transactions(target.bootstrap, now_s + 3600)
+    assert young.is_well
+    assert not old.is_well
+    assert f"ledger forget --bootstrap-server {target.bootstrap} {key_of(query)}" in old.said
+    query.start("a", 30)
+    assert open_transactions(target.bootstrap, now_s) == []
+    assert target.values() == words("a", 0, 30)
+
+
+def test_a_coordinator_without_two_phase_commit_leaves_rows_to_the_driver(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it is enabled node by node."""
+    query = target.query(task_transactions="auto", inline_bytes_max=100)
+    begun = begin(query)
+    with monkeypatch.context() as patched:
+        refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "off")
+        patched.setattr(DriverTransaction, "begin", raising(refusal))
+        staged = query.attempt(begun, rows_of("a", 0, 30), str(uuid.uuid4()), 0)
+    assert staged.participant is None
+    writers.publish(query.options, [staged], 0)
+    assert target.values() == words("a", 0, 30)
+
+
+def test_small_batches_ask_no_coordinator_what_is_open(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(cluster: ClusterClient, key: str) -> list[Participant]:
+        asked.append(key)
+        return participants.list_open(cluster, key)
+
+    monkeypatch.setattr(recovery, "list_open", counted)
+    monkeypatch.setattr(recovery, "LOOK_S", 1e9)
+    query = target.query(task_transactions="auto")
+    query.start("a", 120)
+    first = len(asked)
+    assert first <= 2
+    query.start("a", 240)
+    assert len(asked) == first
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.start("a", 300)
+    query.start("a", 330)
+    assert len(asked) > first
+    assert target.values() == words("a", 0, 330)
+
+
+def test_a_small_batch_that_failed_has_what_it_left_swept(target: Target) -> None:
+    """A batch of the same process began and was not committed."""
+    query = target.query(task_transactions="auto")
+    query.start("a", 90)
+    large = target.query(task_transactions="auto", inline_bytes_max=10)
+    large.attempt(begin(large), rows_of("a", 90, 120), str(uuid.uuid4()), 3)
+    assert len(open_ones(query)) == 1
+    begin(query)
+    assert open_ones(query) == []
+    query.start("a", 120)
+    assert target.values() == words("a", 0, 120)

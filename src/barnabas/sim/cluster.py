@@ -330,6 +330,7 @@ class SimCluster:
             "offsets.topic.replication.factor": replication,
             "transaction.state.log.replication.factor": replication,
             "transaction.state.log.num.partitions": "2",
+            "transaction.two.phase.commit.enable": "true",
             "transaction.state.log.min.isr": "2" if topology.nodes >= 3 else "1",
             "min.insync.replicas": "2" if topology.nodes >= 3 else "1",
             "default.replication.factor": replication,

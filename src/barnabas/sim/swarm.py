@@ -36,6 +36,7 @@ from barnabas.sim.workload import (
 from barnabas.sim.workload.administration import NOT_OLD
 from barnabas.sim.workload.guests import GuestsPlan
 from barnabas.sim.workload.operator import HABITS
+from barnabas.sim.workload.prepared import PreparerPlan
 from barnabas.sim.workload.transactions import ProcessorPlan
 
 T = TypeVar("T")
@@ -293,6 +294,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
         tuple(_readers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
         tuple(_processors(rng_of, pause)),
+        tuple(_preparers(rng_of, pause)),
     )
     return replace(plan, newest=api_versions.draw(rng_of, plan))
 
@@ -405,6 +407,23 @@ def _processors(rng_of: RngOf, pause: float) -> list[ProcessorPlan]:
             with_offsets=lasts and _pick(rng_of, "moves offsets", True, True, False),
         )
         for index in range(count)
+    ]
+
+
+def _preparers(rng_of: RngOf, pause: float) -> list[PreparerPlan]:
+    """Those that write in two-phase commit."""
+    partitions = _pick(rng_of, "ledger partitions", 1, 2, 3)
+    return [
+        PreparerPlan(
+            f"preparer{index}",
+            f"prepared{index}",
+            partitions,
+            pause_ms=pause * 2,
+            records=_pick(rng_of, "records that are prepared", 1, 4, 10),
+            waits_ms=_pick(rng_of, "prepared transactions wait", 500.0, 8_000.0),
+            aborts=_pick(rng_of, "aborts of what is prepared", 0.1, 0.5),
+        )
+        for index in range(_pick(rng_of, "preparers", 0, 0, 1))
     ]
 
 

@@ -42,6 +42,8 @@ class WatchTable(Generic[W]):
         self._children: dict[str, dict[W, None]] = {}
         self._persistent: dict[str, dict[W, None]] = {}
         self._recursive: dict[str, dict[W, None]] = {}
+        self._paths: dict[W, dict[str, None]] = {}
+        """What each watcher watches, or has watched."""
 
     def __len__(self) -> int:
         return sum(len(watchers) for table in self._tables() for watchers in table.values())
@@ -50,10 +52,10 @@ class WatchTable(Generic[W]):
         return self._data, self._children, self._persistent, self._recursive
 
     def watch_data(self, path: str, watcher: W) -> None:
-        self._data.setdefault(path, {})[watcher] = None
+        self._add(self._data, path, watcher)
 
     def watch_children(self, path: str, watcher: W) -> None:
-        self._children.setdefault(path, {})[watcher] = None
+        self._add(self._children, path, watcher)
 
     def watch_always(self, path: str, watcher: W, *, recursive: bool) -> None:
         """A persistent watch, in the place of one of the other kind."""
@@ -61,7 +63,11 @@ class WatchTable(Generic[W]):
         if recursive:
             one, other = other, one
         _remove(other, path, watcher)
-        one.setdefault(path, {})[watcher] = None
+        self._add(one, path, watcher)
+
+    def _add(self, table: dict[str, dict[W, None]], path: str, watcher: W) -> None:
+        table.setdefault(path, {})[watcher] = None
+        self._paths.setdefault(watcher, {})[path] = None
 
     def watches(self, path: str, watcher: W, kind: int) -> bool:
         """Whether `watcher` has a watch of `kind` at `path`: 1 of children, 2 of data, 3 any."""
@@ -84,6 +90,7 @@ class WatchTable(Generic[W]):
             fired = self._data.pop(event.path, {})
             if event.kind is WatchKind.DELETED:
                 fired |= self._children.pop(event.path, {})
+        self._forget_path(event.path, fired)
         if self._persistent:
             fired |= self._persistent.get(event.path, {})
         if self._recursive and event.kind is not WatchKind.CHILDREN:
@@ -94,10 +101,17 @@ class WatchTable(Generic[W]):
                 fired |= self._recursive.get(path, {})
         return list(fired)
 
+    def _forget_path(self, path: str, watchers: Iterable[W]) -> None:
+        """One-shot watches of `path` have fired."""
+        tables = self._tables()
+        for watcher in watchers:
+            if not any(watcher in table.get(path, ()) for table in tables):
+                self._paths[watcher].pop(path, None)
+
     def forget(self, watcher: W) -> None:
         """The watcher is gone."""
-        for table in self._tables():
-            for path in [path for path, watchers in table.items() if watcher in watchers]:
+        for path in self._paths.pop(watcher, ()):
+            for table in self._tables():
                 _remove(table, path, watcher)
 
     def resume(

@@ -52,11 +52,17 @@ DATA_BYTES_MAX = 1 << 20
 """`jute.maxbuffer` less what a request has besides its data."""
 
 
+OWN_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
+"""Those that stay."""
+
+
 class AppliedTransaction(NamedTuple):
-    """What one applied transaction gave. `events` are those of every change, whether one watches or not."""
+    """What one applied transaction gave. `events` are those of every change, whether one watches or not; a
+    watcher gets only those of znodes that it may read, by the ACL at the same place in `acls`."""
 
     result: object
     events: tuple[WatchEvent, ...] = ()
+    acls: tuple[tuple[ZnodeAcl, ...], ...] = ()
 
 
 class Znode:
@@ -122,6 +128,7 @@ class ZnodeTree:
         self._owned: dict[int, dict[str, None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._events: list[WatchEvent] = []
+        self._acls: list[tuple[ZnodeAcl, ...]] = []
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -183,14 +190,14 @@ class ZnodeTree:
     ) -> AppliedTransaction:
         """Do what `session`, with the identities `asking`, asks as the transaction `zxid`. An error is the
         result then, and nothing but the tree's `zxid` has changed."""
-        self.zxid, self._undo, self._events = zxid, [], []
+        self._begin(zxid)
         self._asking = asking
         try:
             if isinstance(request, Multi):
-                return AppliedTransaction(self._multi(request, session, ms), tuple(self._events))
+                return self._done(self._multi(request, session, ms))
             if isinstance(request, SetAcl):
                 return AppliedTransaction(self._set_acl(request), ())
-            return AppliedTransaction(self._operate(request, session, ms), tuple(self._events))
+            return self._done(self._operate(request, session, ms))
         except ZooKeeperError as error:
             for undo in reversed(self._undo):
                 undo()
@@ -198,10 +205,20 @@ class ZnodeTree:
 
     def end_session(self, session: int, zxid: int) -> AppliedTransaction:
         """Remove the ephemeral znodes of `session`."""
-        self.zxid, self._undo, self._events = zxid, [], []
+        self._begin(zxid)
         for path in self.owned(session):
             self._remove(path)
-        return AppliedTransaction(None, tuple(self._events))
+        return self._done(None)
+
+    def _begin(self, zxid: int) -> None:
+        self.zxid, self._undo, self._events, self._acls = zxid, [], [], []
+
+    def _done(self, result: object) -> AppliedTransaction:
+        return AppliedTransaction(result, tuple(self._events), tuple(self._acls))
+
+    def _tell(self, kind: WatchKind, path: str, node: Znode) -> None:
+        self._events.append(WatchEvent(kind, path))
+        self._acls.append(node.acl)
 
     def _multi(self, request: Multi, session: int, ms: int) -> tuple[OperationResult, ...]:
         results = []
@@ -213,22 +230,27 @@ class ZnodeTree:
         return tuple(results)
 
     def _operate(self, operation: Operation, session: int, ms: int) -> OperationResult:
-        check_path(operation.path)
+        """Raises the error that ZooKeeper names first, where there are several."""
         match operation:
-            case Create():
-                return self._create(operation, session, ms)
-            case SetData():
-                return self._set_data(operation, ms)
             case Delete():
                 self._delete(operation)
                 return None
+            case Create():
+                return self._create(operation, session, ms)
+            case SetData():
+                check_path(operation.path)
+                return self._set_data(operation, ms)
             case CheckVersion():
+                check_path(operation.path)
+                self._readable(operation.path, Perms.READ, self._asking)
                 self._check_version(operation.path, operation.version)
                 return None
 
     def _create(self, request: Create, session: int, ms: int) -> Created:
         if len(request.data) > DATA_BYTES_MAX:
             raise BadArguments(request.path, "too large")
+        if "\0" in request.path or "/" not in request.path:
+            raise BadArguments(request.path, "no path")
         acl = taken_acl(request.acl, request.path, self._asking, self._schemes)
         above = parent_of(request.path)
         parent = self._nodes.get(above)
@@ -238,6 +260,7 @@ class ZnodeTree:
         path = request.path
         if request.sequential:
             path = f"{path}{parent.creates:010d}"
+        check_path(path)
         if path in self._nodes:
             raise NodeExists(path)
         if parent.owner:
@@ -258,10 +281,8 @@ class ZnodeTree:
             self._disown(node.owner, path)
 
         self._undo.append(undo)
-        self._events += (
-            WatchEvent(WatchKind.CREATED, path),
-            WatchEvent(WatchKind.CHILDREN, above),
-        )
+        self._tell(WatchKind.CREATED, path, node)
+        self._tell(WatchKind.CHILDREN, above, parent)
         return Created(path, node.stat())
 
     def _set_data(self, request: SetData, ms: int) -> Stat:
@@ -279,14 +300,17 @@ class ZnodeTree:
         node.data = request.data
         node.version += 1
         node.mzxid, node.mtime = self.zxid, ms
-        self._events.append(WatchEvent(WatchKind.CHANGED, request.path))
+        self._tell(WatchKind.CHANGED, request.path, node)
         return node.stat()
 
     def _delete(self, request: Delete) -> None:
-        if request.path == "/":
-            raise BadArguments(request.path, "the root stays")
+        if request.path in OWN_PATHS or "\0" in request.path or "/" not in request.path:
+            raise BadArguments(request.path, "it cannot be deleted")
+        parent = self._nodes.get(parent_of(request.path))
+        if parent is None:
+            raise NoNode(request.path)
+        self._check_allowed(parent, Perms.DELETE, request.path)
         node = self._node(request.path)
-        self._check_allowed(self._nodes[parent_of(request.path)], Perms.DELETE, request.path)
         self._check_version(request.path, request.version)
         if node.children:
             raise NotEmpty(request.path)
@@ -308,16 +332,14 @@ class ZnodeTree:
         del self._nodes[path], parent.children[name]
         parent.pzxid = self.zxid
         self._disown(node.owner, path)
-        self._events += (
-            WatchEvent(WatchKind.DELETED, path),
-            WatchEvent(WatchKind.CHILDREN, above),
-        )
+        self._tell(WatchKind.DELETED, path, node)
+        self._tell(WatchKind.CHILDREN, above, parent)
 
     def _set_acl(self, request: SetAcl) -> Stat:
         check_path(request.path)
+        acl = taken_acl(request.acl, request.path, self._asking, self._schemes)
         node = self._node(request.path)
         self._check_allowed(node, Perms.ADMIN, request.path)
-        acl = taken_acl(request.acl, request.path, self._asking, self._schemes)
         if request.aversion not in (ANY_VERSION, node.aversion):
             raise BadVersion(request.path)
         node.acl = acl

@@ -121,6 +121,16 @@ def open_transactions_taken_over() -> list[Patch]:
     return [(TransactionMachine, "_init", hide_open_transaction)]
 
 
+def prepared_times_out() -> list[Patch]:
+    """It gets a short one."""
+    honest = machine._timeout_ms
+
+    def short(request: Any, settings: Any) -> int:
+        return 1_000 if request.enable2_pc else honest(request, settings)
+
+    return [(machine, "_timeout_ms", short)]
+
+
 def time_never_over() -> list[Patch]:
     return [(OpenTransactions, "find_overdue", lambda self, known, at: [])]
 
@@ -216,6 +226,7 @@ MUTANTS = (
     Mutant("open-taken-over", "a new producer continues in the former one's open transaction",
            open_transactions_taken_over),
     Mutant("time-never-over", "a transaction whose time is over is not aborted", time_never_over),
+    Mutant("prepared-times-out", "a transaction in two-phase commit has a time-out", prepared_times_out),
     Mutant("any-epoch-ends", "EndTxn is taken from a producer of a former epoch", ends_known_by_name_only),
     Mutant("written-unasked", "a batch is taken into a transaction without asking its coordinator",
            writes_unasked),

@@ -1,4 +1,4 @@
-"""``barnabas zookeeper start --config zoo.cfg``: one server of ZooKeeper's client protocol, without Java."""
+"""``barnabas zookeeper start zoo.cfg``: one server of ZooKeeper's client protocol, without Java."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def group() -> None:
 
 @app.command()
 def start(
-    config: Path = typer.Option(
-        ..., help="A zoo.cfg, in the keys of Apache ZooKeeper. Keys that are not read are named."
+    file: Path = typer.Argument(
+        help="A zoo.cfg, in the keys of Apache ZooKeeper. Keys that are not read are named."
     ),
 ) -> None:
     """Run one server in the foreground until SIGTERM, Ctrl-C or the end of its terminal.
@@ -26,4 +26,4 @@ def start(
     """
     from barnabas.host.zookeeper.server_process import run_server
 
-    raise typer.Exit(run_server(str(config)))
+    raise typer.Exit(run_server(str(file)))

@@ -14,7 +14,7 @@ Source: KIP-98, KIP-360, KIP-447, KIP-890; ``TransactionManager`` of Apache Kafk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.client.client import GROUP, TRANSACTION, Client, raise_for
 from barnabas.client.feature_levels import describe_features
@@ -48,6 +48,7 @@ OFFSETS_BEFORE_IMPLICIT = 4
 ADD_BY_CLIENTS = 3
 """The last version of AddPartitionsToTxn that clients speak."""
 TIMEOUT_MS = 60_000
+NO_TIMEOUT_MS = 2**31 - 1
 FATAL = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -62,6 +63,37 @@ FATAL = frozenset(
 refused."""
 
 
+class PreparedTransaction(NamedTuple):
+    """An open transaction whose writes are acknowledged."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+async def end_prepared(
+    client: Client, prepared: PreparedTransaction, *, commit: bool, at_most: int | None = None
+) -> None:
+    """Commit or abort a prepared transaction; again, where that is done, changes nothing as long as its id is
+    not used again and `at_most`, the newest version of EndTxn, is the same. Raises `KafkaError`:
+    PRODUCER_FENCED, INVALID_TXN_STATE, ..., and `ChannelError`."""
+    await client.ask_coordinator(
+        TRANSACTION,
+        prepared.transactional_id,
+        lambda: EndTxnRequest(
+            transactional_id=prepared.transactional_id,
+            producer_id=prepared.producer_id,
+            producer_epoch=prepared.producer_epoch,
+            committed=commit,
+        ),
+        lambda response: raise_for(
+            response.error_code, f"transactional id {prepared.transactional_id}"
+        ),
+        purpose="transactions",
+        at_most=at_most,
+    )
+
+
 class TransactionalProducer:
     """Call `init` once; then for each transaction `begin`, `send` and `send_offsets`, `commit` or `abort`."""
 
@@ -72,13 +104,16 @@ class TransactionalProducer:
         settings: ProducerSettings | None = None,
         *,
         timeout_ms: int = TIMEOUT_MS,
+        two_phase: bool = False,
     ) -> None:
-        """A transaction that takes longer than `timeout_ms` is aborted by its coordinator."""
+        """A transaction that takes longer than `timeout_ms` is aborted by its coordinator. With
+        `two_phase` it has no time-out (KIP-939); `client` has to speak InitProducerId 6."""
         self.transactional_id = transactional_id
         self.fatal: KafkaError | None = None
         """The error after which this producer cannot be used any more."""
         self._client = client
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = NO_TIMEOUT_MS if two_phase else timeout_ms
+        self._two_phase = two_phase
         self._transaction = ClientTransaction(transactional_id, self._on_wanted)
         self._producer = Producer(client, settings, self._transaction)
         self._producer_id = self._epoch = -1
@@ -130,6 +165,13 @@ class TransactionalProducer:
             self._check_open()
         await self._end(committed=True)
 
+    async def prepare(self) -> PreparedTransaction:
+        """Flush, and hand the transaction over to `end_prepared`, of any client. Raises as `commit`."""
+        self._check_open()
+        await self._producer.flush()
+        self._check_open()
+        return PreparedTransaction(self.transactional_id, self._producer_id, self._epoch)
+
     async def abort(self) -> None:
         """Abort the transaction. Raises `KafkaError`, also if the outcome of a commit is unknown."""
         self._check_usable()
@@ -170,6 +212,7 @@ class TransactionalProducer:
                 transaction_timeout_ms=self._timeout_ms,
                 producer_id=producer_id,
                 producer_epoch=epoch,
+                enable2_pc=self._two_phase,
             )
         )
         self._set_identity(response.producer_id, response.producer_epoch)

@@ -42,7 +42,7 @@ def load_settings(path: str) -> ServerSettings:
     try:
         properties = parse_properties(Path(path).read_text(encoding="utf-8", errors="replace"))
         if "dataDir" in properties:
-            properties["dataDir"] = str(Path(path).parent.joinpath(properties["dataDir"]).resolve())
+            properties["dataDir"] = str(Path(properties["dataDir"]).resolve())
         settings = server_settings(properties, lambda name: Path(name).read_text())
     except OSError as error:
         raise ZooKeeperStartError(f"{error.filename} cannot be read: {error.strerror}") from error

@@ -7,12 +7,14 @@ by value: it needs nothing there but Python.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import barnabas
+from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.errors import PipelineError, StagingError
 from barnabas.pipeline.jobs.executor_errors import INSTALL, explained
 from barnabas.pipeline.jobs.shared_folders import (
@@ -22,15 +24,19 @@ from barnabas.pipeline.jobs.shared_folders import (
     marked,
     why_not_shared,
 )
-from barnabas.pipeline.options import absolute
+from barnabas.pipeline.options import ClusterOptions, absolute, endpoints
 from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.same_version import check_pyspark
+from barnabas.pipeline.write.prepared import participants
+from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = ("barnabas", "pyspark", "numpy", "pandas", "pyarrow", "numba")
 CONNECT_S = 5.0
+OPEN_MINUTES_MAX = 15
+"""How long a batch that is under way may hold its transactions open, as far as can be said here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,8 @@ def with_spark(
 
     servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
     found = [driver_reaches(each) for each in servers]
+    if any(each.is_well for each in found):
+        found += open_transactions(",".join(servers), time.time())
     spark = session_with("doctor", master, settings, "OFF")
     try:
         found.append(Diagnosis("Spark", True, f"{spark.version} at {master}"))
@@ -145,6 +153,28 @@ def driver_reaches(server: str) -> Diagnosis:
     except (OSError, ValueError) as error:
         return Diagnosis("driver: cluster", False, f"{server} is not reached: {error}")
     return Diagnosis("driver: cluster", True, f"{server} is reached")
+
+
+def open_transactions(bootstrap: str, wall_s: float) -> list[Diagnosis]:
+    """Queries whose tasks have transactions open, which have no time-out; without TLS and SASL."""
+    cluster = ClusterOptions(endpoints(bootstrap), patience_ms=int(CONNECT_S * 1000)).connect()
+    try:
+        since_ms = participants.list_keys(cluster)
+    except (ChannelError, KafkaError, PipelineError) as error:
+        return [Diagnosis("transactions of tasks", True, f"not looked for: {error}")]
+    found = []
+    for key, began_ms in sorted(since_ms.items()):
+        minutes = max(0, int(wall_s - began_ms / 1000)) // 60
+        said = f"{key} has some open for {minutes} min"
+        is_well = minutes < OPEN_MINUTES_MAX
+        if not is_well:
+            said += (
+                ": readers of committed records wait at them. Start the query again, which ends them, or, if"
+                f" it is dropped for good, barnabas pipeline ledger forget --bootstrap-server {bootstrap}"
+                f" {key}"
+            )
+        found.append(Diagnosis("transactions of tasks", is_well, said))
+    return found
 
 
 def on_executors(

@@ -18,7 +18,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,7 @@ from barnabas.types import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.pipeline.write.batch_encoder import BatchEncoder
+    from barnabas.pipeline.write.batch_encoder import BatchEncoder, EncodedBatch
 
 log = logging.getLogger(__name__)
 BATCH_ID = "streaming.sql.batchId"
@@ -138,15 +138,21 @@ class TaskPlace:
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     """Encode the rows of a task, and keep them in the message or in a file. Raises `StagingError`."""
     place = TaskPlace.of(options)
+    return stage_batches(options, place, (b for each in rows for b in place.encoder.encode(each)))
+
+
+def stage_batches(
+    options: SinkOptions, place: TaskPlace, batches: Iterable[EncodedBatch]
+) -> StagedTask:
+    """As `stage`, of what a task has encoded."""
     application, query, run = place.application, place.query, place.run
     chunks: list[Chunk] = []
     parts: list[bytearray] = []
     size = 0
-    for each in rows:
-        for batch in place.encoder.encode(each):
-            chunks.append(Chunk(batch.partition, batch.records, len(batch.data)))
-            parts.append(batch.data)
-            size += len(batch.data)
+    for batch in batches:
+        chunks.append(Chunk(batch.partition, batch.records, len(batch.data)))
+        parts.append(batch.data)
+        size += len(batch.data)
         if size > MESSAGE_BYTES_MAX and not options.staging:
             raise StagingError(
                 f"a task has over {MESSAGE_BYTES_MAX >> 20} MiB of rows: set stagingLocation to a"

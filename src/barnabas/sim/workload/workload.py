@@ -22,6 +22,7 @@ from barnabas.sim.ledger import LEDGER, Ledger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.guests import GUARDED, Gatekeeper, Guest, GuestsPlan
 from barnabas.sim.workload.operator import Operator
+from barnabas.sim.workload.prepared import Preparer, PreparerPlan
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.sim.workload.recreated_topics import RemadeTopic
@@ -56,6 +57,8 @@ class WorkloadPlan:
     """(name, weights of habits, longest rest in milliseconds)."""
     processors: tuple[ProcessorPlan, ...] = ()
     """Those that write in transactions."""
+    preparers: tuple[PreparerPlan, ...] = ()
+    """Those that write in two-phase commit."""
     guests: GuestsPlan | None = None
     """Of a secured cluster: clients with few rights."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class WorkloadPlan:
         """Of everybody who may be left out."""
         producers = [plan.name for plan in self.producers]
         readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
-        processors = [plan.name for plan in self.processors]
+        processors = [*(p.name for p in self.processors), *(p.name for p in self.preparers)]
         guests = [] if self.guests is None else [GUESTS]
         return [*producers, *processors, *readers, *(o[0] for o in self.operators), *guests]
 
@@ -102,6 +105,7 @@ class Workload:
         self.readers = [ReaderClient(self, r) for r in plan.readers if r.name not in skipped]
         self.ledger = Ledger()
         self.processors = [Processor(self, p) for p in plan.processors if p.name not in skipped]
+        self.preparers = [Preparer(self, p) for p in plan.preparers if p.name not in skipped]
         self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
         self.access = AccessHistory()
@@ -163,6 +167,8 @@ class Workload:
         self.committed_reader = CommittedReader(self.cluster, self.ledger, "committed", count)
         for processor in self.processors:
             processor.start()
+        for preparer in self.preparers:
+            preparer.start()
 
     async def _create(self, topic: TopicPlan) -> None:
         await self._create_until_there(topic)
@@ -198,7 +204,8 @@ class Workload:
 
     def processors_at_work(self) -> list[str]:
         """Those who still do what they began before they were to stop."""
-        return [processor.name for processor in self.processors if processor.is_at_work]
+        clients: list[Processor | Preparer] = [*self.processors, *self.preparers]
+        return [each.name for each in clients if each.is_at_work]
 
     @property
     def is_open_to_guests(self) -> bool:

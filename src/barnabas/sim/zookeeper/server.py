@@ -273,7 +273,7 @@ class EnsembleServer:
         while self.applied < end:
             entry = ensemble.log[self.applied - ensemble.log_start]
             self.applied += 1
-            result, events = apply(self.tree, entry)
+            result, events, _ = apply(self.tree, entry)
             for event in events:
                 for watcher in self._watches.fire(event):
                     watcher.send(EVENT, event, entry.zxid)

@@ -41,6 +41,8 @@ UNSENT_BYTES_LIMIT = 64 * 1024 * 1024
 EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
 _STATE_CONNECTED = 3
 _CHANGES = (Create, Delete, SetData, SetAcl, Multi)
+_CHANGE_OPS = (Op.CREATE, Op.CREATE2, Op.MULTI)
+"""A refused one takes a zxid, too."""
 NO_PASSWORD = bytes(16)
 
 
@@ -49,6 +51,7 @@ class Host(Protocol):
 
     ports: Ports
     stats: ServerStats
+    paused: dict[JuteConnection, None]
 
     @property
     def zxid(self) -> int: ...
@@ -249,7 +252,7 @@ class JuteConnection:
         try:
             while self._waiting and not self._is_ending:
                 one = self._waiting[0]
-                kind = _kind_of(one.request)
+                kind = _kind_of(one.op, one.request)
                 if kind is None and self._proposed:
                     break
                 self._waiting.popleft()
@@ -284,8 +287,10 @@ class JuteConnection:
         if full != self._is_paused:
             self._is_paused = full
             if full:
+                self._host.paused[self] = None
                 connection.pause_reading()
             else:
+                self._host.paused.pop(self, None)
                 connection.resume_reading()
 
     # -- what was committed ----------------------------------------------------------------------
@@ -336,9 +341,9 @@ class JuteConnection:
         self._send([len(body).to_bytes(4, "big"), body])
 
 
-def _kind_of(request: Request[Any]) -> Kind | None:
+def _kind_of(op: int, request: Request[Any]) -> Kind | None:
     """The kind of proposal of `request`; None where this server answers it."""
-    if isinstance(request, _CHANGES):
+    if isinstance(request, _CHANGES) or op in _CHANGE_OPS:
         return Kind.CHANGE
     if isinstance(request, SyncPath):
         return Kind.BARRIER

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, TypeVar
 
-from barnabas.zookeeper.errors import NoWatcher, Unimplemented, ZooKeeperError
+from barnabas.zookeeper.errors import BadArguments, NoWatcher, Unimplemented, ZooKeeperError
 from barnabas.zookeeper.operations import Exists, GetAcl, GetChildren, GetData, Request
 from barnabas.zookeeper.server.requests import (
     AddWatch,
@@ -22,7 +22,7 @@ from barnabas.zookeeper.server.requests import (
 )
 from barnabas.zookeeper.watch_table import WatchTable
 from barnabas.zookeeper.znode_acls import Identity
-from barnabas.zookeeper.znode_tree import ZnodeTree, check_path
+from barnabas.zookeeper.znode_tree import ZnodeTree
 
 W = TypeVar("W", bound=Hashable)
 
@@ -62,28 +62,25 @@ def _read(
 ) -> Any:
     match request:
         case Exists(path, watch):
-            check_path(path)
-            node = tree.find(path)
+            if "\0" in path:
+                raise BadArguments(path)
+            stat = None if tree.find(path) is None else tree.get(path, identities).stat
             if watch:
                 watches.watch_data(path, watcher)
-            return None if node is None else node.stat()
+            return stat
         case GetData(path, watch):
-            check_path(path)
             data = tree.get(path, identities)
             if watch:
                 watches.watch_data(path, watcher)
             return data
         case GetChildren(path, watch):
-            check_path(path)
             names = tree.children(path, identities)
             if watch:
                 watches.watch_children(path, watcher)
             return names
         case GetAcl(path):
-            check_path(path)
             return tree.get_acl(path, identities)
         case CountChildren(path):
-            check_path(path)
             tree.children(path, identities)
             below = path if path == "/" else f"{path}/"
             return sum(one.startswith(below) and one != path for one, _ in tree.nodes())
@@ -91,7 +88,6 @@ def _read(
 
 
 def _change_watch(watches: WatchTable[W], watcher: W, request: AddWatch | Unwatch) -> None:
-    check_path(request.path)
     if isinstance(request, AddWatch):
         watches.watch_always(request.path, watcher, recursive=request.recursive)
         return

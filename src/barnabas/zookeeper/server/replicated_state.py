@@ -25,6 +25,7 @@ from barnabas.zookeeper.errors import (
 )
 from barnabas.zookeeper.operations import (
     OPEN_ACL,
+    READ_ACL,
     CheckVersion,
     Create,
     Delete,
@@ -42,7 +43,12 @@ from barnabas.zookeeper.znode_tree import Znode, ZnodeTree
 
 SNAPSHOT_VERSION = 1
 NODES_PER_CHUNK = 200
-_FIRST_ZNODES = ("/zookeeper", "/zookeeper/quota")
+_FIRST_ZNODES = (
+    Create("/zookeeper"),
+    Create("/zookeeper/quota"),
+    Create("/zookeeper/config", acl=READ_ACL),
+)
+"""They count for no sequential number. The last one has nothing: the servers are those of each one's file."""
 _CHANGES = (Create, SetData, Delete, CheckVersion, Multi, SetAcl)
 
 
@@ -67,6 +73,8 @@ class AppliedEntry(NamedTuple):
 
     result: Any
     events: tuple[WatchEvent, ...] = ()
+    acls: tuple[tuple[ZnodeAcl, ...], ...] = ()
+    """Of the znode of each event."""
 
 
 class ReplicatedState:
@@ -75,8 +83,10 @@ class ReplicatedState:
     def __init__(self) -> None:
         self.tree = ZnodeTree(SERVED_SCHEMES)
         self.sessions: dict[int, ReplicatedSession] = {}
-        for path in _FIRST_ZNODES:
-            self.tree.apply(Create(path), 0, 0, 0)
+        for create in _FIRST_ZNODES:
+            self.tree.apply(create, 0, 0, 0)
+        for _, node in self.tree.nodes():
+            node.creates = 0
 
     @property
     def zxid(self) -> int:
@@ -134,10 +144,9 @@ class ReplicatedState:
             return AppliedEntry(request.error)
         if not isinstance(request, _CHANGES):
             return AppliedEntry(BadArguments("", f"request {proposal.argument} changes nothing"))
-        result, events = self.tree.apply(
-            request, proposal.session, entry.zxid, entry.ms, proposal.identities
+        return AppliedEntry(
+            *self.tree.apply(request, proposal.session, entry.zxid, entry.ms, proposal.identities)
         )
-        return AppliedEntry(result, events)
 
     # -- snapshots -------------------------------------------------------------------------------
 

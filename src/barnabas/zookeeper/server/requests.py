@@ -15,6 +15,7 @@ from typing import Any
 
 from barnabas.zookeeper.errors import (
     BadArguments,
+    MarshallingError,
     MultiFailed,
     NoNode,
     RuntimeInconsistency,
@@ -238,7 +239,12 @@ def _read_acl(reader: JuteReader) -> tuple[ZnodeAcl, ...]:
 def _read_multi(reader: JuteReader) -> Multi:
     operations = []
     while (op := _next_operation(reader)) is not None:
-        operations.append(_read_operation(op, reader))
+        try:
+            operations.append(_read_operation(op, reader))
+        except RefusedRequest as refused:
+            if isinstance(refused.error, BadArguments):  # within a multi it is no operation at all
+                raise RefusedRequest(MarshallingError(refused.error.path)) from refused
+            raise
     return Multi(tuple(operations))
 
 

@@ -17,7 +17,7 @@ from barnabas.ports import ConnectionRefusal, HasSecrets, Listener, Ports
 from barnabas.raft.embedded import EmbeddedReplica
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer
-from barnabas.zookeeper.operations import Request
+from barnabas.zookeeper.operations import Perms, Request
 from barnabas.zookeeper.server import words
 from barnabas.zookeeper.server.client_connection import NO_PASSWORD, JuteConnection
 from barnabas.zookeeper.server.jute import JuteError
@@ -31,6 +31,7 @@ from barnabas.zookeeper.server.server_settings import ServerSettings
 from barnabas.zookeeper.server.session_clock import SessionDeadlines
 from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.watch_table import WatchTable
+from barnabas.zookeeper.znode_acls import allows
 
 CLUSTER_ID = "zookeeper-ensemble"
 HELLO_MS_MAX = 10_000.0
@@ -51,6 +52,9 @@ class ZnodeServer:
         self._watches: WatchTable[JuteConnection] = WatchTable()
         self._clock = SessionDeadlines()
         self._clients: dict[int, JuteConnection] = {}
+        self._by_session: dict[int, dict[JuteConnection, None]] = {}
+        self.paused: dict[JuteConnection, None] = {}
+        """Connections that are not read from."""
         self._followers: dict[FollowerLink, None] = {}
         self._connections_made = 0
         self._sessions_made = ports.clock.wall_ms() << 16
@@ -120,7 +124,11 @@ class ZnodeServer:
 
     def forget(self, connection: JuteConnection) -> None:
         self._clients.pop(connection.number, None)
+        self.paused.pop(connection, None)
         self._watches.forget(connection)
+        others = self._by_session.get(connection.session)
+        if others is not None and others.pop(connection, 0) is None and not others:
+            del self._by_session[connection.session]
         self.stats.received += connection.received
         self.stats.sent += connection.sent
 
@@ -129,15 +137,15 @@ class ZnodeServer:
     ) -> None:
         origin = ProposalOrigin(self._run, connection.number)
         if session:
-            connection.session, connection.password = session, password
             proposal = Proposal(Kind.ATTACH, session, origin, 1, 0, password)
         else:
             self._sessions_made += 1
             session = self.settings.server_id << 56 | self._sessions_made & (1 << 56) - 1
             secrets = self.ports.secrets if isinstance(self.ports, HasSecrets) else None
             password = NO_PASSWORD if secrets is None else secrets.token_bytes(len(NO_PASSWORD))
-            connection.session, connection.password = session, password
             proposal = Proposal(Kind.OPEN, session, origin, 1, timeout_ms, password)
+        connection.session, connection.password = session, password
+        self._by_session.setdefault(session, {})[connection] = None
         self._proposals.propose(proposal)
 
     def propose(self, connection: JuteConnection, kind: Kind, op: int, body: bytes) -> None:
@@ -198,8 +206,8 @@ class ZnodeServer:
         for batch in batches:
             for value in batch.values:
                 self._apply(value)
-        if self._clients and not self.is_congested:
-            for connection in self._clients.values():
+        if self.paused:
+            for connection in list(self.paused):
                 connection.regulate()
 
     def _apply(self, value: Buffer) -> None:
@@ -209,10 +217,11 @@ class ZnodeServer:
             self.ports.log("error", "zookeeper.entry_skipped", reason=str(error))
             return
         proposal = entry.proposal
-        result, events = self.state.apply(entry)
-        for event in events:
+        result, events, acls = self.state.apply(entry)
+        for event, acl in zip(events, acls, strict=True):
             for watcher in self._watches.fire(event):
-                watcher.tell(event)
+                if allows(acl, Perms.READ, watcher.identities):
+                    watcher.tell(event)
         if result is REPLAYED:
             return
         connection = None
@@ -232,8 +241,8 @@ class ZnodeServer:
             self._clock.touch(number, session, self.ports.clock.now_ms())
         if owner is not None and session is not None:
             owner.timeout_ms = session.timeout_ms
-        for connection in list(self._clients.values()):
-            if connection.session == number and connection is not owner and connection.timeout_ms:
+        for connection in list(self._by_session.get(number, ())):
+            if connection is not owner and connection.timeout_ms:
                 connection.hang_up()
 
     def on_snapshot(self, snapshot: SnapshotReader) -> None:
@@ -295,6 +304,11 @@ class ZnodeServer:
                 follower.abort()
 
     # -- what operators ask ----------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """Changes of this server's clients that are not applied yet."""
+        return len(self._proposals)
 
     @property
     def mode(self) -> str:

@@ -23,7 +23,10 @@ from barnabas.pipeline.write.publisher import ProducerIdentity
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
-from barnabas.wire.messages.describe_transactions_response import DescribeTransactionsResponse
+from barnabas.wire.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TransactionState,
+)
 from barnabas.wire.messages.end_txn_request import EndTxnRequest
 from barnabas.wire.messages.end_txn_response import EndTxnResponse
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -166,13 +169,22 @@ def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
     found: list[Participant] = []
     for connection, names in _open(cluster, pattern_of(key)):
         with suppress(ChannelError):
-            found += _described(cluster, connection, key, names)
+            for each in _described(cluster, connection, names):
+                suffix = each.transactional_id.removeprefix(f"{key}.")
+                found.append(Participant(suffix, each.producer_id, each.producer_epoch))
     return found
 
 
-def list_keys(cluster: ClusterClient) -> set[str]:
-    """Drivers whose tasks have open transactions, as `list_open` finds them."""
-    return {name.rsplit(".", 2)[0] for _, names in _open(cluster, ".+" + FORM) for name in names}
+def list_keys(cluster: ClusterClient) -> dict[str, int]:
+    """When the oldest open transaction of a task began, in ms since 1970, by driver."""
+    found: dict[str, int] = {}
+    for connection, names in _open(cluster, ".+" + FORM):
+        with suppress(ChannelError):
+            for each in _described(cluster, connection, names):
+                key = each.transactional_id.rsplit(".", 2)[0]
+                began_ms = each.transaction_start_time_ms
+                found[key] = min(began_ms, found.get(key, began_ms))
+    return found
 
 
 def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnection, list[str]]]:
@@ -193,18 +205,16 @@ def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnec
 
 
 def _described(
-    cluster: ClusterClient, connection: BlockingConnection, key: str, names: Sequence[str]
-) -> list[Participant]:
-    """Those of `names` that are open at their coordinator, with their epochs."""
+    cluster: ClusterClient, connection: BlockingConnection, names: Sequence[str]
+) -> list[TransactionState]:
+    """Those of `names` that are open at their coordinator."""
     described = connection.call(
         DescribeTransactionsRequest(transactional_ids=names),
         DescribeTransactionsResponse,
         timeout_ms=cluster.request_timeout_ms,
     )
     return [
-        Participant(
-            each.transactional_id.removeprefix(f"{key}."), each.producer_id, each.producer_epoch
-        )
+        each
         for each in described.transaction_states
         if each.error_code == ErrorCode.NONE and each.transaction_state == ONGOING
     ]

@@ -16,6 +16,7 @@ newer driver's.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -56,6 +57,11 @@ _served: dict[tuple[ClusterOptions, str], str] = {}
 """By cluster and driver: why tasks cannot have transactions; empty where they can."""
 _ended: dict[tuple[ClusterOptions, str], tuple[Participant, ...]] = {}
 """By cluster and driver: what this process has ended last, all of it."""
+_begun_at: dict[tuple[ClusterOptions, str], tuple[int, float]] = {}
+"""By cluster and driver: the token's offset when this process last began a batch, and when (monotonic, in
+seconds) it last looked what was open."""
+LOOK_S = 30.0
+"""How long it begins batches without looking."""
 
 
 def transactional_id(options: SinkOptions, application: str) -> str:
@@ -81,9 +87,9 @@ def begin_batch(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
     transaction = DriverTransaction(options.cluster.connect(), options, key)
     try:
         transaction.begin()
+        recover(options, transaction, _since(options, application, key), is_next=True)
     except KafkaError as error:
         raise WriteRefusedError(f"no transaction of {key}: {error}") from error
-    recover(options, transaction, _since(options, application, key))
     return BatchBegun(key, transaction.identity)
 
 
@@ -113,7 +119,7 @@ def _probe(options: SinkOptions, key: str) -> str:
         return "the brokers do not serve two-phase commit (InitProducerId 6, KIP-939)"
     except KafkaError as error:
         if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise
+            return f"no producer id for {error}"
         return (
             "the brokers do not allow two-phase commit: transaction.two.phase.commit.enable is off, or"
             f" the user lacks WRITE and TWO_PHASE_COMMIT on transactional ids that begin with {key}."
@@ -127,8 +133,13 @@ def _since(options: SinkOptions, application: str, key: str) -> int:
     return CommitLog(open_store(options.staging), application).token_since(key) or 0
 
 
-def recover(options: SinkOptions, transaction: DriverTransaction, since: int = 0) -> Token | None:
-    """`transaction` has begun: commit what the token lists, abort what else is open. Returns the token."""
+def recover(
+    options: SinkOptions, transaction: DriverTransaction, since: int = 0, *, is_next: bool = False
+) -> Token | None:
+    """`transaction` has begun: commit what the token lists, abort what else is open. Returns the token.
+
+    `is_next`: a query begins a batch. Then nothing else can be open where the batch that this process has
+    begun before is committed and had no transactions of tasks, and coordinators are asked now and then."""
     cluster = options.cluster.connect()
     key = transaction.transactional_id
     tokens.ensure_topic(cluster)
@@ -138,7 +149,14 @@ def recover(options: SinkOptions, transaction: DriverTransaction, since: int = 0
         codes = end_all(cluster, key, listed, commit=True)
         _check(key, {each: code for each, code in codes.items() if code not in MOVED_ON})
         _ended[options.cluster, key] = listed
-    sweep(cluster, transaction, listed)
+    at = (options.cluster, key)
+    offset = found.offset if found is not None else -1
+    before, looked_s = _begun_at.get(at, (offset, 0.0))
+    now_s = time.monotonic()
+    if listed or not is_next or offset <= before or now_s > looked_s + LOOK_S:
+        sweep(cluster, transaction, listed)
+        looked_s = now_s
+    _begun_at[at] = offset, looked_s
     return found
 
 

@@ -12,10 +12,13 @@ the driver has ended the transactions of the earlier one.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from barnabas.client.network.connection import ChannelError
@@ -25,7 +28,7 @@ from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.commit_log import Chunk, Origin
 from barnabas.pipeline.write.prepared.participants import ALWAYS, BatchBegun, Participant
 from barnabas.pipeline.write.publisher import Outgoing, next_sequence
-from barnabas.pipeline.write.sink import StagedTask, TaskPlace, way_out
+from barnabas.pipeline.write.sink import StagedTask, TaskPlace, stage_batches, way_out
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.pipeline.write.batch_encoder import EncodedBatch
+
+log = logging.getLogger(__name__)
 
 PORTION_BYTES = 8 << 20
 PROCESS_DIGITS = 12
@@ -66,11 +71,19 @@ def write_in_transaction(
     """Write a task's rows. The message lists the open transaction, or brings the rows where they are few."""
     place = place or TaskPlace.of(options)
     writer = TaskWriter(options, begun, place)
+    encoded = (batch for each in rows for batch in place.encoder.encode(each))
     try:
-        for each in rows:
-            for batch in place.encoder.encode(each):
-                writer.add(batch)
+        for each in encoded:
+            writer.add(each)
         return writer.finish()
+    except _NoTransactionError as error:
+        if options.task_transactions == ALWAYS:
+            raise WriteRefusedError(
+                f"{error}. taskTransactions=auto goes through the driver there"
+            ) from error
+        log.warning("pipeline.task_without_transaction: %s", error)
+        staged = stage_batches(options, place, chain(writer.kept, encoded))
+        return replace(staged, begun=begun)
     except BatchRefusedTooLargeError as error:
         writer.abort()
         raise WriteRefusedError(
@@ -87,6 +100,10 @@ def _asked(options: SinkOptions, begun: BatchBegun, place: TaskPlace) -> Admissi
     return AdmissionRequest(place.batch, begun.key, "", Origin(place.query), bootstrap=bootstrap)
 
 
+class _NoTransactionError(PipelineError):
+    """A coordinator has no two-phase commit, as while that is enabled node by node. Nothing is sent."""
+
+
 class TaskWriter:
     """The rows of one attempt."""
 
@@ -100,12 +117,13 @@ class TaskWriter:
         self._transaction: DriverTransaction | None = None
         self._suffix = ""
         self._sequences: dict[TopicPartition, int] = {}
-        self._portion: list[EncodedBatch] = []
+        self.kept: list[EncodedBatch] = []
+        """Batches that are not sent yet."""
         self._size = 0
         self._rows = 0
 
     def add(self, batch: EncodedBatch) -> None:
-        self._portion.append(batch)
+        self.kept.append(batch)
         self._size += len(batch.data)
         self._rows += batch.records
         if self._size >= PORTION_BYTES:
@@ -116,9 +134,9 @@ class TaskWriter:
         place, begun = self._place, self._begun
         if self._transaction is None and self._size <= self._kept_bytes_max:
             chunks = tuple(
-                Chunk(each.partition, each.records, len(each.data)) for each in self._portion
+                Chunk(each.partition, each.records, len(each.data)) for each in self.kept
             )
-            data = b"".join(each.data for each in self._portion)
+            data = b"".join(each.data for each in self.kept)
             return StagedTask(
                 place.application, chunks, data, None, place.query, place.run, begun=begun
             )
@@ -144,12 +162,12 @@ class TaskWriter:
                 self._transaction.abort()
 
     def _flush(self) -> None:
-        portion, self._portion, self._size = self._portion, [], 0
-        if not portion:
+        if not self.kept:
             return
         if self._transaction is None:
             self._begin()
         assert self._transaction is not None
+        portion, self.kept, self._size = self.kept, [], 0
         outgoing = []
         for partition, records, data in portion:
             sequence = self._sequences.get(partition, 0)
@@ -169,7 +187,5 @@ class TaskWriter:
         try:
             transaction.begin()
         except (ChannelError, KafkaError) as error:
-            raise WriteRefusedError(
-                f"no transaction of {name}: {error}. taskTransactions=never writes through the driver"
-            ) from error
+            raise _NoTransactionError(f"no transaction of {name}: {error}") from error
         self._transaction = transaction
