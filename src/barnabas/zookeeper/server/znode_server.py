@@ -306,6 +306,11 @@ class ZnodeServer:
     # -- what operators ask ----------------------------------------------------------------------
 
     @property
+    def pending(self) -> int:
+        """Changes of this server's clients that are not applied yet."""
+        return len(self._proposals)
+
+    @property
     def mode(self) -> str:
         if self._proposals.leader_id < 0:
             return ""
