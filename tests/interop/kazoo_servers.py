@@ -1,6 +1,6 @@
 """A pytest plugin: kazoo's own tests run against our ZooKeeper servers, where they would start Apache's.
 
-It stands in for ``kazoo.testing.common``, which starts servers in Java and needs libraries of its own, and
+It replaces ``kazoo.testing.common``, which starts servers in Java and needs libraries of its own, and
 for the one function of ``objgraph`` that a test calls.
 """
 
