@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
@@ -232,13 +232,38 @@ def test_nothing_acknowledged_is_lost_when_leader_and_controller_die(
     assert len(read) == len(set(read))
 
 
-@pytest.mark.timeout(120)
-def test_a_cluster_ends_and_begins_again_with_all_it_had(up: Up) -> None:
+def without_topic_ids(up: Up, znodes: KazooClient) -> int:
+    """End the cluster, and leave the topic as brokers of Kafka 2.4 to 2.7 do; how many records it has."""
+    consumer = Consumer({"bootstrap.servers": bootstrap(up), "group.id": "none", "log_level": 0})
+    places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+    count = sum(consumer.get_watermark_offsets(place, timeout=20)[1] for place in places)
+    consumer.close()
+    topic = read_json(znodes, f"/brokers/topics/{TOPIC}")
+    del topic["topic_id"]
+    znodes.set(f"/brokers/topics/{TOPIC}", json.dumps({**topic, "version": 2}).encode())
     assert up.stop() < 10
+    files = list(up.data.glob(f"node-*/data/{TOPIC}-*/partition.metadata"))
+    assert len(files) == 3 * PARTITIONS
+    for file in files:
+        file.unlink()
+    return int(count)
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_of_before_topic_ids_begins_again_with_all_it_had(
+    up: Up, znodes: KazooClient
+) -> None:
+    count = without_topic_ids(up, znodes)
     again = Up(up.data)
     try:
         again.wait_for_line("bootstrap: ")
-        assert read_all(again, "again", 1)
+        assert count and len(set(read_all(again, "again", count))) == count
+        described = barnabas("topics", "describe", TOPIC, "--json", "--data", str(up.data))
+        given = json.loads(described.stdout)[0]["topic_id"]
+        files = list(up.data.glob(f"node-*/data/{TOPIC}-*/partition.metadata"))
+        assert len(files) == 3 * PARTITIONS
+        assert all(f"topic_id: {given}" in file.read_text() for file in files)
+        assert not list(up.data.glob("node-*/data/*-stray"))
         assert (up.data / "node-1/data/meta.properties").read_text().count("version=0") == 1
     finally:
         again.end()

@@ -67,6 +67,13 @@ def test_a_cluster_goes_back_to_zookeeper_and_migrates_again() -> None:
         assert re.search(rf"{happened} [1-9]", printed)
 
 
+@pytest.mark.timeout(300)
+def test_a_cluster_is_stopped_for_its_way_to_kraft_and_back() -> None:
+    printed = simulate("--migration", "--seed", "130041")
+    for happened in ("stopped copies", "stopped ways back", "kills"):
+        assert re.search(rf"{happened} [1-9]", printed)
+
+
 @pytest.mark.parametrize("seed", [seed for seed in REGRESSIONS if seed > SEEDS])
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
     result = play_seed(seed)

@@ -22,6 +22,7 @@ from barnabas.config.meta_properties import (
     MetaProperties,
     check_directories,
     complete_meta_properties,
+    read_owner,
 )
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
@@ -50,7 +51,7 @@ from barnabas.security.quotas.client_meter import ClientMeter, UnchargedMeter
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
-from barnabas.types import Endpoint
+from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.api_versions import Features
 
 LOCK_FILE = ".lock"
@@ -128,6 +129,8 @@ class Node:
         readable = []
         for path in directories_of(config):
             try:
+                if not config.is_controller:
+                    _forget_former_quorum(self.ports, path)
                 if complete(path):
                     self.ports.log("info", "log.directory_completed", path=path)
             except OSError:  # offline
@@ -314,3 +317,14 @@ class Node:
 
     def __repr__(self) -> str:
         return f"Node({self.config!r})"
+
+
+def _forget_former_quorum(ports: Ports, directory: str) -> None:
+    """Remove the metadata log of a broker that comes from ZooKeeper: it may be of an earlier migration, from
+    which the way back was taken. The broker fetches that of its quorum. Raises ``OSError``,
+    ``DirectoryError``."""
+    path = f"{directory}/{METADATA_TOPIC}-0"
+    owner = read_owner(ports.disk, directory)
+    if owner is not None and owner.is_in_zookeeper_mode and ports.disk.exists(path):
+        ports.log("info", "migration.old_log_removed", path=path)
+        ports.disk.remove_tree(path)

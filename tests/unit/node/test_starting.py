@@ -96,29 +96,49 @@ def test_a_directory_of_before_directory_ids_is_served() -> None:
     assert b"directory.id=" in process.disk.read_file(path)
 
 
+BROKER = NodeConfig.from_properties(
+    {
+        "process.roles": "broker",
+        "node.id": "1",
+        "controller.quorum.voters": "101@n101:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://n1:9092",
+        "log.dirs": "/data",
+    }
+)
+
+
+def once_on_zookeeper(world: World) -> SimProcess:
+    """A process of a broker on ZooKeeper that is to start under KRaft."""
+    machine = SimMachine(world, SimNetwork(world), "n1", SimDisk(world.rng("disk")))
+    process = machine.start_process()
+    process.disk.make_dirs("/data")
+    text = zookeeper_owner_text("c2ltdWxhdGVkLWNsdXN0ZQ", 1)
+    process.disk.write_atomic("/data/meta.properties", text.encode())
+    return process
+
+
+def test_a_broker_from_zookeeper_forgets_the_quorum_of_an_earlier_migration() -> None:
+    """The copy of a stopped cluster begins another one, whose first offsets and epochs are the same."""
+    world = World(1)
+    process = once_on_zookeeper(world)
+    process.disk.make_dirs("/data/__cluster_metadata-0")
+    former = f"/data/__cluster_metadata-0/{0:020d}.log"
+    process.disk.write_atomic(former, b"of another quorum")
+    Node(BROKER, process).start()
+    assert process.disk.size(former) == 0
+    world.let_go()
+
+
 def test_a_disk_that_fails_at_the_start_is_no_foreign_directory() -> None:
     """Its file of ZooKeeper mode is rewritten by the first start under KRaft."""
-    config = NodeConfig.from_properties(
-        {
-            "process.roles": "broker",
-            "node.id": "1",
-            "controller.quorum.voters": "101@n101:9093",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": "PLAINTEXT://n1:9092",
-            "log.dirs": "/data",
-        }
-    )
     failed = 0
     for nth in range(1, 9):
         world = World(nth)
-        machine = SimMachine(world, SimNetwork(world), "n1", SimDisk(world.rng("disk")))
-        process = machine.start_process()
-        process.disk.make_dirs("/data")
-        text = zookeeper_owner_text("c2ltdWxhdGVkLWNsdXN0ZQ", 1)
-        process.disk.write_atomic("/data/meta.properties", text.encode())
-        machine.disk.fail_call(nth, prefix="/data")
+        process = once_on_zookeeper(world)
+        process.machine.disk.fail_call(nth, prefix="/data")
         try:
-            Node(config, process).start()
+            Node(BROKER, process).start()
         except OSError:
             failed += 1
         world.let_go()

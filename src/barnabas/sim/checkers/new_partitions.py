@@ -6,6 +6,8 @@ with a leader in the ISR. And a topic that was only to be validated never comes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -18,8 +20,12 @@ from barnabas.wire.schema import Message
 class NewPartitions(RecordRule):
     KINDS = (TopicRecord, PartitionRecord)
 
-    def __init__(self, history: History) -> None:
+    def __init__(
+        self, history: History, is_copied: Callable[[bytes, int], bool] = lambda topic, index: False
+    ) -> None:
+        """`is_copied`: whether the log begins with this partition, which the quorum has not made."""
         self._history = history
+        self._is_copied = is_copied
 
     def on_record(self, image: MetadataImage, offset: int, record: Message) -> None:
         if isinstance(record, TopicRecord):
@@ -29,6 +35,8 @@ class NewPartitions(RecordRule):
         assert isinstance(record, PartitionRecord)
         if image.zk_migration_state == ZkMigrationState.PRE_MIGRATION:
             return  # a copy of what a cluster on ZooKeeper has
+        if self._is_copied(record.topic_id, record.partition_id):
+            return
         topic = image.topics_by_id.get(record.topic_id)
         where = f"{topic.name if topic else '?'}-{record.partition_id} at metadata offset {offset}"
         if len(set(record.replicas)) < len(record.replicas):

@@ -23,6 +23,8 @@ class ProducerIdBlocks(RecordRule):
             )
         if record.broker_id < 0 or image.zk_migration_state == ZkMigrationState.PRE_MIGRATION:
             return  # a recovered quorum skips what may have been given out; one that migrates copies it
+        if record.broker_epoch < 0 and not image.next_producer_id:
+            return  # with it a copy of a stopped cluster's znodes begins, which have no such epoch
         broker = image.brokers.get(record.broker_id)
         if broker is None or broker.epoch != record.broker_epoch:
             raise Violation(

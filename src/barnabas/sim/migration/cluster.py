@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import cast
@@ -12,6 +13,7 @@ from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.limits import NodeBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
 from barnabas.node.zookeeper_node import ZookeeperNode
@@ -24,6 +26,7 @@ from barnabas.sim.zookeeper_mode.cluster import (
     ZookeeperSimNode,
     ZookeeperTopology,
 )
+from barnabas.wire.schema import Message
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CLUSTER_ID,
     CONTROLLER,
@@ -58,6 +61,8 @@ class AttemptPlan:
     """Whether the operator waits for dual write; else the way back is taken at any time."""
     under_kraft: int = 0
     """Number of brokers that are restarted under KRaft before the way back is taken."""
+    is_stopped: bool = False
+    """Whether the cluster is stopped for it, and for its way back; then the others do not count."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,7 @@ class MigratingSimNode(ZookeeperSimNode):
                 random_bytes,
                 START_WALL_MS,
                 features=features,
+                records=self.cluster.copied,
             )
             self.needs_format = False
         node = Node(config, process)
@@ -163,6 +169,10 @@ class MigrationCluster(ZookeeperCluster):
         self.committed: MetadataImage | None = None
         """What the log of the present attempt says, as the judges replay it; None where no controllers are
         there."""
+        self.copied: Sequence[Message] = ()
+        """With which the quorum of the present attempt begins: the znodes of a stopped cluster."""
+        self.is_copied = False
+        """Whether that quorum has begun, and rules."""
         self._controllers: dict[int, MigratingSimNode] = {}
 
     def _make_node(self, node_id: int, machine: SimMachine) -> SimNode:
@@ -222,11 +232,12 @@ class MigrationCluster(ZookeeperCluster):
         """Of the present attempt, whether they are up or not."""
         return [node for node in self._controllers.values() if node.is_wanted]
 
-    def begin_attempt(self) -> list[MigratingSimNode]:
-        """Controllers with empty directories, which are not started yet."""
+    def begin_attempt(self, copied: Sequence[Message] = ()) -> list[MigratingSimNode]:
+        """Controllers with empty directories, not started yet; their quorum begins with `copied`."""
         self.attempt += 1
         self.world.totals["migrations begun"] += 1
         self.committed = MetadataImage(track_changes=False)
+        self.copied = copied
         for node_id in self.quorum_ids:
             node = self._controllers.get(node_id)
             if node is None:
@@ -239,6 +250,14 @@ class MigrationCluster(ZookeeperCluster):
             self.nodes[node_id] = node
         return self.controllers
 
+    def was_copied(self, topic: bytes, index: int) -> bool:
+        """Whether the quorum of the present attempt has begun with this partition."""
+        return any(
+            isinstance(record, PartitionRecord)
+            and (record.topic_id, record.partition_id) == (topic, index)
+            for record in self.copied
+        )
+
     def end_attempt(self) -> None:
         """The controllers, which are down, are forgotten, and what nodes knew of their log."""
         for node_id in self.quorum_ids:
@@ -248,7 +267,7 @@ class MigrationCluster(ZookeeperCluster):
             self.nodes.pop(node_id, None)
         for known in (*self.nodes.values(), *self._controllers.values()):
             known.knew_to = -1
-        self.committed = None
+        self.committed, self.copied, self.is_copied = None, (), False
 
     @property
     def cluster_id(self) -> str:
@@ -265,7 +284,7 @@ class MigrationCluster(ZookeeperCluster):
         return (
             self.committed is not None
             and bool(self.controllers)
-            and self.committed.zk_migration_state >= ZkMigrationState.MIGRATION
+            and (self.is_copied or self.committed.zk_migration_state >= ZkMigrationState.MIGRATION)
         )
 
     @property
@@ -275,6 +294,11 @@ class MigrationCluster(ZookeeperCluster):
             self.committed is not None
             and self.committed.zk_migration_state == ZkMigrationState.POST_MIGRATION
         )
+
+    @property
+    def are_both_written(self) -> bool:
+        """Whether znodes follow the log that rules."""
+        return self.quorum_rules and not self.is_final and not self.is_copied
 
     @property
     def truth(self) -> MetadataImage:

@@ -46,7 +46,7 @@ from barnabas.sim.zookeeper_mode.znode_order import ZnodesGoForward
 
 def judges_of(cluster: MigrationCluster, history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run."""
-    writes = OneControllerWrites()
+    writes = OneControllerWrites(lambda: cluster.is_copied)
     znodes = ZnodesGoForward(lambda: writes.claim is not None)
     cluster.written.rules += [writes, znodes]
     rows = DecidedRows(znodes)
@@ -88,7 +88,7 @@ class PresentQuorum(Checker):
             [
                 ProducerIdBlocks(),
                 FinalizedLevels(self._history),
-                NewPartitions(self._history),
+                NewPartitions(self._history, self._cluster.was_copied),
                 last_members,
                 self._rows,
                 TakeoversWaitForBrokers(self._cluster),

@@ -7,59 +7,41 @@ meanwhile: whatever dies is started again in the mode that its file has by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from barnabas.client.network.tasks import Tasks
-from barnabas.sim.migration import stopped_log
-from barnabas.sim.migration.cluster import AttemptPlan, MigratingSimNode, MigrationCluster, Mode
-from barnabas.sim.migration.znode_client import ZnodeClient
+from barnabas.sim.migration import stopped_bridge, stopped_log
+from barnabas.sim.migration.cluster import AttemptPlan, MigratingSimNode, Mode
+from barnabas.sim.migration.operator_steps import OperatorSteps
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.migration import claim, findings
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.migration.release import NoWayBackError, written_before
 
-POLL_MS = 20.0
-SHUTDOWN_MS_MAX = 20_000.0
-"""For a controlled shutdown, before the process is killed."""
 WHOLE_MS_MAX = 5_000.0
 """A careful operator waits no longer for whole ISRs."""
 ELECTED_MS = 3_000.0
 """After a release, before it is looked at again whether a broker is controller."""
 
 
-class MigrationOperator:
+class MigrationOperator(OperatorSteps):
     """The one that migrates."""
-
-    def __init__(self, cluster: MigrationCluster) -> None:
-        process = cluster.add_machine("operator").start_process()
-        self.cluster = cluster
-        self.step = "it has not begun"
-        """What it does or waits for."""
-        self.is_done = False
-        self._tasks = Tasks(process)
-        self._tasks.on_lost = self._end_with  # type: ignore[method-assign]
-        self._rng = process.rng("migration")
-        self.znodes = ZnodeClient(process, cluster.ensemble.connect + "/kafka")
-
-    def _end_with(self, error: BaseException) -> None:
-        def end() -> None:
-            raise error
-
-        self.cluster.world.at(self.cluster.world.now_ms, end)
 
     def start(self) -> None:
         self._tasks.start(self._run())
 
     async def _run(self) -> None:
         for plan in self.cluster.topology.attempts:
-            await self._pause()
+            await self.pause()
+            if plan.is_stopped:
+                await self._bridge(plan)
+                continue
             await self._begin()
             if plan.waits:
-                await self._until(self._is_dual, "both to be written")
+                await self.until(self._is_dual, "both to be written")
                 self.cluster.world.totals["dual writes reached"] += 1
-                await self._pause()
+                await self.pause()
             if plan.ends == "final":
                 await self._end_migration()
             elif plan.ends == "back":
@@ -71,10 +53,19 @@ class MigrationOperator:
 
     # -- steps -------------------------------------------------------------------------------------
 
+    async def _bridge(self, plan: AttemptPlan) -> None:
+        """An attempt with a stopped cluster."""
+        await stopped_bridge.to_kraft(self)
+        await self.pause(4.0)
+        if plan.ends == "back":
+            await stopped_bridge.back_to_zookeeper(self)
+        elif plan.ends == "final":
+            await self._end_way_back()
+
     async def _begin(self) -> None:
         """Controllers start, and brokers again with the migration enabled; in any order."""
         work: list[MigratingSimNode] = self.cluster.begin_attempt()
-        self._note(f"attempt {self.cluster.attempt}: controllers and brokers begin to migrate")
+        self.note(f"attempt {self.cluster.attempt}: controllers and brokers begin to migrate")
         if self._rng.random() < 0.3:
             work = [*work, *self.cluster.migrating_brokers]
             self._rng.shuffle(work)
@@ -96,16 +87,19 @@ class MigrationOperator:
         self._rng.shuffle(brokers)
         for node in brokers:
             await self._change(node, Mode.KRAFT)
-        await self._until(partial(self._all_are, on_zookeeper=False), "brokers under KRaft")
-        await self._pause()
+        await self.until(partial(self._all_are, on_zookeeper=False), "brokers under KRaft")
+        await self.pause()
         controllers = self.cluster.controllers
         self._rng.shuffle(controllers)
         for node in controllers:
             await self._change(node, Mode.KRAFT)
-        await self._until(lambda: self.cluster.is_final, "the migration to be final")
+        await self.until(lambda: self.cluster.is_final, "the migration to be final")
         self.cluster.world.totals["migrations ended"] += 1
+        await self._end_way_back()
+
+    async def _end_way_back(self) -> None:
         while True:
-            self._wait_for("the end of the way back")
+            self.wait_for("the end of the way back")
             try:
                 znodes = await self.znodes.read()
                 if findings.state_of(znodes) is MigrationState.FINAL:
@@ -116,21 +110,21 @@ class MigrationOperator:
 
     async def _go_back(self, plan: AttemptPlan) -> None:
         await self._change_some(plan)
-        await self._pause()
+        await self.pause()
         brokers = self.cluster.migrating_brokers
         self._rng.shuffle(brokers)
         for node in brokers:
             if node.mode is Mode.KRAFT:
                 await self._change(node, Mode.MIGRATING)
-        await self._until(partial(self._all_are, on_zookeeper=True), "brokers in ZooKeeper mode")
-        await self._pause()
-        self._note("the way back is taken")
+        await self.until(partial(self._all_are, on_zookeeper=True), "brokers in ZooKeeper mode")
+        await self.pause()
+        self.note("the way back is taken")
         self.cluster.world.totals["ways back"] += 1
         controllers = self.cluster.controllers
         for node in controllers:
             node.is_wanted = False
         for node in controllers:
-            await self._stop(node)
+            await self.stop(node)
         while not await self._release(controllers):
             await self._tasks.sleep(200)
         self.cluster.end_attempt()
@@ -140,7 +134,7 @@ class MigrationOperator:
     async def _release(self, controllers: Sequence[MigratingSimNode]) -> bool:
         """``barnabas migrate revert``. Whether a broker is controller afterwards: a claim that was on its
         way when its controller was stopped may be taken later."""
-        self._wait_for("the claim to be released")
+        self.wait_for("the claim to be released")
         cluster = self.cluster
         try:
             znodes = await self.znodes.read()
@@ -153,7 +147,7 @@ class MigrationOperator:
         except NoWayBackError as error:
             raise AssertionError(f"the way back is refused: {error}") from error
         at_ms = cluster.world.now_ms + ELECTED_MS
-        await self._until(
+        await self.until(
             lambda: cluster.world.now_ms > at_ms and cluster.active_controller() is not None,
             "a broker to be controller",
         )
@@ -163,49 +157,20 @@ class MigrationOperator:
 
     async def _change(self, node: MigratingSimNode, mode: Mode) -> None:
         """Start `node` again in `mode`."""
-        self._wait_for(f"node {node.id} to be started as {mode.value}")
+        self.wait_for(f"node {node.id} to be started as {mode.value}")
         self.cluster.world.note(f"operator: node {node.id} becomes {mode.value}")
         if self.cluster.topology.is_careful and not node.is_controller:
-            await self._until(self._is_whole, "whole ISRs", WHOLE_MS_MAX)
+            await self.until(self._is_whole, "whole ISRs", WHOLE_MS_MAX)
         node.mode = mode
         if node.is_up and node.runs_in is not mode:
-            await self._stop(node, lambda: node.runs_in is mode)
+            await self.stop(node, lambda: node.runs_in is mode)
         node.start()
-        await self._until(
+        await self.until(
             lambda: node.is_up and node.runs_in is mode, f"node {node.id} as {mode.value}"
         )
-        await self._pause(0.3)
-
-    async def _stop(
-        self, node: MigratingSimNode, is_over: Callable[[], bool] = lambda: False
-    ) -> None:
-        """By a controlled shutdown, which may take too long, or by a kill."""
-        if self._rng.random() < 0.75:
-            node.shut_down()
-            await self._until(lambda: not node.is_up or is_over(), "a shutdown", SHUTDOWN_MS_MAX)
-        if node.is_up and not is_over():
-            node.kill()
+        await self.pause(0.3)
 
     # -- waiting -----------------------------------------------------------------------------------
-
-    def _note(self, line: str) -> None:
-        self.cluster.world.note(f"operator: {line}")
-
-    def _wait_for(self, step: str) -> None:
-        self.step = step
-
-    async def _pause(self, share: float = 1.0) -> None:
-        """Shorter once everything has healed."""
-        mean_ms = 50.0 if self.cluster.is_healed else self.cluster.topology.pause_ms
-        await self._tasks.sleep(self._rng.uniform(0.1, 1.9) * mean_ms * share)
-
-    async def _until(
-        self, happened: Callable[[], bool], what: str, within_ms: float = float("inf")
-    ) -> None:
-        self._wait_for(what)
-        until_ms = self.cluster.world.now_ms + within_ms
-        while not happened() and self.cluster.world.now_ms < until_ms:
-            await self._tasks.sleep(POLL_MS)
 
     def _is_dual(self) -> bool:
         leader = self.cluster.quorum_leader()

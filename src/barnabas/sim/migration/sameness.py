@@ -90,7 +90,7 @@ def what_differs(cluster: MigrationCluster) -> str:
             return f"{cluster.written.deletions} are still to be deleted"
         if cluster.written.half_made:
             return f"partitions without a state: {cluster.written.half_made}"
-    elif not cluster.is_final:
+    elif cluster.are_both_written:
         found = difference_of_both(cluster, truth)
         if found:
             return found

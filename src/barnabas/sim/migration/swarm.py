@@ -17,6 +17,8 @@ RARE = {**zookeeper_swarm.RARE, "kill-quorum": 0.5, "ambush-migration": 3.0}
 LEVELS = (LATEST_METADATA_VERSION, LATEST_METADATA_VERSION, 24, 21, 16, 14)
 """Of metadata.version; the lowest is the lowest to which a cluster migrates."""
 SLOWER = 4.0
+STOPPED = 0.25
+"""Share of seeds in which a cluster is stopped for its migration."""
 ATTEMPTS = (1, 1, 2, 2, 3)
 
 
@@ -54,7 +56,7 @@ def draw_topology(rng_of: RngOf, drawn: ZookeeperTopology) -> MigrationTopology:
         **known,
         quorum=rng_of("migrating quorum").choice([1, 3, 3]),
         level=rng_of("migrating level").choice(LEVELS),
-        attempts=draw_attempts(rng_of, drawn.nodes),
+        attempts=draw_stopped(rng_of, draw_attempts(rng_of, drawn.nodes)),
         pause_ms=rng_of("migrating pause").choice([100.0, 400.0, 1_200.0]),
         is_careful=rng_of("migrating carefully").random() < 0.5,
     )
@@ -73,6 +75,14 @@ def draw_attempts(rng_of: RngOf, nodes: int) -> tuple[AttemptPlan, ...]:
         under_kraft = rng.choice([0, 1, nodes - 1, nodes]) if waits else 0
         attempts.append(AttemptPlan(ends, waits, under_kraft))
     return tuple(attempts)
+
+
+def draw_stopped(rng_of: RngOf, attempts: tuple[AttemptPlan, ...]) -> tuple[AttemptPlan, ...]:
+    """For some attempts of a quarter of the seeds the cluster is stopped."""
+    rng = rng_of("migrating stopped")
+    if rng.random() >= STOPPED:
+        return attempts
+    return tuple(replace(one, is_stopped=rng.random() < 0.7) for one in attempts)
 
 
 def draw_faults(rng_of: RngOf) -> dict[str, float]:

@@ -10,7 +10,7 @@ this controller has left there, and in its name: such a controller may have anot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
@@ -31,7 +31,10 @@ EPOCH_PATH = CHROOT + CONTROLLER_EPOCH
 
 
 class OneControllerWrites(ZnodeRule):
-    def __init__(self) -> None:
+    def __init__(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        """`is_stopped`: whether a claim was made for the copy of a stopped cluster. No controller writes
+        then, and the command that writes what the log says does not renew the claim."""
+        self._is_stopped = is_stopped
         self.epoch = 0
         self.session = 0
         """The session of the controller of `epoch`."""
@@ -53,7 +56,8 @@ class OneControllerWrites(ZnodeRule):
         where = f"zxid {entry.zxid:#x}, which writes {paths[0]} in controller epoch {self.epoch}"
         if not any(_checks_epoch(one) for one in parts):
             raise Violation(f"{where}: it is not conditional on the epoch")
-        if self.claim is not None and _claim(parts) != self.claim:
+        is_claims = self.claim is not None and not (self._is_stopped() and self.claim[1] == 0)
+        if is_claims and _claim(parts) != self.claim:
             raise Violation(
                 f"{where}: {_claim(parts)} wrote it, and {self.claim} has claimed the znodes"
             )
