@@ -56,7 +56,7 @@ def test_an_ensemble_is_made_of_its_lines_and_myid() -> None:
         ({"server.200": "z1:2888:3888"}, "from 1 to 127"),
     ],
 )
-def test_what_cannot_be_served_stops_the_start(changes: dict[str, str], said: str) -> None:
+def test_unserved_keys_and_wrong_values_stop_the_start(changes: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         read({**THREE, **changes})
 
