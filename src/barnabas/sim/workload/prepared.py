@@ -96,12 +96,12 @@ class Preparer:
         await self._end_what_is_open()
         self.is_at_work = False
 
-    def _producer(self) -> TransactionalProducer:
+    def _producer(self, *, two_phase: bool = True) -> TransactionalProducer:
         settings = ProducerSettings(
             linger_ms=2.0, request_timeout_ms=4_000, delivery_timeout_ms=20_000
         )
         return TransactionalProducer(
-            self.client, self.plan.transactional_id, settings, two_phase=True
+            self.client, self.plan.transactional_id, settings, two_phase=two_phase
         )
 
     async def _write(self, producer: TransactionalProducer) -> Attempt:
@@ -148,9 +148,10 @@ class Preparer:
             await self.client.tasks.sleep(self.rng.uniform(50, 300))
 
     async def _end_what_is_open(self) -> None:
-        """Nothing else would: it has no time-out."""
+        """Nothing else would: it has no time-out. A cluster that has gone back to ZooKeeper has no two-phase
+        commit any more, and ends it all the same."""
         while True:
-            producer = self._producer()
+            producer = self._producer(two_phase=False)
             try:
                 await producer.init()
                 return
