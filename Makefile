@@ -87,7 +87,7 @@ interop: venv ## All tests with other people's clients and Apache Kafka beside u
 	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
 	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
 
-peers: ## Apache Kafka 4.3.0 into peers/libs and 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, for benchmarks and comparisons
+peers: ## Apache Kafka 4.3.0 into peers/libs and 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records

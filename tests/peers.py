@@ -28,6 +28,11 @@ FLINK = LIBS.with_name("flink")
 CLASS_PATH_FLINK = f"{FLINK}/*"
 
 
+S3A = LIBS.with_name("s3")
+S3A_VERSION = "3.5.0"
+S3_SERVER = LIBS.with_name("s3-server") / "bin" / "moto_server"
+
+
 def are_required() -> bool:
     return os.environ.get("BARNABAS_PEERS") == "required"
 
@@ -64,6 +69,14 @@ def _no_flink() -> str | None:
     return _no_java()
 
 
+def _no_s3() -> str | None:
+    if not (S3A / f"hadoop-aws-{S3A_VERSION}.jar").is_file():
+        return f"Hadoop's S3A {S3A_VERSION} is not in peers/s3: run `make peers`"
+    if not S3_SERVER.is_file():
+        return "moto, a server of S3's protocol, is not in peers/s3-server: run `make peers`"
+    return _no_java()
+
+
 def _no_kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed"
 
@@ -84,6 +97,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "kafka": _no_kafka,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
+    "s3": _no_s3,
     "kcat": _no_kcat,
     "kafka-python-source": _no_kafka_python_source,
 }

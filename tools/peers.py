@@ -1,7 +1,8 @@
 """Fetches the systems that tests and benchmarks compare with: ``make peers``.
 
 Apache Kafka 4.3.0 goes into peers/libs, Kafka 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into
-peers/flink, Spark's Kafka connector into peers/spark, kafka-python's own tests into peers/python.
+peers/flink, Spark's Kafka connector into peers/spark, kafka-python's own tests into peers/python, Hadoop's
+S3A into peers/s3, and moto, a server of S3's protocol, into an environment of its own in peers/s3-server.
 
 Where the variable MAVEN_CENTRAL names a repository, the jars of ``NAME.lock`` are downloaded from it.
 Otherwise Maven copies them by ``NAME-pom.xml``. Either way every file must have the SHA-256 in its lock file,
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,10 +31,13 @@ SETS = {
     "peers39": PEERS / "libs39",
     "flink": PEERS / "flink",
     "spark": PEERS / "spark",
+    "s3": PEERS / "s3",
 }
 """Name of the pom and lock file → the folder of their jars."""
 PYTHON = TOOLS.parent / "peers" / "python"
 PYTHON_LOCK = TOOLS / "peers-python.lock"
+S3_SERVER = PEERS / "s3-server"
+S3_SERVER_LOCK = TOOLS / "s3-server.lock"
 DOWNLOADS_AT_ONCE = 8
 
 
@@ -99,6 +104,21 @@ def fetch_source() -> None:
     subprocess.run([*command, *options, "-r", PYTHON_LOCK, "-d", PYTHON], check=True)
 
 
+def s3_server_is_here() -> bool:
+    """Whether the environment has what the lock file says."""
+    kept = S3_SERVER / S3_SERVER_LOCK.name
+    return kept.is_file() and kept.read_bytes() == S3_SERVER_LOCK.read_bytes()
+
+
+def install_s3_server() -> None:
+    """Make an environment with moto by pip, with pip's configuration."""
+    venv.create(S3_SERVER, clear=True, with_pip=True)
+    command = [str(S3_SERVER / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    options = ["--disable-pip-version-check", "--require-hashes", "-r", str(S3_SERVER_LOCK)]
+    subprocess.run([*command, *options], check=True)
+    shutil.copy(S3_SERVER_LOCK, S3_SERVER / S3_SERVER_LOCK.name)
+
+
 def bring(name: str) -> str | None:
     """Fetch one set of jars and remove other files. Returns what is wrong; None where all is right."""
     libs = SETS[name]
@@ -131,6 +151,9 @@ def main() -> int:
     if not source_is_here():
         fetch_source()
     print(f"kafka-python's tests in {PYTHON}")
+    if not s3_server_is_here():
+        install_s3_server()
+    print(f"moto in {S3_SERVER}")
     return 0
 
 

@@ -20,6 +20,7 @@ from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.mirror.group_offsets import translated_offsets
 from barnabas.pipeline.options import sink_options
 from barnabas.testing.cluster import Cluster
+from tests.spark.checkpoints import uncommit
 from tests.spark.conftest import KEPT
 from tests.spark.topics import read, write
 
@@ -83,9 +84,7 @@ def test_a_mirror_brings_records_once_and_offsets_of_groups(
     job = run("mirror.toml", spark, **environment)
     produce(east, range(4, 6))
     commit(east, 5)  # where the first batch ended
-    # As if the driver had been killed when the target had the batch: Spark repeats it.
-    for name in ("0", ".0.crc"):
-        Path(job.checkpoint, "commits", name).unlink(missing_ok=True)
+    uncommit(job.checkpoint, 0)
     run("mirror.toml", spark, **environment)
     mirrored = read(bootstrap, "east.flights")
     assert [each.value for each in mirrored] == [b"%d" % day for day in range(-1, 6)]

@@ -13,6 +13,7 @@ from barnabas.pipeline.jobs.compaction import compact_tables
 from barnabas.pipeline.jobs.job_file import Job, load
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.job_status import status_of
+from tests.spark.checkpoints import uncommit
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
@@ -98,9 +99,7 @@ def test_typed_values_become_an_upserted_table_and_dead_letters(
         return sorted((each["id"], each["delay"]) for each in rows)
 
     assert latest() == [(1, 7), (2, 9), (3, 1)]
-    # As if the driver had been killed when the table had the batch: Spark repeats it.
-    for name in ("1", ".1.crc"):
-        Path(job.checkpoint, "commits", name).unlink(missing_ok=True)
+    uncommit(job.checkpoint, 1)
     jobs.run("latest_to_iceberg")
     assert latest() == [(1, 7), (2, 9), (3, 1)]
     compact_tables(job, "", 1 << 20)

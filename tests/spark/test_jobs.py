@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.spark.checkpoints import uncommit
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_interpreter import JOB_S, bare_environment
 from tests.spark.topics import read, write
@@ -72,9 +73,7 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     first = barnabas(tmp_path, environment, *words)
     assert "batch 0: 50 rows" in first
     assert "0 behind" in first
-    # As if the driver had been killed when all sinks had the batch: Spark repeats it.
-    (tmp_path / "copy" / "commits" / "0").unlink()
-    (tmp_path / "copy" / "commits" / ".0.crc").unlink(missing_ok=True)
+    uncommit(tmp_path / "copy", 0)
     write(bootstrap, source, (b"%d" % n for n in range(50, 60)))
     barnabas(tmp_path, environment, *words)
     expected = sorted(f"n{n}" for n in range(60))

@@ -16,6 +16,7 @@ from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.landing import Landing, LandingTable, land
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from tests.spark.checkpoints import uncommit
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import write
 from tests.unit.pipeline.jobs.table_kinds import rows_of, table_of
@@ -75,8 +76,7 @@ def test_a_batch_that_is_repeated_lands_its_rows_once(
 
     write(bootstrap, topic, (b"%d" % n for n in range(60)))
     run(landing_table(kind, tmp_path))
-    (checkpoint / "commits" / "1").unlink()
-    (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    uncommit(checkpoint, 1)
     write(bootstrap, topic, (b"%d" % n for n in range(60, 70)))
     # The table grows by the columns that are read from here on; a folder of Parquet files has no schema.
     more = {} if kind == "parquet" else {"columns": "value,topic,partition,timestamp,offset"}

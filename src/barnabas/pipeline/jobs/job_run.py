@@ -41,6 +41,7 @@ from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.workers import daemon
 from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
+from barnabas.pipeline.workers.masters import check_master, why_not_started
 from barnabas.pipeline.write.staging import DirectoryStore, open_store
 
 if TYPE_CHECKING:
@@ -289,11 +290,12 @@ class JobRun:
 
     @contextmanager
     def _stages(self, stage: str) -> Iterator[None]:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         try:
             yield
-        except (PySparkException, ImportError, AttributeError, OSError) as error:
+        except (Py4JError, PySparkException, ImportError, AttributeError, OSError) as error:
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
 
@@ -451,6 +453,9 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
     missing = missing_java()
     if missing is not None:
         raise PipelineError(missing)
+    check_master(master, settings)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     ours = {
@@ -469,8 +474,11 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in s3_settings.shared_out({**ours, **settings}, os.environ).items():
         builder = builder.config(key, value)
-    with compiled_pyspark() if is_local(master) else nullcontext():
-        spark = builder.getOrCreate()
+    try:
+        with compiled_pyspark() if is_local(master) else nullcontext():
+            spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise why_not_started(master, error) from error
     spark.sparkContext.setLogLevel(log_level)
     return spark
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.interpreter import for_session
 from barnabas.pipeline.options import SCHEME
 from barnabas.pipeline.places import s3_settings
 from barnabas.pipeline.write.one_place import remedy
@@ -111,11 +112,16 @@ def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[st
     known = max(len(block_managers(spark)) - 1, 1)
     tasks = known * PROBES_EACH * max(context.defaultParallelism // known, 1)
     found: dict[tuple[str, str, int], Any] = {}
-    for _ in range(ATTEMPTS_MAX):
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
-        found |= {tuple(where): answer for *where, answer in answers}
-        if len(found) >= known:
-            break
+    before = context.pythonExec
+    context.pythonExec = for_session(context)  # that of the job's other tasks
+    try:
+        for _ in range(ATTEMPTS_MAX):
+            answers = context.parallelize(range(tasks), tasks).mapPartitions(task).collect()
+            found |= {tuple(where): answer for *where, answer in answers}
+            if len(found) >= known:
+                break
+    finally:
+        context.pythonExec = before
     return found
 
 

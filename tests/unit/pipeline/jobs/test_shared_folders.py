@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,19 @@ class Session:
         self.known = set(known)
         self.free = list(known)
         self.jobs = 0
+        self.pythonExec = "python3"
+        self.asked: list[str] = []
+        """Which Python was to start for the tasks of each job."""
         self.defaultParallelism = len(known)
         self._monkeypatch = monkeypatch
         self._task: Callable[[Iterator[int]], Iterator[Any]] = iter
 
     sparkContext = _jsc = conf = property(lambda self: self)
 
-    def get(self, name: str, default: str) -> str:
+    def getConf(self) -> Session:
+        return self
+
+    def get(self, name: str, default: str = "") -> str:
         return default
 
     def sc(self) -> Session:
@@ -51,6 +58,7 @@ class Session:
 
     def collect(self) -> list[Any]:
         self.jobs += 1
+        self.asked.append(self.pythonExec)
         answers: list[Any] = []
         for process, _ in enumerate(self.free):
             self._monkeypatch.setattr(os, "getppid", lambda process=process: process)
@@ -61,11 +69,13 @@ class Session:
 def test_executors_are_asked_once_until_others_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     session: Any = Session(monkeypatch, "a:1", "a:2", master="spark://h:7077")
     shared = SharedFolders(session, [str(tmp_path / "table")])
     shared.prove()
     shared.prove()
     assert session.jobs == 1
+    assert (session.asked, session.pythonExec) == ([sys.executable], "python3")
     session.known.add("b:1")
     session.free.append("b:1")
     shared.prove()
