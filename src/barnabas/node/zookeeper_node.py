@@ -290,6 +290,7 @@ class ZookeeperNode:
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
+        self.election.known_epoch = lambda: self.orders.controller_epoch
         outgoing = {self.config.inter_broker_listener_name: self.channels}
         dynamic = DynamicSecurity(self.ports, self.config, self.listeners, outgoing)
         broker.on_configured = dynamic.follow

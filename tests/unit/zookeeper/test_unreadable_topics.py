@@ -10,7 +10,7 @@ import pytest
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.zookeeper.errors import NoNode
-from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS
+from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH, PRODUCER_IDS
 from barnabas.zookeeper.layout.config_znodes import CONFIG
 from barnabas.zookeeper.layout.topic_znodes import state_path, topic_path
 from barnabas.zookeeper.operations import Create, Delete, GetData, SetData
@@ -237,5 +237,20 @@ def test_a_malformed_znode_ends_no_leadership(
     assert cluster.create("t", controller) == 0
     assert cluster.controller == controller
     controller = next_controller(cluster)
+    assert cluster.create("u", controller) == 0
+    cluster.wait(lambda: len(cluster.state("u")["isr"]) == 3, "its ISR")
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"-", b"99999999999"])
+def test_an_unreadable_controller_epoch_ends_no_cluster(
+    cluster: ZookeeperCluster, data: bytes
+) -> None:
+    """Brokers know the latest one, and the next is later."""
+    controller = cluster.wait_for_controller()
+    assert cluster.create("t", controller) == 0
+    before = cluster.epoch_of(controller)
+    cluster.znode(SetData(CONTROLLER_EPOCH, data))
+    controller = next_controller(cluster)
+    assert cluster.epoch_of(controller) > before
     assert cluster.create("u", controller) == 0
     cluster.wait(lambda: len(cluster.state("u")["isr"]) == 3, "its ISR")

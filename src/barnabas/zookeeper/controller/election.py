@@ -52,6 +52,8 @@ from barnabas.zookeeper.session_keeper import SessionKeeper
 ELECTION_RETRY_MS = 100.0
 MENDED_LOOK_MS = 1_000.0
 """How often an epoch is read again that could not be read."""
+MENDED_EPOCHS = 1_000
+"""How many elections this broker may not have heard of."""
 INITIAL_EPOCH = 0
 PURPOSE = "controller watch"
 
@@ -124,6 +126,8 @@ class ControllerElection:
         self._unwatch: Callable[[], None] = lambda: None
         self.may_stand = False
         """A broker takes part once it is registered."""
+        self.known_epoch: Callable[[], int] = lambda: -1
+        """The latest controller epoch that this broker has obeyed; -1 where none."""
         self.is_kraft = False
         """Whether `/controller` is a KRaft controller's, which has taken the cluster over (KIP-866)."""
         self.on_change: Callable[[], None] = lambda: None
@@ -170,12 +174,24 @@ class ControllerElection:
                 epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, result.data).epoch
             except MalformedZnode as error:
                 self._ports.log("error", "controller.znode_unreadable", error=error)
-                self._done(again=False)
-                at_ms = self._ports.clock.now_ms() + MENDED_LOOK_MS
-                self._ports.wakeups.call_at(at_ms, self._read)
+                self._mend(result.stat.version)
                 return
             found = Leadership(epoch, result.stat.version)
             self._sessions.submit(GetData(CONTROLLER, watch=True), partial(self._on_node, found))
+
+    def _mend(self, version: int) -> None:
+        """The epoch cannot be read. Where this broker obeyed a controller it writes a later epoch than any
+        that it may not have heard of; else it reads again, until another broker has."""
+        known = self.known_epoch()
+        if self.may_stand and known >= 0:
+            mended = ControllerEpochZnode(known + MENDED_EPOCHS)
+            self._ports.log("warning", "controller.epoch_mended", epoch=mended.epoch)
+            write = SetData(CONTROLLER_EPOCH, mended.encode(), version)
+            self._sessions.submit(write, lambda _: self._done(again=True))
+            return
+        self._done(again=False)
+        at_ms = self._ports.clock.now_ms() + MENDED_LOOK_MS
+        self._ports.wakeups.call_at(at_ms, self._read)
 
     def _on_node(self, found: Leadership, result: NodeData | ZooKeeperError) -> None:
         self._epoch_version = found.version

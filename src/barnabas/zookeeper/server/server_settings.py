@@ -18,6 +18,10 @@ ALONE = 1
 """The number of a server without an ensemble."""
 SERVER_ID_MAX = 127
 FRAME_BYTES_MAX = 0xFFFFF
+FRAME_BYTES_LIMIT = 4 * 1024 * 1024
+"""What fits into one batch of the quorum's log, with its identities."""
+RAFT: Mapping[str, Any] = {"segment_bytes": 64 * 1024 * 1024}
+"""Of every quorum: a log goes in whole segments, once snapshots cover them."""
 READ = (
     "dataDir", "clientPort", "clientPortAddress", "tickTime", "maxClientCnxns", "minSessionTimeout",
     "maxSessionTimeout", "4lw.commands.whitelist", "jute.maxbuffer",
@@ -63,7 +67,7 @@ class ServerSettings:
     """Where they take each other's proposals, each one's second port."""
     unread: tuple[str, ...] = ()
     """Keys of the file that are not read."""
-    raft: Mapping[str, Any] = field(default_factory=lambda: {"election_timeout_ms": 50})
+    raft: Mapping[str, Any] = field(default_factory=lambda: {**RAFT, "election_timeout_ms": 50})
     """Further settings of the quorum's replica: one alone elects itself at once."""
 
     @property
@@ -108,6 +112,9 @@ def server_settings(
     low, high = low if low > 0 else 2 * tick_ms, high if high > 0 else 20 * tick_ms
     if low > high:
         raise SettingsError("minSessionTimeout must not be larger than maxSessionTimeout")
+    frame_bytes_max = _number(properties, "jute.maxbuffer", FRAME_BYTES_MAX, 1)
+    if frame_bytes_max > FRAME_BYTES_LIMIT:
+        raise SettingsError(f"jute.maxbuffer must be {FRAME_BYTES_LIMIT} at most")
     servers = _servers(properties)
     server_id = _own_id(read_my_id(f"{data_dir}/myid"), servers) if servers else ALONE
     port = _number(properties, "clientPort", None, 1)
@@ -119,7 +126,7 @@ def server_settings(
         tick_ms=tick_ms,
         session_timeout_ms=(low, high),
         connections_per_address_max=_number(properties, "maxClientCnxns", 60, 0),
-        frame_bytes_max=_number(properties, "jute.maxbuffer", FRAME_BYTES_MAX, 1),
+        frame_bytes_max=frame_bytes_max,
         whitelist=frozenset(word.strip() for word in words),
         unread=tuple(key for key in properties if key not in READ and key[:7] != "server."),
     )
@@ -135,7 +142,7 @@ def _in_ensemble(
         alone,
         quorum_endpoints={number: one for number, (one, _) in servers.items()},
         link_endpoints={number: other for number, (_, other) in servers.items()},
-        raft={},
+        raft=RAFT,
     )
 
 
