@@ -78,6 +78,7 @@ def main(
     writing = {**options, "topic": target, "delivery": "exactly-once", "kafka.batch.size": "2000"}
     if staging:
         writing["stagingLocation"] = staging
+        writing["taskTransactions"] = "never"  # else tasks stage nothing
     if kind == "batch":
         frame = spark.read.format("barnabas").options(**reading).load()
         writer = copied(frame, directory).write.format("barnabas").mode("append")
