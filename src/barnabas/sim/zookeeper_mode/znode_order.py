@@ -11,6 +11,7 @@ from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper.transactions import CommittedTransaction
 from barnabas.sim.zookeeper_mode.written_znodes import CHROOT, WrittenZnodes, ZnodeRule, outcomes
 from barnabas.zookeeper.layout.cluster_state_znodes import PRODUCER_IDS, ProducerIdBlockZnode
+from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS
 from barnabas.zookeeper.layout.topic_znodes import (
     STATE_PATH,
     TOPICS,
@@ -34,11 +35,16 @@ class ZnodesGoForward(ZnodeRule):
         self._ids_end = -1
         self.rows: dict[tuple[bytes, int, int], Row] = {}
         """(topic id, partition, version of its state) → what was written."""
+        self._going: dict[bytes, None] = {}
+        """Topics whose deletion was asked for: what is decided of their ISRs then is not written."""
 
     def rows_of(self, topic: bytes, partition: int, version: int) -> list[Row]:
-        """What the partition's state znode had in this version; nothing where it had none."""
+        """What the partition's state znode had in this version; nothing where it had none. Of a topic that is
+        being deleted: an ISR that every other one covers."""
         row = self.rows.get((topic, partition, version))
-        return [] if row is None else [row]
+        if row is not None:
+            return [row]
+        return [(-1, -1, ())] if topic in self._going else []
 
     def on_transaction(
         self, written: WrittenZnodes, entry: CommittedTransaction, result: object
@@ -51,6 +57,8 @@ class ZnodesGoForward(ZnodeRule):
             if STATE_PATH.fullmatch(path):
                 state = PartitionStateZnode.decode(path, one.data)
                 self._on_state(written, where, state, version_of(done))
+            elif path.startswith(f"{DELETE_TOPICS}/"):
+                self._on_deletion(written, path.rpartition("/")[2])
             elif path == PRODUCER_IDS and one.data:
                 self._on_producer_ids(where, ProducerIdBlockZnode.decode(path, one.data))
             elif path.startswith(f"{TOPICS}/") and "/" not in path.removeprefix(f"{TOPICS}/"):
@@ -81,6 +89,12 @@ class ZnodesGoForward(ZnodeRule):
             count(written.totals, before, state)
         row = (state.leader, state.leader_epoch, state.isr)
         self.rows[znode.topic_id or b"", state.partition, version] = row
+
+    def _on_deletion(self, written: WrittenZnodes, name: str) -> None:
+        topic = written.get(topic_path(name))
+        if topic is not None:
+            znode = TopicZnode.decode(topic_path(name), topic.data)
+            self._going[znode.topic_id or b""] = None
 
     def _on_producer_ids(self, where: str, block: ProducerIdBlockZnode) -> None:
         if block.first <= self._ids_end:
