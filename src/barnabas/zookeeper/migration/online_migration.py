@@ -240,6 +240,8 @@ class OnlineMigration:
         level = controller.image.metadata_version
         most = controller.config.metadata_log.batch_bytes_max
         controller.begin(first_decisions(records, level, most, REASON))
+        # A broker that died meanwhile is in ISRs of the copy.
+        controller.begin(reconciled(controller.cluster, controller.sessions))
         self._ports.log("info", "migration.copying", records=len(records))
         self._on(driver.CopyAppended())
 
