@@ -4,7 +4,7 @@ A driver on a standalone master with two workers copies a topic to a topic (exac
 Parquet table, while records come. In turn a worker with its executor, the driver, the leader of a partition
 and the transaction coordinator of the copy are killed with SIGKILL, and started again.
 
-    python -m bench.spark_kills [--minutes 15] [--every 30] [--rate 500]
+    python -m bench.spark_kills [--minutes 15] [--every 30] [--rate 500] [--task-transactions always]
 
 A kill waits until both queries have made a batch since the last one. Prints rows lost and doubled, which have
 to be none, and the largest memory of a node, of drivers and of executors with their Python workers.
@@ -42,7 +42,9 @@ LATE_S = 60.0
 """How long a kill waits for batches of both queries."""
 
 
-def driver(master: str, bootstrap: str, source: str, target: str, directory: str) -> None:
+def driver(
+    master: str, bootstrap: str, source: str, target: str, directory: str, task_transactions: str
+) -> None:
     """The Spark driver that is killed and started again. Runs until the file ``end`` exists in `directory`,
     and then processes what is left in the topic `source`."""
     from barnabas.pipeline.jobs.landing import land
@@ -58,6 +60,7 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
     shared = f"file://{directory}"
     writer = frame.select("key", "value").writeStream.format("barnabas")
     writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
+    writer = writer.option("taskTransactions", task_transactions)
     copy = writer.option("checkpointLocation", f"{shared}/copy").start()
     table = land(spark, options, table=f"{shared}/table", checkpoint=f"{shared}/land")
     while not Path(directory, "end").exists():
@@ -72,7 +75,10 @@ def driver(master: str, bootstrap: str, source: str, target: str, directory: str
 class Run:
     """The driver, the clusters that it works on, and the ways to kill parts of them."""
 
-    def __init__(self, cluster: Cluster, spark: StandaloneCluster, directory: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, spark: StandaloneCluster, directory: Path, task_transactions: str
+    ) -> None:
+        self.task_transactions = task_transactions
         self.cluster, self.spark, self.directory = cluster, spark, directory
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         self.topics = ("rows", "copied")
@@ -88,6 +94,7 @@ class Run:
         folder = self.directory / f"driver-{self.drivers}"
         folder.mkdir()
         arguments = [self.spark.url, self.cluster.bootstrap, *self.topics, str(self.directory)]
+        arguments.append(self.task_transactions)
         with open(folder / "log", "wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "bench.spark_kills", "driver", *arguments],
@@ -229,11 +236,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--every", type=float, default=30)
     parser.add_argument("--rate", type=int, default=500)
+    parser.add_argument("--task-transactions", choices=("auto", "always", "never"), default="auto")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, Cluster(nodes=3) as cluster:
         directory = Path(name)
         with StandaloneCluster(directory / "spark") as spark:
-            run = Run(cluster, spark, directory)
+            run = Run(cluster, spark, directory, options.task_transactions)
             try:
                 made = play(run, options)
                 (directory / "end").touch()
