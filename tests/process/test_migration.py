@@ -15,23 +15,20 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cli.local.free_ports import FreePorts
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
 from barnabas.config.properties import format_properties, parse_properties
+from tests.process.ensembles import ensemble
 from tests.process.launch import Up, barnabas, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.java]
+pytestmark = pytest.mark.process
 TOPIC, LATER, GROUP = "kept", "later", "readers"
 PARTITIONS, EACH = 3, 200
 OF_ZOOKEEPER = ("broker.id", "zookeeper.connect")
 
 
 @pytest.fixture
-def ensemble(tmp_path: Path) -> Iterator[str]:
-    try:
-        servers = ZooKeeperServers(tmp_path / "ensemble")
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
-    with servers:
+def connect(tmp_path: Path) -> Iterator[str]:
+    """Of a ZooKeeper that runs."""
+    with ensemble(tmp_path) as servers:
         yield f"{servers.servers[0].address}/kafka"
 
 
@@ -135,18 +132,18 @@ def ok(*arguments: str) -> str:
     return done.stdout
 
 
-def up_on(data: Path, ensemble: str) -> Up:
-    started = Up(data, "--coordination", "zookeeper", "--zookeeper", ensemble)
+def up_on(data: Path, connect: str) -> Up:
+    started = Up(data, "--coordination", "zookeeper", "--zookeeper", connect)
     started.wait_for_line("bootstrap: ")
     return started
 
 
 @pytest.mark.timeout(240)
 def test_a_cluster_leaves_zookeeper_and_may_come_back(
-    tmp_path: Path, ensemble: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, connect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "cluster"
-    up = up_on(data, ensemble)
+    up = up_on(data, connect)
     try:
         bootstrap = str(up.state["bootstrap"])
         create(bootstrap, TOPIC)
@@ -156,37 +153,37 @@ def test_a_cluster_leaves_zookeeper_and_may_come_back(
         ok("quotas", "alter", "--user", "alice", "--set", "producer_byte_rate=1000000", *at)
         monkeypatch.setenv("SECRET_OF_ALICE", "wonder")
         ok("users", "add", "alice", "--password-env", "SECRET_OF_ALICE", *at)
-        running = barnabas("migrate", "copy", str(data / "none"), "--zookeeper", ensemble)
+        running = barnabas("migrate", "copy", str(data / "none"), "--zookeeper", connect)
         assert running.returncode != 0
-        refused = barnabas("migrate", "check", "--zookeeper", ensemble)
+        refused = barnabas("migrate", "check", "--zookeeper", connect)
         assert refused.returncode == 1 and "are registered: stop them" in refused.stdout
         known = topic_id(bootstrap)
     finally:
         up.end()
 
     nodes = Nodes(data)
-    ok("migrate", "check", "--zookeeper", ensemble)
-    ok("migrate", "copy", *nodes.names, "--zookeeper", ensemble)
+    ok("migrate", "check", "--zookeeper", connect)
+    ok("migrate", "copy", *nodes.names, "--zookeeper", connect)
     try:
         nodes.start()
         assert read(bootstrap, TOPIC, EACH) == list(range(EACH))
         assert committed(bootstrap) == 17
         assert topic_id(bootstrap) == known
-        ok("migrate", "compare", "--zookeeper", ensemble, *at)
+        ok("migrate", "compare", "--zookeeper", connect, *at)
         assert "producer_byte_rate" in ok("quotas", "describe", *at)
         assert "alice" in ok("users", "list", *at)
         assert "123456789" in ok("configs", "describe", "--topic", TOPIC, *at)
         create(bootstrap, LATER)
         write(bootstrap, TOPIC, range(EACH, 2 * EACH))
         write(bootstrap, LATER, range(EACH))
-        differing = barnabas("migrate", "compare", "--zookeeper", ensemble, *at)
+        differing = barnabas("migrate", "compare", "--zookeeper", connect, *at)
         assert differing.returncode == 1 and f"topic {LATER}" in differing.stdout
     finally:
         nodes.stop()
 
-    arguments = ("--zookeeper", ensemble, "--metadata", nodes.metadata, "--yes")
+    arguments = ("--zookeeper", connect, "--metadata", nodes.metadata, "--yes")
     ok("migrate", "revert", *nodes.names, *arguments)
-    up = up_on(data, ensemble)
+    up = up_on(data, connect)
     try:
         assert read(bootstrap, TOPIC, 2 * EACH) == list(range(2 * EACH))
         assert read(bootstrap, LATER, EACH) == list(range(EACH))
@@ -194,12 +191,12 @@ def test_a_cluster_leaves_zookeeper_and_may_come_back(
     finally:
         up.end()
 
-    ok("migrate", "copy", *nodes.names, "--zookeeper", ensemble)
+    ok("migrate", "copy", *nodes.names, "--zookeeper", connect)
     try:
         nodes.start()
         assert read(bootstrap, LATER, 2 * EACH) == list(range(2 * EACH))
         assert committed(bootstrap) == 17
-        ok("migrate", "finalize", "--zookeeper", ensemble, "--yes", *at)
+        ok("migrate", "finalize", "--zookeeper", connect, "--yes", *at)
     finally:
         nodes.stop()
     final = barnabas("migrate", "revert", *nodes.names, *arguments)

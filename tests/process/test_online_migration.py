@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
+from tests.process.ensembles import ended, ensemble
 from tests.process.migrating_machines import (
     BROKERS,
     TOPIC,
@@ -27,7 +27,6 @@ from tests.process.migrating_machines import (
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.java,
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.long,
@@ -37,16 +36,11 @@ pytestmark = [
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
-    try:
-        servers = ZooKeeperServers(tmp_path / "ensemble")
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
-    with servers:
-        found = Machines(tmp_path, f"{servers.connect}/kafka")
-        try:
-            yield found
-        finally:
-            found.end()
+    with (
+        ensemble(tmp_path) as servers,
+        ended(Machines(tmp_path, f"{servers.connect}/kafka")) as found,
+    ):
+        yield found
 
 
 def test_a_loaded_cluster_goes_there_back_there_again_and_to_the_end(machines: Machines) -> None:

@@ -25,10 +25,10 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 
 from barnabas.cli.local.local_security import ADMIN, USER, LocalSecurity
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
 from barnabas.cli.local.zookeeper_users import write_users
 from barnabas.config.properties import format_properties
 from barnabas.config.zookeeper import ACL_AUTHORIZER
+from tests.process.ensembles import ended, ensemble
 from tests.process.launch import barnabas, wait_until
 from tests.process.migrating_machines import (
     BROKERS,
@@ -45,7 +45,6 @@ from tests.process.migrating_machines import (
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.java,
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.long,
@@ -111,16 +110,11 @@ class SecuredMachines(Machines):
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[SecuredMachines]:
-    try:
-        servers = ZooKeeperServers(tmp_path / "ensemble")
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
-    with servers:
-        found = SecuredMachines(tmp_path, f"{servers.connect}/kafka")
-        try:
-            yield found
-        finally:
-            found.end()
+    with (
+        ensemble(tmp_path) as servers,
+        ended(SecuredMachines(tmp_path, f"{servers.connect}/kafka")) as found,
+    ):
+        yield found
 
 
 class Users:

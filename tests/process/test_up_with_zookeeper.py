@@ -10,21 +10,16 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
+from tests.process.ensembles import ensemble
 from tests.process.launch import Up, barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.long, pytest.mark.interop]
 
 
-@pytest.mark.java
 @pytest.mark.timeout(120)
 def test_a_zookeeper_that_runs_is_used_below_its_chroot(tmp_path: Path) -> None:
-    try:
-        servers = ZooKeeperServers(tmp_path / "ensemble")
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
     data = tmp_path / "data"
-    with servers:
+    with ensemble(tmp_path) as servers:
         at = f"{servers.connect}/some/chroot"  # which is not there yet
         for _ in range(2):  # the directory remembers where its ZooKeeper is
             started = Up(data, "--coordination", "zookeeper", "--zookeeper", at)

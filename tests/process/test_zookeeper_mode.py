@@ -19,20 +19,15 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, class_path, java
 from tests.process.launch import Up, barnabas, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.java]
+pytestmark = pytest.mark.process
 TOPIC = "t"
 PARTITIONS = 6
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    try:
-        java(), class_path()
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
     started = Up(tmp_path_factory.mktemp("zookeeper"), "--coordination", "zookeeper", "--restart")
     try:
         started.wait_for_line("bootstrap: ")

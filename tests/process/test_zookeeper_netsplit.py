@@ -18,8 +18,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from barnabas.cli.local.free_ports import FreePorts
-from barnabas.cli.local.zookeeper_servers import ZooKeeperMissing, ZooKeeperServers
+from barnabas.cli.local.zookeeper_servers import ZooKeeperServers
 from barnabas.config.properties import format_properties
+from tests.process.ensembles import ended, ensemble
 from tests.process.launch import wait_until
 from tests.process.migrating_machines import PARTITIONS, TOPIC, Load, check_read
 from tests.process.relays import Relays
@@ -31,7 +32,6 @@ SPLIT_S = 12.0
 """Longer than a session."""
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.java,
     pytest.mark.slow,
     pytest.mark.interop,
     pytest.mark.long,
@@ -160,16 +160,8 @@ def name(broker: int) -> str:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SplitCluster]:
-    try:
-        servers = ZooKeeperServers(tmp_path / "ensemble")
-    except ZooKeeperMissing as missing:
-        pytest.skip(str(missing))
-    with servers:
-        found = SplitCluster(tmp_path, servers)
-        try:
-            yield found
-        finally:
-            found.end()
+    with ensemble(tmp_path) as servers, ended(SplitCluster(tmp_path, servers)) as found:
+        yield found
 
 
 def whole_again(cluster: SplitCluster, load: Load, *topics: str) -> None:
