@@ -91,10 +91,9 @@ def servers(up: Up) -> dict[int, int]:
 
 def registrations(znodes: KazooClient) -> dict[str, int]:
     """Each broker's epoch."""
-    return {
-        broker: znodes.exists(f"/brokers/ids/{broker}").czxid
-        for broker in znodes.get_children("/brokers/ids")
-    }
+    brokers = znodes.get_children("/brokers/ids")
+    found = {broker: znodes.exists(f"/brokers/ids/{broker}") for broker in brokers}
+    return {broker: stat.czxid for broker, stat in found.items() if stat is not None}
 
 
 def registrations_after(znodes: KazooClient, before: dict[str, int]) -> set[str]:

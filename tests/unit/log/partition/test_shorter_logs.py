@@ -79,6 +79,22 @@ def test_a_missing_segment_is_reported_with_every_start(how: str, ending: str) -
     assert world.logs.previous_broker_epoch == -1
 
 
+def test_a_log_behind_a_segment_that_is_gone_outlives_kills() -> None:
+    """It has begun a new segment and written nothing: recovery does not go back to the gap and cut there."""
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    fill(log, 60)
+    end, last = log.log_end_offset, log.active.path
+    log.truncate_to(end - 1)  # what follows is written to a new file
+    world.stop()
+    for path in [path for path in world.disk.below(HERE) if path.startswith(last[: -len(LOG)])]:
+        del world.disk.names[path]
+    for _ in range(3):
+        world.start()
+        assert world.logs.logs[T0].log_end_offset == end - 1
+        world.kill()
+
+
 @pytest.mark.parametrize("what", ["batches", "all files"])
 @pytest.mark.parametrize("at", [0, 1, 3, -2])
 def test_batches_that_are_gone_are_reported_with_every_check(at: int, what: str) -> None:
