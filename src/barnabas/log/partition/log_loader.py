@@ -186,8 +186,8 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 
 def _follows_on(log: PartitionLog, base: int) -> bool:
-    """Whether the segment before the one at `base` ends there, and not earlier, by compaction. Not where it is
-    damaged: the next recovery would read it, and cut the log there."""
+    """Whether the segment before the one at `base` ends there, and not earlier, by compaction. Not where it
+    is damaged: the next recovery would read it, and cut the log there."""
     try:
         return log.segments[log.bases.index(base) - 1].find_end() == base
     except CorruptLogError:
