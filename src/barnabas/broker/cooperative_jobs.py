@@ -56,7 +56,6 @@ class CooperativeJobs:
             for _ in steps:
                 left -= 1
                 if not left or now_ms() >= until_ms:
-                    request.end_turn(now_ms())
                     again = partial(self._take_steps, steps, on_error, request)
                     self._ports.wakeups.call_soon(again)
                     return
@@ -65,3 +64,5 @@ class CooperativeJobs:
             on_error(error)
         else:
             self.under_way -= 1
+        finally:
+            request.end_turn(now_ms())  # what it waits for from now on is no work

@@ -256,6 +256,33 @@ def test_the_time_of_a_request_that_is_handled_over_many_turns_is_charged() -> N
     assert answer.throttle_time_ms == 1000 and not stream.reading
 
 
+def test_what_a_request_waits_for_behind_its_parts_is_not_charged() -> None:
+    """As a write to many partitions waits for its followers."""
+    image, world = MetadataImage(), World()
+    set_quota(image, {"user": None}, REQUEST_TIME, 10.0)  # 100 ms in each second are kept
+    server = metered(image, world)
+    jobs = CooperativeJobs(world, steps_max=1)
+    waiting: list[Working] = []
+
+    def find(request: Any, ctx: RequestContext, role: Any) -> Working:
+        waiting.append(Working(holds=False))
+        jobs.run(iter(range(3)), waiting[-1].fail, waiting[-1])
+        return waiting[-1]
+
+    api = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, lambda *a: None)
+    server.table = ApiTable()
+    server.table.add_handler(api, find, None)
+    connection, stream = open_connection(server)
+    body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    feed(connection, frame(int(ApiKey.FIND_COORDINATOR), 4, body))
+    while jobs.under_way:
+        world.run(world.now)
+    world.now += 800.0
+    waiting[0].complete(FindCoordinatorResponse())
+    answer = decode(FindCoordinatorResponse, 4, next(iter(stream.unsent))[9:])
+    assert answer.throttle_time_ms == 0 and stream.reading
+
+
 def test_the_time_of_reading_a_request_is_charged() -> None:
     image, world = MetadataImage(), World()
     set_quota(image, {"user": None}, REQUEST_TIME, 10.0)
