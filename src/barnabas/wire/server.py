@@ -558,7 +558,8 @@ class ServerConnection:
             return
         self._muted_until_ms = None
         self.continue_reading()
-        self._spent.on_unmuted()
+        if self.server.meter is not None:
+            self._spent.on_unmuted()
 
     def _serve_token(self, stage: TokenStage, frame: memoryview) -> None:
         answer = stage.on_raw_token(bytes(frame))
@@ -695,4 +696,5 @@ class ServerConnection:
             parts, self._out, self._out_bytes = self._out, [], 0
             self._connection.send(parts)
             self.last_active_ms = self.server.now_ms()
-            self._spent.on_sent()
+            if self.server.meter is not None:
+                self._spent.on_sent()

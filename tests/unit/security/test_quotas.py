@@ -256,7 +256,7 @@ def test_the_time_of_a_request_that_is_handled_over_many_turns_is_charged() -> N
     assert answer.throttle_time_ms == 1000 and not stream.reading
 
 
-def test_what_a_request_waits_for_behind_its_parts_is_not_charged() -> None:
+def test_the_wait_behind_the_parts_of_a_request_is_not_charged() -> None:
     """As a write to many partitions waits for its followers."""
     image, world = MetadataImage(), World()
     set_quota(image, {"user": None}, REQUEST_TIME, 10.0)  # 100 ms in each second are kept
