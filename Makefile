@@ -34,7 +34,7 @@ venv: $(STAMP) ## Create .venv from the lock files
 demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end (SECURE=1: by TLS and SASL)
 	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
 
-test: venv ## All tests (about 20 minutes on two cores)
+test: venv ## All tests (about 20 minutes on two cores); brings Kafka's Java clients (34 MB) where Java 17 is there
 	$(BIN)/python -m tools.run_tests
 
 # Two of these at a time; the tests in two parts of about the same length.
@@ -87,7 +87,7 @@ interop: venv ## All tests with other people's clients and Apache Kafka beside u
 	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
 	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
 
-peers: ## Apache Kafka 4.3.0 into peers/libs and 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
+peers: ## Apache Kafka 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records

@@ -23,6 +23,10 @@ KAFKA_39_VERSION = "3.9.1"
 LIBS_39 = LIBS.with_name("libs39")
 CLASS_PATH_39 = f"{LIBS_39}/*"
 
+CLIENTS = LIBS.with_name("clients")
+CLASS_PATH_CLIENTS = f"{CLIENTS}/*"
+"""Kafka's Java clients and Connect of `KAFKA_VERSION`, which ``make test`` brings by itself."""
+
 FLINK_VERSION = "2.2.1"
 FLINK = LIBS.with_name("flink")
 CLASS_PATH_FLINK = f"{FLINK}/*"
@@ -54,6 +58,13 @@ def _no_kafka() -> str | None:
     absent = [m for m in MODULES if not (LIBS / f"{m}-{KAFKA_VERSION}.jar").is_file()]
     if absent:
         return f"Apache Kafka {KAFKA_VERSION} is not in peers/libs ({absent[0]}): run `make peers`"
+    return _no_java()
+
+
+def _no_clients() -> str | None:
+    if not (CLIENTS / f"connect-file-{KAFKA_VERSION}.jar").is_file():
+        unknown = "Apache Kafka's Java clients are not in peers/clients: run `make peers`"
+        return os.environ.get("BARNABAS_CLIENTS_PROBLEM", unknown)
     return _no_java()
 
 
@@ -95,6 +106,7 @@ def _no_kafka_python_source() -> str | None:
 _CHECKS: dict[str, Callable[[], str | None]] = {
     "java": _no_java,
     "kafka": _no_kafka,
+    "clients": _no_clients,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "s3": _no_s3,

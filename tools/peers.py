@@ -1,8 +1,10 @@
 """Fetches the systems that tests and benchmarks compare with: ``make peers``.
 
-Apache Kafka 4.3.0 goes into peers/libs, Kafka 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into
-peers/flink, Spark's Kafka connector into peers/spark, kafka-python's own tests into peers/python, Hadoop's
-S3A into peers/s3, and moto, a server of S3's protocol, into an environment of its own in peers/s3-server.
+Apache Kafka 4.3.0 goes into peers/libs, its Java clients and Connect alone into peers/clients, Kafka 3.9.1
+with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Spark's Kafka connector into peers/spark,
+kafka-python's own tests into peers/python, Hadoop's S3A into peers/s3, and moto, a server of S3's protocol,
+into an environment of its own in peers/s3-server. ``make test`` brings peers/clients (34 MB) by itself, by
+`problem_of_clients`.
 
 Where the variable MAVEN_CENTRAL names a repository, the jars of ``NAME.lock`` are downloaded from it.
 Otherwise Maven copies them by ``NAME-pom.xml``. Either way every file must have the SHA-256 in its lock file,
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +32,7 @@ PEERS = TOOLS.parent / "peers"
 SETS = {
     "peers": PEERS / "libs",
     "peers39": PEERS / "libs39",
+    "clients": PEERS / "clients",
     "flink": PEERS / "flink",
     "spark": PEERS / "spark",
     "s3": PEERS / "s3",
@@ -39,6 +43,9 @@ PYTHON_LOCK = TOOLS / "peers-python.lock"
 S3_SERVER = PEERS / "s3-server"
 S3_SERVER_LOCK = TOOLS / "s3-server.lock"
 DOWNLOADS_AT_ONCE = 8
+DOWNLOAD_TIMEOUT_S = 60
+MAVEN_TIMEOUT_S = 600
+JAVA_MIN = 17
 
 
 def locked(name: str) -> dict[str, str]:
@@ -65,7 +72,9 @@ def by_maven(name: str) -> None:
         str(TOOLS / f"{name}-pom.xml"),
         "dependency:copy-dependencies",
     ]
-    subprocess.run([*command, f"-DoutputDirectory={SETS[name]}"], check=True)
+    subprocess.run(
+        [*command, f"-DoutputDirectory={SETS[name]}"], check=True, timeout=MAVEN_TIMEOUT_S
+    )
 
 
 def by_download(name: str, repository: str) -> None:
@@ -78,7 +87,8 @@ def by_download(name: str, repository: str) -> None:
 def _download(libs: Path, repository: str, path: str) -> str:
     target = libs / Path(path).name
     partial = target.with_suffix(".part")
-    with urllib.request.urlopen(f"{repository.rstrip('/')}/{path}") as source:
+    url = f"{repository.rstrip('/')}/{path}"
+    with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as source:
         partial.write_bytes(source.read())
     partial.rename(target)
     return target.name
@@ -140,6 +150,28 @@ def bring(name: str) -> str | None:
             file.unlink()
     print(f"{len(known)} files in {libs}")
     return None
+
+
+def java_version() -> int | None:
+    """Java's major version; None where there is no Java."""
+    java = shutil.which("java")
+    if java is None:
+        return None
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def problem_of_clients() -> str | None:
+    """Fetch the Java clients for ``make test``. Returns a sentence where they cannot be had, else None."""
+    found = java_version()
+    if found is None or found < JAVA_MIN:
+        return f"Java {JAVA_MIN} is not installed"
+    try:
+        problem = bring("clients")
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = f"the repository cannot be reached ({error})"
+    return problem and f"Apache Kafka's Java clients are not in peers/clients: {problem}"
 
 
 def main() -> int:

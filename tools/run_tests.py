@@ -2,17 +2,21 @@
 
 ``python -m tools.run_tests [pytest options]``. Tests of the second kind start clusters and JVMs and mostly
 wait for them. Those of the first kind run beside them with less priority, so that a cluster gets the time
-that it needs. The output of the second kind appears as it comes, that of the first kind behind it. Exits
-with a status other than 0 where either has one.
+that it needs. Before them come Apache Kafka's Java clients, where they can be had: the tests that need them
+skip with a sentence otherwise. The output of the second kind appears as it comes, that of the first kind
+behind it. Exits with a status other than 0 where either has one.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from tools import peers
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 COMPUTING = ("unit", "golden", "model", "scripts", "sim", "test_tidy.py")
@@ -38,8 +42,17 @@ def command(paths: Sequence[str], options: Sequence[str]) -> list[str]:
     return [*pytest, *options, *paths]
 
 
+def bring_clients() -> None:
+    """Leave the sentence about what is missing to the tests, as the variable that `tests.peers` reads."""
+    problem = peers.problem_of_clients()
+    if problem is not None:
+        print(problem, flush=True)
+        os.environ["BARNABAS_CLIENTS_PROBLEM"] = problem
+
+
 def main() -> int:
     options = sys.argv[1:]
+    bring_clients()
     computing_paths = [f"tests/{name}" for name in COMPUTING]
     own = ["-o", "cache_dir=.pytest_cache/computing", "-o", f"timeout={TIMEOUT_S}"]
     with tempfile.TemporaryFile() as output:
