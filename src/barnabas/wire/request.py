@@ -260,7 +260,7 @@ def top_level_error(response: type[Message]) -> Callable[[Any, int, str], Messag
 
     def error_response(request: Any, code: int, message: str) -> Message:
         if with_message:
-            return response(error_code=int(code), error_message=message or None)  # type: ignore[call-arg]
-        return response(error_code=int(code))  # type: ignore[call-arg]
+            return response(error_code=int(code), error_message=message or None)
+        return response(error_code=int(code))
 
     return error_response

@@ -22,6 +22,7 @@ from barnabas.wire.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.wire.request import Api, Parked
+from barnabas.wire.schema import Message
 from tools.docs_events import events
 
 TOPIC, LOGGER = 2, 8
@@ -66,11 +67,11 @@ class Listener:
         )
 
     def ask(self, request: Any) -> Any:
-        key = {
+        keys: dict[type[Message], ApiKey] = {
             describe.DescribeConfigsRequest: ApiKey.DESCRIBE_CONFIGS,
             alter.IncrementalAlterConfigsRequest: ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        }[type(request)]
-        entry = self.table.get(key)
+        }
+        entry = self.table.get(keys[type(request)])
         assert entry is not None
         answer: Any = entry.handle(request, None, None)  # type: ignore[arg-type]
         box: list[Any] = []

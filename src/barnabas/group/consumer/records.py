@@ -61,7 +61,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
         server_assignor=member.assignor,
     )
     # Null has to be said: the field's default is an empty structure.
-    value.classic_member_metadata = None  # type: ignore[assignment]
+    value.classic_member_metadata = None
     if member.classic is not None:
         value.classic_member_metadata = metadata.ClassicMemberMetadata(
             session_timeout_ms=member.classic.session_timeout_ms,

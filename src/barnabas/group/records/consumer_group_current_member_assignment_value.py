@@ -5,86 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, uuid
 
 
 class TopicPartitions(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "assignment_epochs",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-        Field(
-            "assignment_epochs",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-        assignment_epochs: Sequence[int] | None = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
-        self.assignment_epochs = assignment_epochs
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[int] = array(int32, 0, default=())
+    assignment_epochs: Sequence[int] | None = array(int32, 0, nullable=0, tag=0, default=())
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    __slots__ = (
-        "member_epoch",
-        "previous_member_epoch",
-        "state",
-        "assigned_partitions",
-        "partitions_pending_revocation",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 8
-    FIELDS = (
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("previous_member_epoch", "int32", (0, FOREVER), default=0),
-        Field("state", "int8", (0, FOREVER), default=0),
-        Field(
-            "assigned_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            default=(),
-        ),
-        Field(
-            "partitions_pending_revocation",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_epoch: int = 0,
-        previous_member_epoch: int = 0,
-        state: int = 0,
-        assigned_partitions: Sequence[TopicPartitions] = (),
-        partitions_pending_revocation: Sequence[TopicPartitions] = (),
-    ) -> None:
-        self.member_epoch = member_epoch
-        self.previous_member_epoch = previous_member_epoch
-        self.state = state
-        self.assigned_partitions = assigned_partitions
-        self.partitions_pending_revocation = partitions_pending_revocation
+    member_epoch: int = int32(0, default=0)
+    previous_member_epoch: int = int32(0, default=0)
+    state: int = int8(0, default=0)
+    assigned_partitions: Sequence[TopicPartitions] = array(TopicPartitions, 0, default=())
+    partitions_pending_revocation: Sequence[TopicPartitions] = array(TopicPartitions, 0, default=())

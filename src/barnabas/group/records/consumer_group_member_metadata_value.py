@@ -4,115 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int32, string, struct
 
 
 class ClassicProtocol(Message):
-    __slots__ = (
-        "name",
-        "metadata",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("metadata", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        metadata: bytes = b"",
-    ) -> None:
-        self.name = name
-        self.metadata = metadata
+    name: str = string(0, default="")
+    metadata: bytes = bytes_(0, default=b"")
 
 
 class ClassicMemberMetadata(Message):
-    __slots__ = (
-        "session_timeout_ms",
-        "supported_protocols",
-    )
-    FIELDS = (
-        Field("session_timeout_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "supported_protocols",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ClassicProtocol,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        session_timeout_ms: int = 0,
-        supported_protocols: Sequence[ClassicProtocol] = (),
-    ) -> None:
-        self.session_timeout_ms = session_timeout_ms
-        self.supported_protocols = supported_protocols
+    session_timeout_ms: int = int32(0, default=0)
+    supported_protocols: Sequence[ClassicProtocol] = array(ClassicProtocol, 0, default=())
 
 
 class ConsumerGroupMemberMetadataValue(Message):
-    __slots__ = (
-        "instance_id",
-        "rack_id",
-        "client_id",
-        "client_host",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "rebalance_timeout_ms",
-        "server_assignor",
-        "classic_member_metadata",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 5
-    FIELDS = (
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("subscribed_topic_names", "string", (0, FOREVER), array=True, default=()),
-        Field("subscribed_topic_regex", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("rebalance_timeout_ms", "int32", (0, FOREVER), default=-1),
-        Field("server_assignor", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "classic_member_metadata",
-            "struct",
-            (0, FOREVER),
-            struct=ClassicMemberMetadata,
-            nullable=(0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-            default=ClassicMemberMetadata(),
-        ),
+    instance_id: str | None = string(0, nullable=0, default="")
+    rack_id: str | None = string(0, nullable=0, default="")
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    subscribed_topic_names: Sequence[str] = array(string, 0, default=())
+    subscribed_topic_regex: str | None = string(0, nullable=0, default="")
+    rebalance_timeout_ms: int = int32(0, default=-1)
+    server_assignor: str | None = string(0, nullable=0, default="")
+    classic_member_metadata: ClassicMemberMetadata | None = struct(
+        ClassicMemberMetadata, 0, nullable=0, tag=0, default_factory=ClassicMemberMetadata
     )
-
-    def __init__(
-        self,
-        *,
-        instance_id: str | None = "",
-        rack_id: str | None = "",
-        client_id: str = "",
-        client_host: str = "",
-        subscribed_topic_names: Sequence[str] = (),
-        subscribed_topic_regex: str | None = "",
-        rebalance_timeout_ms: int = -1,
-        server_assignor: str | None = "",
-        classic_member_metadata: ClassicMemberMetadata | None = None,
-    ) -> None:
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.subscribed_topic_names = subscribed_topic_names
-        self.subscribed_topic_regex = subscribed_topic_regex
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.server_assignor = server_assignor
-        self.classic_member_metadata: ClassicMemberMetadata = (
-            classic_member_metadata
-            if classic_member_metadata is not None
-            else ClassicMemberMetadata()
-        )

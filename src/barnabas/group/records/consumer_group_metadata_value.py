@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64
 
 
 class ConsumerGroupMetadataValue(Message):
-    __slots__ = (
-        "epoch",
-        "metadata_hash",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 3
-    FIELDS = (
-        Field("epoch", "int32", (0, FOREVER), default=0),
-        Field("metadata_hash", "int64", (0, FOREVER), tag=0, tagged=(0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        metadata_hash: int = 0,
-    ) -> None:
-        self.epoch = epoch
-        self.metadata_hash = metadata_hash
+    epoch: int = int32(0, default=0)
+    metadata_hash: int = int64(0, tag=0, default=0)

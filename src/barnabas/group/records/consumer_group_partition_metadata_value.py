@@ -5,76 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, uuid
 
 
 class PartitionMetadata(Message):
-    __slots__ = (
-        "partition",
-        "racks",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("racks", "string", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        racks: Sequence[str] = (),
-    ) -> None:
-        self.partition = partition
-        self.racks = racks
+    partition: int = int32(0, default=0)
+    racks: Sequence[str] = array(string, 0, default=())
 
 
 class TopicMetadata(Message):
-    __slots__ = (
-        "topic_id",
-        "topic_name",
-        "num_partitions",
-        "partition_metadata",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("num_partitions", "int32", (0, FOREVER), default=0),
-        Field(
-            "partition_metadata",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PartitionMetadata,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        topic_name: str = "",
-        num_partitions: int = 0,
-        partition_metadata: Sequence[PartitionMetadata] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.topic_name = topic_name
-        self.num_partitions = num_partitions
-        self.partition_metadata = partition_metadata
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    topic_name: str = string(0, default="")
+    num_partitions: int = int32(0, default=0)
+    partition_metadata: Sequence[PartitionMetadata] = array(PartitionMetadata, 0, default=())
 
 
 class ConsumerGroupPartitionMetadataValue(Message):
-    __slots__ = ("topics",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 4
-    FIELDS = (
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicMetadata, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[TopicMetadata] = (),
-    ) -> None:
-        self.topics = topics
+    topics: Sequence[TopicMetadata] = array(TopicMetadata, 0, default=())

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class ConsumerGroupRegularExpressionKey(Message):
-    __slots__ = (
-        "group_id",
-        "regular_expression",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 16
-    FIELDS = (
-        Field("group_id", "string", (0, 0), default=""),
-        Field("regular_expression", "string", (0, 0), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        regular_expression: str = "",
-    ) -> None:
-        self.group_id = group_id
-        self.regular_expression = regular_expression
+    group_id: str = string(0, 0, default="")
+    regular_expression: str = string(0, 0, default="")

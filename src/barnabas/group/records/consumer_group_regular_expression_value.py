@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int64, string
 
 
 class ConsumerGroupRegularExpressionValue(Message):
-    __slots__ = (
-        "topics",
-        "version",
-        "timestamp",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 16
-    FIELDS = (
-        Field("topics", "string", (0, FOREVER), array=True, default=()),
-        Field("version", "int64", (0, FOREVER), default=0),
-        Field("timestamp", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[str] = (),
-        version: int = 0,
-        timestamp: int = 0,
-    ) -> None:
-        self.topics = topics
-        self.version = version
-        self.timestamp = timestamp
+    topics: Sequence[str] = array(string, 0, default=())
+    version: int = int64(0, default=0)
+    timestamp: int = int64(0, default=0)

@@ -5,48 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, uuid
 
 
 class TopicPartition(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    __slots__ = ("topic_partitions",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 7
-    FIELDS = (
-        Field(
-            "topic_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_partitions: Sequence[TopicPartition] = (),
-    ) -> None:
-        self.topic_partitions = topic_partitions
+    topic_partitions: Sequence[TopicPartition] = array(TopicPartition, 0, default=())

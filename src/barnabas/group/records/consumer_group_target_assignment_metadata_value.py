@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    __slots__ = (
-        "assignment_epoch",
-        "assignment_timestamp",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 6
-    FIELDS = (
-        Field("assignment_epoch", "int32", (0, FOREVER), default=0),
-        Field(
-            "assignment_timestamp",
-            "int64",
-            (0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-            default=0,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        assignment_epoch: int = 0,
-        assignment_timestamp: int = 0,
-    ) -> None:
-        self.assignment_epoch = assignment_epoch
-        self.assignment_timestamp = assignment_timestamp
+    assignment_epoch: int = int32(0, default=0)
+    assignment_timestamp: int = int64(0, tag=0, default=0, ignorable=True)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class GroupMetadataKey(Message):
-    __slots__ = ("group",)
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 2
-    FIELDS = (Field("group", "string", (0, 0), default=""),)
-
-    def __init__(
-        self,
-        *,
-        group: str = "",
-    ) -> None:
-        self.group = group
+    group: str = string(0, 0, default="")

@@ -4,87 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int32, int64, string
 
 
 class MemberMetadata(Message):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "client_id",
-        "client_host",
-        "rebalance_timeout",
-        "session_timeout",
-        "subscription",
-        "assignment",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER), ignorable=True),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("rebalance_timeout", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("session_timeout", "int32", (0, FOREVER), default=0),
-        Field("subscription", "bytes", (0, FOREVER), default=b""),
-        Field("assignment", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "",
-        rebalance_timeout: int = -1,
-        session_timeout: int = 0,
-        subscription: bytes = b"",
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout = rebalance_timeout
-        self.session_timeout = session_timeout
-        self.subscription = subscription
-        self.assignment = assignment
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(3, nullable=3, default=None, ignorable=True)
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    rebalance_timeout: int = int32(1, default=-1, ignorable=True)
+    session_timeout: int = int32(0, default=0)
+    subscription: bytes = bytes_(0, default=b"")
+    assignment: bytes = bytes_(0, default=b"")
 
 
 class GroupMetadataValue(Message):
-    __slots__ = (
-        "protocol_type",
-        "generation",
-        "protocol",
-        "leader",
-        "current_state_timestamp",
-        "members",
-    )
     VALID = (0, 4)
     FLEXIBLE = 4
     API_KEY = 2
-    FIELDS = (
-        Field("protocol_type", "string", (0, FOREVER), default=""),
-        Field("generation", "int32", (0, FOREVER), default=0),
-        Field("protocol", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("leader", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("current_state_timestamp", "int64", (2, FOREVER), default=-1, ignorable=True),
-        Field("members", "struct", (0, FOREVER), array=True, struct=MemberMetadata, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        protocol_type: str = "",
-        generation: int = 0,
-        protocol: str | None = "",
-        leader: str | None = "",
-        current_state_timestamp: int = -1,
-        members: Sequence[MemberMetadata] = (),
-    ) -> None:
-        self.protocol_type = protocol_type
-        self.generation = generation
-        self.protocol = protocol
-        self.leader = leader
-        self.current_state_timestamp = current_state_timestamp
-        self.members = members
+    protocol_type: str = string(0, default="")
+    generation: int = int32(0, default=0)
+    protocol: str | None = string(0, nullable=0, default="")
+    leader: str | None = string(0, nullable=0, default="")
+    current_state_timestamp: int = int64(2, default=-1, ignorable=True)
+    members: Sequence[MemberMetadata] = array(MemberMetadata, 0, default=())

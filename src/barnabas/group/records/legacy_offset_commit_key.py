@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, int32, string
 
 
 class LegacyOffsetCommitKey(Message):
-    __slots__ = (
-        "group",
-        "topic",
-        "partition",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 0
-    FIELDS = (
-        Field("group", "string", (0, 0), default=""),
-        Field("topic", "string", (0, 0), default=""),
-        Field("partition", "int32", (0, 0), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        group: str = "",
-        topic: str = "",
-        partition: int = 0,
-    ) -> None:
-        self.group = group
-        self.topic = topic
-        self.partition = partition
+    group: str = string(0, 0, default="")
+    topic: str = string(0, 0, default="")
+    partition: int = int32(0, 0, default=0)

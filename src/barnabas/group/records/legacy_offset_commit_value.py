@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, int64, string
 
 
 class LegacyOffsetCommitValue(Message):
-    __slots__ = (
-        "offset",
-        "metadata",
-        "commit_timestamp",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 0
-    FIELDS = (
-        Field("offset", "int64", (0, 0), default=0),
-        Field("metadata", "string", (0, 0), default=""),
-        Field("commit_timestamp", "int64", (0, 0), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        offset: int = 0,
-        metadata: str = "",
-        commit_timestamp: int = 0,
-    ) -> None:
-        self.offset = offset
-        self.metadata = metadata
-        self.commit_timestamp = commit_timestamp
+    offset: int = int64(0, 0, default=0)
+    metadata: str = string(0, 0, default="")
+    commit_timestamp: int = int64(0, 0, default=0)

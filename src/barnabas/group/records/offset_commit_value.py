@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64, string, uuid
 
 
 class OffsetCommitValue(Message):
-    __slots__ = (
-        "offset",
-        "leader_epoch",
-        "metadata",
-        "commit_timestamp",
-        "expire_timestamp",
-        "topic_id",
-    )
     VALID = (0, 4)
     FLEXIBLE = 4
     API_KEY = 1
-    FIELDS = (
-        Field("offset", "int64", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (3, FOREVER), default=-1, ignorable=True),
-        Field("metadata", "string", (0, FOREVER), default=""),
-        Field("commit_timestamp", "int64", (0, FOREVER), default=0),
-        Field("expire_timestamp", "int64", (1, 1), default=-1, ignorable=True),
-        Field(
-            "topic_id",
-            "uuid",
-            (4, FOREVER),
-            tag=0,
-            tagged=(4, FOREVER),
-            default=ZERO_UUID,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        offset: int = 0,
-        leader_epoch: int = -1,
-        metadata: str = "",
-        commit_timestamp: int = 0,
-        expire_timestamp: int = -1,
-        topic_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.offset = offset
-        self.leader_epoch = leader_epoch
-        self.metadata = metadata
-        self.commit_timestamp = commit_timestamp
-        self.expire_timestamp = expire_timestamp
-        self.topic_id = topic_id
+    offset: int = int64(0, default=0)
+    leader_epoch: int = int32(3, default=-1, ignorable=True)
+    metadata: str = string(0, default="")
+    commit_timestamp: int = int64(0, default=0)
+    expire_timestamp: int = int64(1, 1, default=-1, ignorable=True)
+    topic_id: Uuid = uuid(4, tag=0, default=ZERO_UUID, ignorable=True)

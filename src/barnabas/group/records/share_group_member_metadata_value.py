@@ -4,35 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class ShareGroupMemberMetadataValue(Message):
-    __slots__ = (
-        "rack_id",
-        "client_id",
-        "client_host",
-        "subscribed_topic_names",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 10
-    FIELDS = (
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("subscribed_topic_names", "string", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        rack_id: str | None = "",
-        client_id: str = "",
-        client_host: str = "",
-        subscribed_topic_names: Sequence[str] = (),
-    ) -> None:
-        self.rack_id = rack_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.subscribed_topic_names = subscribed_topic_names
+    rack_id: str | None = string(0, nullable=0, default="")
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    subscribed_topic_names: Sequence[str] = array(string, 0, default=())

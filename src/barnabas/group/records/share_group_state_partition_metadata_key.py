@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class ShareGroupStatePartitionMetadataKey(Message):
-    __slots__ = ("group_id",)
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 15
-    FIELDS = (Field("group_id", "string", (0, 0), default=""),)
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-    ) -> None:
-        self.group_id = group_id
+    group_id: str = string(0, 0, default="")

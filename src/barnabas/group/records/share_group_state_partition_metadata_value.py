@@ -5,89 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, uuid
 
 
 class TopicPartitionsInfo(Message):
-    __slots__ = (
-        "topic_id",
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        topic_name: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    topic_name: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class TopicInfo(Message):
-    __slots__ = (
-        "topic_id",
-        "topic_name",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("topic_name", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        topic_name: str = "",
-    ) -> None:
-        self.topic_id = topic_id
-        self.topic_name = topic_name
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    topic_name: str = string(0, default="")
 
 
 class ShareGroupStatePartitionMetadataValue(Message):
-    __slots__ = (
-        "initializing_topics",
-        "initialized_topics",
-        "deleting_topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 15
-    FIELDS = (
-        Field(
-            "initializing_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitionsInfo,
-            default=(),
-        ),
-        Field(
-            "initialized_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitionsInfo,
-            default=(),
-        ),
-        Field("deleting_topics", "struct", (0, FOREVER), array=True, struct=TopicInfo, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        initializing_topics: Sequence[TopicPartitionsInfo] = (),
-        initialized_topics: Sequence[TopicPartitionsInfo] = (),
-        deleting_topics: Sequence[TopicInfo] = (),
-    ) -> None:
-        self.initializing_topics = initializing_topics
-        self.initialized_topics = initialized_topics
-        self.deleting_topics = deleting_topics
+    initializing_topics: Sequence[TopicPartitionsInfo] = array(TopicPartitionsInfo, 0, default=())
+    initialized_topics: Sequence[TopicPartitionsInfo] = array(TopicPartitionsInfo, 0, default=())
+    deleting_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())

@@ -4,109 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, string
 
 
 class TaskIds(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-        "assignment_epochs",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-        Field(
-            "assignment_epochs",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: Sequence[int] = (),
-        assignment_epochs: Sequence[int] | None = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions = partitions
-        self.assignment_epochs = assignment_epochs
+    subtopology_id: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
+    assignment_epochs: Sequence[int] | None = array(int32, 0, nullable=0, tag=0, default=())
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    __slots__ = (
-        "member_epoch",
-        "previous_member_epoch",
-        "state",
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-        "active_tasks_pending_revocation",
-        "standby_tasks_pending_revocation",
-        "warmup_tasks_pending_revocation",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 22
-    FIELDS = (
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("previous_member_epoch", "int32", (0, FOREVER), default=0),
-        Field("state", "int8", (0, FOREVER), default=0),
-        Field("active_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("standby_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("warmup_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field(
-            "active_tasks_pending_revocation",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            default=(),
-        ),
-        Field(
-            "standby_tasks_pending_revocation",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            default=(),
-        ),
-        Field(
-            "warmup_tasks_pending_revocation",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_epoch: int = 0,
-        previous_member_epoch: int = 0,
-        state: int = 0,
-        active_tasks: Sequence[TaskIds] = (),
-        standby_tasks: Sequence[TaskIds] = (),
-        warmup_tasks: Sequence[TaskIds] = (),
-        active_tasks_pending_revocation: Sequence[TaskIds] = (),
-        standby_tasks_pending_revocation: Sequence[TaskIds] = (),
-        warmup_tasks_pending_revocation: Sequence[TaskIds] = (),
-    ) -> None:
-        self.member_epoch = member_epoch
-        self.previous_member_epoch = previous_member_epoch
-        self.state = state
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
-        self.active_tasks_pending_revocation = active_tasks_pending_revocation
-        self.standby_tasks_pending_revocation = standby_tasks_pending_revocation
-        self.warmup_tasks_pending_revocation = warmup_tasks_pending_revocation
+    member_epoch: int = int32(0, default=0)
+    previous_member_epoch: int = int32(0, default=0)
+    state: int = int8(0, default=0)
+    active_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    standby_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    warmup_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    active_tasks_pending_revocation: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    standby_tasks_pending_revocation: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    warmup_tasks_pending_revocation: Sequence[TaskIds] = array(TaskIds, 0, default=())

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class StreamsGroupMemberMetadataKey(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 19
-    FIELDS = (
-        Field("group_id", "string", (0, 0), default=""),
-        Field("member_id", "string", (0, 0), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    group_id: str = string(0, 0, default="")
+    member_id: str = string(0, 0, default="")

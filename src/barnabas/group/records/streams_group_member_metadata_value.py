@@ -4,95 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, struct, uint16
 
 
 class Endpoint(Message):
-    __slots__ = (
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.host = host
-        self.port = port
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class KeyValue(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: str = "",
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class StreamsGroupMemberMetadataValue(Message):
-    __slots__ = (
-        "instance_id",
-        "rack_id",
-        "client_id",
-        "client_host",
-        "rebalance_timeout_ms",
-        "topology_epoch",
-        "process_id",
-        "user_endpoint",
-        "client_tags",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 19
-    FIELDS = (
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("rebalance_timeout_ms", "int32", (0, FOREVER), default=-1),
-        Field("topology_epoch", "int32", (0, FOREVER), default=0),
-        Field("process_id", "string", (0, FOREVER), default=""),
-        Field("user_endpoint", "struct", (0, FOREVER), struct=Endpoint, nullable=(0, FOREVER)),
-        Field("client_tags", "struct", (0, FOREVER), array=True, struct=KeyValue, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        instance_id: str | None = "",
-        rack_id: str | None = "",
-        client_id: str = "",
-        client_host: str = "",
-        rebalance_timeout_ms: int = -1,
-        topology_epoch: int = 0,
-        process_id: str = "",
-        user_endpoint: Endpoint | None = None,
-        client_tags: Sequence[KeyValue] = (),
-    ) -> None:
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.topology_epoch = topology_epoch
-        self.process_id = process_id
-        self.user_endpoint = user_endpoint
-        self.client_tags = client_tags
+    instance_id: str | None = string(0, nullable=0, default="")
+    rack_id: str | None = string(0, nullable=0, default="")
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    rebalance_timeout_ms: int = int32(0, default=-1)
+    topology_epoch: int = int32(0, default=0)
+    process_id: str = string(0, default="")
+    user_endpoint: Endpoint | None = struct(Endpoint, 0, nullable=0, default=None)
+    client_tags: Sequence[KeyValue] = array(KeyValue, 0, default=())

@@ -4,72 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string
 
 
 class LastAssignmentConfig(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: str = "",
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class StreamsGroupMetadataValue(Message):
-    __slots__ = (
-        "epoch",
-        "metadata_hash",
-        "validated_topology_epoch",
-        "last_assignment_configs",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 17
-    FIELDS = (
-        Field("epoch", "int32", (0, FOREVER), default=0),
-        Field("metadata_hash", "int64", (0, FOREVER), default=0),
-        Field(
-            "validated_topology_epoch",
-            "int32",
-            (0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-            default=-1,
-        ),
-        Field(
-            "last_assignment_configs",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=LastAssignmentConfig,
-            nullable=(0, FOREVER),
-            tag=1,
-            tagged=(0, FOREVER),
-            default=(),
-        ),
+    epoch: int = int32(0, default=0)
+    metadata_hash: int = int64(0, default=0)
+    validated_topology_epoch: int = int32(0, tag=0, default=-1)
+    last_assignment_configs: Sequence[LastAssignmentConfig] | None = array(
+        LastAssignmentConfig, 0, nullable=0, tag=1, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        metadata_hash: int = 0,
-        validated_topology_epoch: int = -1,
-        last_assignment_configs: Sequence[LastAssignmentConfig] | None = (),
-    ) -> None:
-        self.epoch = epoch
-        self.metadata_hash = metadata_hash
-        self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs

@@ -4,51 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class TaskIds(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions = partitions
+    subtopology_id: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    __slots__ = (
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 21
-    FIELDS = (
-        Field("active_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("standby_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("warmup_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        active_tasks: Sequence[TaskIds] = (),
-        standby_tasks: Sequence[TaskIds] = (),
-        warmup_tasks: Sequence[TaskIds] = (),
-    ) -> None:
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
+    active_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    standby_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    warmup_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())

@@ -4,160 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class TopicConfig(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: str = "",
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class TopicInfo(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-        "replication_factor",
-        "topic_configs",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), default=0),
-        Field("replication_factor", "int16", (0, FOREVER), default=0),
-        Field("topic_configs", "struct", (0, FOREVER), array=True, struct=TopicConfig, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: int = 0,
-        replication_factor: int = 0,
-        topic_configs: Sequence[TopicConfig] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
-        self.replication_factor = replication_factor
-        self.topic_configs = topic_configs
+    name: str = string(0, default="")
+    partitions: int = int32(0, default=0)
+    replication_factor: int = int16(0, default=0)
+    topic_configs: Sequence[TopicConfig] = array(TopicConfig, 0, default=())
 
 
 class CopartitionGroup(Message):
-    __slots__ = (
-        "source_topics",
-        "source_topic_regex",
-        "repartition_source_topics",
-    )
-    FIELDS = (
-        Field("source_topics", "int16", (0, FOREVER), array=True, default=()),
-        Field("source_topic_regex", "int16", (0, FOREVER), array=True, default=()),
-        Field("repartition_source_topics", "int16", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        source_topics: Sequence[int] = (),
-        source_topic_regex: Sequence[int] = (),
-        repartition_source_topics: Sequence[int] = (),
-    ) -> None:
-        self.source_topics = source_topics
-        self.source_topic_regex = source_topic_regex
-        self.repartition_source_topics = repartition_source_topics
+    source_topics: Sequence[int] = array(int16, 0, default=())
+    source_topic_regex: Sequence[int] = array(int16, 0, default=())
+    repartition_source_topics: Sequence[int] = array(int16, 0, default=())
 
 
 class Subtopology(Message):
-    __slots__ = (
-        "subtopology_id",
-        "source_topics",
-        "source_topic_regex",
-        "state_changelog_topics",
-        "repartition_sink_topics",
-        "repartition_source_topics",
-        "copartition_groups",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("source_topics", "string", (0, FOREVER), array=True, default=()),
-        Field("source_topic_regex", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "state_changelog_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-        Field("repartition_sink_topics", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "repartition_source_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-        Field(
-            "copartition_groups",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CopartitionGroup,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        source_topics: Sequence[str] = (),
-        source_topic_regex: Sequence[str] = (),
-        state_changelog_topics: Sequence[TopicInfo] = (),
-        repartition_sink_topics: Sequence[str] = (),
-        repartition_source_topics: Sequence[TopicInfo] = (),
-        copartition_groups: Sequence[CopartitionGroup] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.source_topics = source_topics
-        self.source_topic_regex = source_topic_regex
-        self.state_changelog_topics = state_changelog_topics
-        self.repartition_sink_topics = repartition_sink_topics
-        self.repartition_source_topics = repartition_source_topics
-        self.copartition_groups = copartition_groups
+    subtopology_id: str = string(0, default="")
+    source_topics: Sequence[str] = array(string, 0, default=())
+    source_topic_regex: Sequence[str] = array(string, 0, default=())
+    state_changelog_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
+    repartition_sink_topics: Sequence[str] = array(string, 0, default=())
+    repartition_source_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
+    copartition_groups: Sequence[CopartitionGroup] = array(CopartitionGroup, 0, default=())
 
 
 class StreamsGroupTopologyValue(Message):
-    __slots__ = (
-        "epoch",
-        "subtopologies",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 23
-    FIELDS = (
-        Field("epoch", "int32", (0, FOREVER), default=0),
-        Field("subtopologies", "struct", (0, FOREVER), array=True, struct=Subtopology, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        subtopologies: Sequence[Subtopology] = (),
-    ) -> None:
-        self.epoch = epoch
-        self.subtopologies = subtopologies
+    epoch: int = int32(0, default=0)
+    subtopologies: Sequence[Subtopology] = array(Subtopology, 0, default=())

@@ -61,13 +61,14 @@ from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerR
 from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.types import DIRECTORY_MIGRATING, Uuid
+from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.metadata.image.image import MetadataImage
 
-TRANSACTION_RECORDS = frozenset(
-    {BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord}
-)
+TRANSACTION_RECORDS: tuple[type[Message], ...] = (
+    BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord,
+)  # fmt: skip
 TOPIC_RESOURCE = 2
 ABSENT: Any = object()
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string
 
 
 class AbortTransactionRecord(Message):
-    __slots__ = ("reason",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 25
-    FIELDS = (
-        Field("reason", "string", (0, FOREVER), nullable=(0, FOREVER), tag=0, tagged=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        reason: str | None = None,
-    ) -> None:
-        self.reason = reason
+    reason: str | None = string(0, nullable=0, tag=0, default=None)

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int8, string, uuid
 
 
 class AccessControlEntryRecord(Message):
-    __slots__ = (
-        "id",
-        "resource_type",
-        "resource_name",
-        "pattern_type",
-        "principal",
-        "host",
-        "operation",
-        "permission_type",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 18
-    FIELDS = (
-        Field("id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("pattern_type", "int8", (0, FOREVER), default=0),
-        Field("principal", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("operation", "int8", (0, FOREVER), default=0),
-        Field("permission_type", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        id: Uuid = ZERO_UUID,
-        resource_type: int = 0,
-        resource_name: str = "",
-        pattern_type: int = 0,
-        principal: str = "",
-        host: str = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.id = id
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.pattern_type = pattern_type
-        self.principal = principal
-        self.host = host
-        self.operation = operation
-        self.permission_type = permission_type
+    id: Uuid = uuid(0, default=ZERO_UUID)
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    pattern_type: int = int8(0, default=0)
+    principal: str = string(0, default="")
+    host: str = string(0, default="")
+    operation: int = int8(0, default=0)
+    permission_type: int = int8(0, default=0)

@@ -4,66 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.types import Uuid
+from barnabas.wire.schema import Message, array, int8, int32, int64, string, uuid
 
 
 class BrokerRegistrationChangeRecord(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "fenced",
-        "in_controlled_shutdown",
-        "log_dirs",
-        "cordoned_log_dirs",
-        "reason",
-    )
     VALID = (0, 3)
     FLEXIBLE = 0
     API_KEY = 17
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=0),
-        Field("fenced", "int8", (0, FOREVER), tag=0, tagged=(0, FOREVER), default=0),
-        Field(
-            "in_controlled_shutdown", "int8", (1, FOREVER), tag=1, tagged=(1, FOREVER), default=0
-        ),
-        Field("log_dirs", "uuid", (2, FOREVER), array=True, tag=2, tagged=(2, FOREVER), default=()),
-        Field(
-            "cordoned_log_dirs",
-            "uuid",
-            (3, FOREVER),
-            array=True,
-            nullable=(3, FOREVER),
-            tag=3,
-            tagged=(3, FOREVER),
-        ),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = 0,
-        fenced: int = 0,
-        in_controlled_shutdown: int = 0,
-        log_dirs: Sequence[Uuid] = (),
-        cordoned_log_dirs: Sequence[Uuid] | None = None,
-        reason: str | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.fenced = fenced
-        self.in_controlled_shutdown = in_controlled_shutdown
-        self.log_dirs = log_dirs
-        self.cordoned_log_dirs = cordoned_log_dirs
-        self.reason = reason
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=0)
+    fenced: int = int8(0, tag=0, default=0)
+    in_controlled_shutdown: int = int8(1, tag=1, default=0)
+    log_dirs: Sequence[Uuid] = array(uuid, 2, tag=2, default=())
+    cordoned_log_dirs: Sequence[Uuid] | None = array(uuid, 3, nullable=3, tag=3, default=None)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

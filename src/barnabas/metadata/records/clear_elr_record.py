@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string
 
 
 class ClearElrRecord(Message):
-    __slots__ = ("topic_name",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 28
-    FIELDS = (Field("topic_name", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-    ) -> None:
-        self.topic_name = topic_name
+    topic_name: str = string(0, default="")

@@ -4,55 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, float64, string
 
 
 class EntityData(Message):
-    __slots__ = (
-        "entity_type",
-        "entity_name",
-    )
-    FIELDS = (
-        Field("entity_type", "string", (0, FOREVER), default=""),
-        Field("entity_name", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        entity_name: str | None = "",
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = string(0, default="")
+    entity_name: str | None = string(0, nullable=0, default="")
 
 
 class ClientQuotaRecord(Message):
-    __slots__ = (
-        "entity",
-        "key",
-        "value",
-        "remove",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 14
-    FIELDS = (
-        Field("entity", "struct", (0, FOREVER), array=True, struct=EntityData, default=()),
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "float64", (0, FOREVER), default=0.0),
-        Field("remove", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity: Sequence[EntityData] = (),
-        key: str = "",
-        value: float = 0.0,
-        remove: bool = False,
-    ) -> None:
-        self.entity = entity
-        self.key = key
-        self.value = value
-        self.remove = remove
+    entity: Sequence[EntityData] = array(EntityData, 0, default=())
+    key: str = string(0, default="")
+    value: float = float64(0, default=0.0)
+    remove: bool = bool_(0, default=False)

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int8, string
 
 
 class ConfigRecord(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "name",
-        "value",
-        "reason",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 4
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        name: str = "",
-        value: str | None = "",
-        reason: str | None = None,
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.name = name
-        self.value = value
-        self.reason = reason
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    name: str = string(0, default="")
+    value: str | None = string(0, nullable=0, default="")
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

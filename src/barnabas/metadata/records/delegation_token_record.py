@@ -4,47 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int64, string
 
 
 class DelegationTokenRecord(Message):
-    __slots__ = (
-        "owner",
-        "requester",
-        "renewers",
-        "issue_timestamp",
-        "max_timestamp",
-        "expiration_timestamp",
-        "token_id",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 10
-    FIELDS = (
-        Field("owner", "string", (0, FOREVER), default=""),
-        Field("requester", "string", (0, FOREVER), default=""),
-        Field("renewers", "string", (0, FOREVER), array=True, default=()),
-        Field("issue_timestamp", "int64", (0, FOREVER), default=0),
-        Field("max_timestamp", "int64", (0, FOREVER), default=0),
-        Field("expiration_timestamp", "int64", (0, FOREVER), default=0),
-        Field("token_id", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        owner: str = "",
-        requester: str = "",
-        renewers: Sequence[str] = (),
-        issue_timestamp: int = 0,
-        max_timestamp: int = 0,
-        expiration_timestamp: int = 0,
-        token_id: str = "",
-    ) -> None:
-        self.owner = owner
-        self.requester = requester
-        self.renewers = renewers
-        self.issue_timestamp = issue_timestamp
-        self.max_timestamp = max_timestamp
-        self.expiration_timestamp = expiration_timestamp
-        self.token_id = token_id
+    owner: str = string(0, default="")
+    requester: str = string(0, default="")
+    renewers: Sequence[str] = array(string, 0, default=())
+    issue_timestamp: int = int64(0, default=0)
+    max_timestamp: int = int64(0, default=0)
+    expiration_timestamp: int = int64(0, default=0)
+    token_id: str = string(0, default="")

@@ -6,7 +6,6 @@ from barnabas.wire.schema import Message
 
 
 class EndTransactionRecord(Message):
-    __slots__ = ()
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 24

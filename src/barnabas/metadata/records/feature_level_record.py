@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, string
 
 
 class FeatureLevelRecord(Message):
-    __slots__ = (
-        "name",
-        "feature_level",
-        "reason",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 12
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("feature_level", "int16", (0, FOREVER), default=0),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        feature_level: int = 0,
-        reason: str | None = None,
-    ) -> None:
-        self.name = name
-        self.feature_level = feature_level
-        self.reason = reason
+    name: str = string(0, default="")
+    feature_level: int = int16(0, default=0)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

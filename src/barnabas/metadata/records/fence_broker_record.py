@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64, string
 
 
 class FenceBrokerRecord(Message):
-    __slots__ = (
-        "id",
-        "epoch",
-        "reason",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 7
-    FIELDS = (
-        Field("id", "int32", (0, FOREVER), default=0),
-        Field("epoch", "int64", (0, FOREVER), default=0),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        id: int = 0,
-        epoch: int = 0,
-        reason: str | None = None,
-    ) -> None:
-        self.id = id
-        self.epoch = epoch
-        self.reason = reason
+    id: int = int32(0, default=0)
+    epoch: int = int64(0, default=0)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

@@ -6,7 +6,6 @@ from barnabas.wire.schema import Message
 
 
 class NoOpRecord(Message):
-    __slots__ = ()
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 20

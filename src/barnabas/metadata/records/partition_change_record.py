@@ -5,133 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, string, uuid
 
 
 class PartitionChangeRecord(Message):
-    __slots__ = (
-        "partition_id",
-        "topic_id",
-        "isr",
-        "leader",
-        "replicas",
-        "removing_replicas",
-        "adding_replicas",
-        "leader_recovery_state",
-        "directories",
-        "eligible_leader_replicas",
-        "last_known_elr",
-        "reason",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 5
-    FIELDS = (
-        Field("partition_id", "int32", (0, FOREVER), default=-1),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field(
-            "isr",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=0,
-            tagged=(0, FOREVER),
-        ),
-        Field("leader", "int32", (0, FOREVER), tag=1, tagged=(0, FOREVER), default=-2),
-        Field(
-            "replicas",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=2,
-            tagged=(0, FOREVER),
-        ),
-        Field(
-            "removing_replicas",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=3,
-            tagged=(0, FOREVER),
-        ),
-        Field(
-            "adding_replicas",
-            "int32",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            tag=4,
-            tagged=(0, FOREVER),
-        ),
-        Field(
-            "leader_recovery_state", "int8", (0, FOREVER), tag=5, tagged=(0, FOREVER), default=-1
-        ),
-        Field(
-            "directories",
-            "uuid",
-            (1, FOREVER),
-            array=True,
-            nullable=(1, FOREVER),
-            tag=8,
-            tagged=(1, FOREVER),
-        ),
-        Field(
-            "eligible_leader_replicas",
-            "int32",
-            (2, FOREVER),
-            array=True,
-            nullable=(2, FOREVER),
-            tag=6,
-            tagged=(2, FOREVER),
-        ),
-        Field(
-            "last_known_elr",
-            "int32",
-            (2, FOREVER),
-            array=True,
-            nullable=(2, FOREVER),
-            tag=7,
-            tagged=(2, FOREVER),
-        ),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
+    partition_id: int = int32(0, default=-1)
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    isr: Sequence[int] | None = array(int32, 0, nullable=0, tag=0, default=None)
+    leader: int = int32(0, tag=1, default=-2)
+    replicas: Sequence[int] | None = array(int32, 0, nullable=0, tag=2, default=None)
+    removing_replicas: Sequence[int] | None = array(int32, 0, nullable=0, tag=3, default=None)
+    adding_replicas: Sequence[int] | None = array(int32, 0, nullable=0, tag=4, default=None)
+    leader_recovery_state: int = int8(0, tag=5, default=-1)
+    directories: Sequence[Uuid] | None = array(uuid, 1, nullable=1, tag=8, default=None)
+    eligible_leader_replicas: Sequence[int] | None = array(
+        int32, 2, nullable=2, tag=6, default=None
     )
-
-    def __init__(
-        self,
-        *,
-        partition_id: int = -1,
-        topic_id: Uuid = ZERO_UUID,
-        isr: Sequence[int] | None = None,
-        leader: int = -2,
-        replicas: Sequence[int] | None = None,
-        removing_replicas: Sequence[int] | None = None,
-        adding_replicas: Sequence[int] | None = None,
-        leader_recovery_state: int = -1,
-        directories: Sequence[Uuid] | None = None,
-        eligible_leader_replicas: Sequence[int] | None = None,
-        last_known_elr: Sequence[int] | None = None,
-        reason: str | None = None,
-    ) -> None:
-        self.partition_id = partition_id
-        self.topic_id = topic_id
-        self.isr = isr
-        self.leader = leader
-        self.replicas = replicas
-        self.removing_replicas = removing_replicas
-        self.adding_replicas = adding_replicas
-        self.leader_recovery_state = leader_recovery_state
-        self.directories = directories
-        self.eligible_leader_replicas = eligible_leader_replicas
-        self.last_known_elr = last_known_elr
-        self.reason = reason
+    last_known_elr: Sequence[int] | None = array(int32, 2, nullable=2, tag=7, default=None)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

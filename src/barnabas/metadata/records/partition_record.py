@@ -5,99 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, string, uuid
 
 
 class PartitionRecord(Message):
-    __slots__ = (
-        "partition_id",
-        "topic_id",
-        "replicas",
-        "isr",
-        "removing_replicas",
-        "adding_replicas",
-        "leader",
-        "leader_recovery_state",
-        "leader_epoch",
-        "partition_epoch",
-        "directories",
-        "eligible_leader_replicas",
-        "last_known_elr",
-        "reason",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 3
-    FIELDS = (
-        Field("partition_id", "int32", (0, FOREVER), default=-1),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("isr", "int32", (0, FOREVER), array=True, default=()),
-        Field("removing_replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("adding_replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("leader", "int32", (0, FOREVER), default=-1),
-        Field("leader_recovery_state", "int8", (0, FOREVER), tag=0, tagged=(0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=-1),
-        Field("partition_epoch", "int32", (0, FOREVER), default=-1),
-        Field("directories", "uuid", (1, FOREVER), array=True, default=()),
-        Field(
-            "eligible_leader_replicas",
-            "int32",
-            (2, FOREVER),
-            array=True,
-            nullable=(2, FOREVER),
-            tag=1,
-            tagged=(2, FOREVER),
-        ),
-        Field(
-            "last_known_elr",
-            "int32",
-            (2, FOREVER),
-            array=True,
-            nullable=(2, FOREVER),
-            tag=2,
-            tagged=(2, FOREVER),
-        ),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
+    partition_id: int = int32(0, default=-1)
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    replicas: Sequence[int] = array(int32, 0, default=())
+    isr: Sequence[int] = array(int32, 0, default=())
+    removing_replicas: Sequence[int] = array(int32, 0, default=())
+    adding_replicas: Sequence[int] = array(int32, 0, default=())
+    leader: int = int32(0, default=-1)
+    leader_recovery_state: int = int8(0, tag=0, default=0)
+    leader_epoch: int = int32(0, default=-1)
+    partition_epoch: int = int32(0, default=-1)
+    directories: Sequence[Uuid] = array(uuid, 1, default=())
+    eligible_leader_replicas: Sequence[int] | None = array(
+        int32, 2, nullable=2, tag=1, default=None
     )
-
-    def __init__(
-        self,
-        *,
-        partition_id: int = -1,
-        topic_id: Uuid = ZERO_UUID,
-        replicas: Sequence[int] = (),
-        isr: Sequence[int] = (),
-        removing_replicas: Sequence[int] = (),
-        adding_replicas: Sequence[int] = (),
-        leader: int = -1,
-        leader_recovery_state: int = 0,
-        leader_epoch: int = -1,
-        partition_epoch: int = -1,
-        directories: Sequence[Uuid] = (),
-        eligible_leader_replicas: Sequence[int] | None = None,
-        last_known_elr: Sequence[int] | None = None,
-        reason: str | None = None,
-    ) -> None:
-        self.partition_id = partition_id
-        self.topic_id = topic_id
-        self.replicas = replicas
-        self.isr = isr
-        self.removing_replicas = removing_replicas
-        self.adding_replicas = adding_replicas
-        self.leader = leader
-        self.leader_recovery_state = leader_recovery_state
-        self.leader_epoch = leader_epoch
-        self.partition_epoch = partition_epoch
-        self.directories = directories
-        self.eligible_leader_replicas = eligible_leader_replicas
-        self.last_known_elr = last_known_elr
-        self.reason = reason
+    last_known_elr: Sequence[int] | None = array(int32, 2, nullable=2, tag=2, default=None)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

@@ -5,147 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, uint16, uuid
 
 
 class BrokerEndpoint(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-        "security_protocol",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-        Field("security_protocol", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-        security_protocol: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.security_protocol = security_protocol
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
+    security_protocol: int = int16(0, default=0)
 
 
 class BrokerFeature(Message):
-    __slots__ = (
-        "name",
-        "min_supported_version",
-        "max_supported_version",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("min_supported_version", "int16", (0, FOREVER), default=0),
-        Field("max_supported_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        min_supported_version: int = 0,
-        max_supported_version: int = 0,
-    ) -> None:
-        self.name = name
-        self.min_supported_version = min_supported_version
-        self.max_supported_version = max_supported_version
+    name: str = string(0, default="")
+    min_supported_version: int = int16(0, default=0)
+    max_supported_version: int = int16(0, default=0)
 
 
 class RegisterBrokerRecord(Message):
-    __slots__ = (
-        "broker_id",
-        "is_migrating_zk_broker",
-        "incarnation_id",
-        "broker_epoch",
-        "end_points",
-        "features",
-        "rack",
-        "fenced",
-        "in_controlled_shutdown",
-        "log_dirs",
-        "cordoned_log_dirs",
-        "reason",
-        "registered_ms",
-    )
     VALID = (0, 4)
     FLEXIBLE = 0
     API_KEY = 0
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("is_migrating_zk_broker", "bool", (2, FOREVER), default=False),
-        Field("incarnation_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("broker_epoch", "int64", (0, FOREVER), default=0),
-        Field("end_points", "struct", (0, FOREVER), array=True, struct=BrokerEndpoint, default=()),
-        Field("features", "struct", (0, FOREVER), array=True, struct=BrokerFeature, default=()),
-        Field("rack", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("fenced", "bool", (0, FOREVER), default=True),
-        Field("in_controlled_shutdown", "bool", (1, FOREVER), default=False),
-        Field("log_dirs", "uuid", (3, FOREVER), array=True, tag=0, tagged=(3, FOREVER), default=()),
-        Field(
-            "cordoned_log_dirs",
-            "uuid",
-            (4, FOREVER),
-            array=True,
-            nullable=(4, FOREVER),
-            tag=1,
-            tagged=(4, FOREVER),
-        ),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-        Field(
-            "registered_ms",
-            "int64",
-            (0, FOREVER),
-            tag=10001,
-            tagged=(0, FOREVER),
-            default=-1,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        is_migrating_zk_broker: bool = False,
-        incarnation_id: Uuid = ZERO_UUID,
-        broker_epoch: int = 0,
-        end_points: Sequence[BrokerEndpoint] = (),
-        features: Sequence[BrokerFeature] = (),
-        rack: str | None = "",
-        fenced: bool = True,
-        in_controlled_shutdown: bool = False,
-        log_dirs: Sequence[Uuid] = (),
-        cordoned_log_dirs: Sequence[Uuid] | None = None,
-        reason: str | None = None,
-        registered_ms: int = -1,
-    ) -> None:
-        self.broker_id = broker_id
-        self.is_migrating_zk_broker = is_migrating_zk_broker
-        self.incarnation_id = incarnation_id
-        self.broker_epoch = broker_epoch
-        self.end_points = end_points
-        self.features = features
-        self.rack = rack
-        self.fenced = fenced
-        self.in_controlled_shutdown = in_controlled_shutdown
-        self.log_dirs = log_dirs
-        self.cordoned_log_dirs = cordoned_log_dirs
-        self.reason = reason
-        self.registered_ms = registered_ms
+    broker_id: int = int32(0, default=0)
+    is_migrating_zk_broker: bool = bool_(2, default=False)
+    incarnation_id: Uuid = uuid(0, default=ZERO_UUID)
+    broker_epoch: int = int64(0, default=0)
+    end_points: Sequence[BrokerEndpoint] = array(BrokerEndpoint, 0, default=())
+    features: Sequence[BrokerFeature] = array(BrokerFeature, 0, default=())
+    rack: str | None = string(0, nullable=0, default="")
+    fenced: bool = bool_(0, default=True)
+    in_controlled_shutdown: bool = bool_(1, default=False)
+    log_dirs: Sequence[Uuid] = array(uuid, 3, tag=0, default=())
+    cordoned_log_dirs: Sequence[Uuid] | None = array(uuid, 4, nullable=4, tag=1, default=None)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)
+    registered_ms: int = int64(0, tag=10001, default=-1, ignorable=True)

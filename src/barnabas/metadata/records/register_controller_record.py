@@ -5,105 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, uint16, uuid
 
 
 class ControllerEndpoint(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-        "security_protocol",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-        Field("security_protocol", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-        security_protocol: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.security_protocol = security_protocol
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
+    security_protocol: int = int16(0, default=0)
 
 
 class ControllerFeature(Message):
-    __slots__ = (
-        "name",
-        "min_supported_version",
-        "max_supported_version",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("min_supported_version", "int16", (0, FOREVER), default=0),
-        Field("max_supported_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        min_supported_version: int = 0,
-        max_supported_version: int = 0,
-    ) -> None:
-        self.name = name
-        self.min_supported_version = min_supported_version
-        self.max_supported_version = max_supported_version
+    name: str = string(0, default="")
+    min_supported_version: int = int16(0, default=0)
+    max_supported_version: int = int16(0, default=0)
 
 
 class RegisterControllerRecord(Message):
-    __slots__ = (
-        "controller_id",
-        "incarnation_id",
-        "zk_migration_ready",
-        "end_points",
-        "features",
-        "registered_ms",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 27
-    FIELDS = (
-        Field("controller_id", "int32", (0, FOREVER), default=0),
-        Field("incarnation_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("zk_migration_ready", "bool", (0, FOREVER), default=False),
-        Field(
-            "end_points", "struct", (0, FOREVER), array=True, struct=ControllerEndpoint, default=()
-        ),
-        Field("features", "struct", (0, FOREVER), array=True, struct=ControllerFeature, default=()),
-        Field(
-            "registered_ms",
-            "int64",
-            (0, FOREVER),
-            tag=10001,
-            tagged=(0, FOREVER),
-            default=-1,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        controller_id: int = 0,
-        incarnation_id: Uuid = ZERO_UUID,
-        zk_migration_ready: bool = False,
-        end_points: Sequence[ControllerEndpoint] = (),
-        features: Sequence[ControllerFeature] = (),
-        registered_ms: int = -1,
-    ) -> None:
-        self.controller_id = controller_id
-        self.incarnation_id = incarnation_id
-        self.zk_migration_ready = zk_migration_ready
-        self.end_points = end_points
-        self.features = features
-        self.registered_ms = registered_ms
+    controller_id: int = int32(0, default=0)
+    incarnation_id: Uuid = uuid(0, default=ZERO_UUID)
+    zk_migration_ready: bool = bool_(0, default=False)
+    end_points: Sequence[ControllerEndpoint] = array(ControllerEndpoint, 0, default=())
+    features: Sequence[ControllerFeature] = array(ControllerFeature, 0, default=())
+    registered_ms: int = int64(0, tag=10001, default=-1, ignorable=True)

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, uuid
 
 
 class RemoveAccessControlEntryRecord(Message):
-    __slots__ = ("id",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 19
-    FIELDS = (Field("id", "uuid", (0, FOREVER), default=ZERO_UUID),)
-
-    def __init__(
-        self,
-        *,
-        id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.id = id
+    id: Uuid = uuid(0, default=ZERO_UUID)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string
 
 
 class RemoveDelegationTokenRecord(Message):
-    __slots__ = ("token_id",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 26
-    FIELDS = (Field("token_id", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        token_id: str = "",
-    ) -> None:
-        self.token_id = token_id
+    token_id: str = string(0, default="")

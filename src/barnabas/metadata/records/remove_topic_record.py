@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string, uuid
 
 
 class RemoveTopicRecord(Message):
-    __slots__ = (
-        "topic_id",
-        "reason",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 9
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        reason: str | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.reason = reason
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

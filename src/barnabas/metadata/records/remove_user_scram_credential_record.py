@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int8, string
 
 
 class RemoveUserScramCredentialRecord(Message):
-    __slots__ = (
-        "name",
-        "mechanism",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 22
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("mechanism", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        mechanism: int = 0,
-    ) -> None:
-        self.name = name
-        self.mechanism = mechanism
+    name: str = string(0, default="")
+    mechanism: int = int8(0, default=0)

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string, uuid
 
 
 class TopicRecord(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 2
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
+    name: str = string(0, default="")
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)

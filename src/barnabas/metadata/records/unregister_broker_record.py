@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64, string
 
 
 class UnregisterBrokerRecord(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "reason",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 1
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=0),
-        Field(
-            "reason",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = 0,
-        reason: str | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.reason = reason
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=0)
+    reason: str | None = string(0, nullable=0, tag=10000, default=None, ignorable=True)

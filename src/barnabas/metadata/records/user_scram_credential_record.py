@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int8, int32, string
 
 
 class UserScramCredentialRecord(Message):
-    __slots__ = (
-        "name",
-        "mechanism",
-        "salt",
-        "stored_key",
-        "server_key",
-        "iterations",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 11
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("mechanism", "int8", (0, FOREVER), default=0),
-        Field("salt", "bytes", (0, FOREVER), default=b""),
-        Field("stored_key", "bytes", (0, FOREVER), default=b""),
-        Field("server_key", "bytes", (0, FOREVER), default=b""),
-        Field("iterations", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        mechanism: int = 0,
-        salt: bytes = b"",
-        stored_key: bytes = b"",
-        server_key: bytes = b"",
-        iterations: int = 0,
-    ) -> None:
-        self.name = name
-        self.mechanism = mechanism
-        self.salt = salt
-        self.stored_key = stored_key
-        self.server_key = server_key
-        self.iterations = iterations
+    name: str = string(0, default="")
+    mechanism: int = int8(0, default=0)
+    salt: bytes = bytes_(0, default=b"")
+    stored_key: bytes = bytes_(0, default=b"")
+    server_key: bytes = bytes_(0, default=b"")
+    iterations: int = int32(0, default=0)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int8
 
 
 class ZkMigrationStateRecord(Message):
-    __slots__ = ("zk_migration_state",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 21
-    FIELDS = (Field("zk_migration_state", "int8", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        zk_migration_state: int = 0,
-    ) -> None:
-        self.zk_migration_state = zk_migration_state
+    zk_migration_state: int = int8(0, default=0)

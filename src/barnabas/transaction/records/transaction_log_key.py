@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class TransactionLogKey(Message):
-    __slots__ = ("transactional_id",)
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 0
-    FIELDS = (Field("transactional_id", "string", (0, 0), default=""),)
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-    ) -> None:
-        self.transactional_id = transactional_id
+    transactional_id: str = string(0, 0, default="")

@@ -4,100 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, int64, string
 
 
 class PartitionsSchema(Message):
-    __slots__ = (
-        "topic",
-        "partition_ids",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partition_ids", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partition_ids: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partition_ids = partition_ids
+    topic: str = string(0, default="")
+    partition_ids: Sequence[int] = array(int32, 0, default=())
 
 
 class TransactionLogValue(Message):
-    __slots__ = (
-        "producer_id",
-        "previous_producer_id",
-        "next_producer_id",
-        "producer_epoch",
-        "next_producer_epoch",
-        "transaction_timeout_ms",
-        "transaction_status",
-        "transaction_partitions",
-        "transaction_last_update_timestamp_ms",
-        "transaction_start_timestamp_ms",
-        "client_transaction_version",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 0
-    FIELDS = (
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field(
-            "previous_producer_id", "int64", (1, FOREVER), tag=0, tagged=(1, FOREVER), default=-1
-        ),
-        Field("next_producer_id", "int64", (1, FOREVER), tag=1, tagged=(1, FOREVER), default=-1),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("next_producer_epoch", "int16", (1, FOREVER), tag=3, tagged=(1, FOREVER), default=-1),
-        Field("transaction_timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("transaction_status", "int8", (0, FOREVER), default=0),
-        Field(
-            "transaction_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PartitionsSchema,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-        Field("transaction_last_update_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field("transaction_start_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field(
-            "client_transaction_version",
-            "int16",
-            (1, FOREVER),
-            tag=2,
-            tagged=(1, FOREVER),
-            default=0,
-        ),
+    producer_id: int = int64(0, default=0)
+    previous_producer_id: int = int64(1, tag=0, default=-1)
+    next_producer_id: int = int64(1, tag=1, default=-1)
+    producer_epoch: int = int16(0, default=0)
+    next_producer_epoch: int = int16(1, tag=3, default=-1)
+    transaction_timeout_ms: int = int32(0, default=0)
+    transaction_status: int = int8(0, default=0)
+    transaction_partitions: Sequence[PartitionsSchema] | None = array(
+        PartitionsSchema, 0, nullable=0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        previous_producer_id: int = -1,
-        next_producer_id: int = -1,
-        producer_epoch: int = 0,
-        next_producer_epoch: int = -1,
-        transaction_timeout_ms: int = 0,
-        transaction_status: int = 0,
-        transaction_partitions: Sequence[PartitionsSchema] | None = (),
-        transaction_last_update_timestamp_ms: int = 0,
-        transaction_start_timestamp_ms: int = 0,
-        client_transaction_version: int = 0,
-    ) -> None:
-        self.producer_id = producer_id
-        self.previous_producer_id = previous_producer_id
-        self.next_producer_id = next_producer_id
-        self.producer_epoch = producer_epoch
-        self.next_producer_epoch = next_producer_epoch
-        self.transaction_timeout_ms = transaction_timeout_ms
-        self.transaction_status = transaction_status
-        self.transaction_partitions = transaction_partitions
-        self.transaction_last_update_timestamp_ms = transaction_last_update_timestamp_ms
-        self.transaction_start_timestamp_ms = transaction_start_timestamp_ms
-        self.client_transaction_version = client_transaction_version
+    transaction_last_update_timestamp_ms: int = int64(0, default=0)
+    transaction_start_timestamp_ms: int = int64(0, default=0)
+    client_transaction_version: int = int16(1, tag=2, default=0)

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int64, string
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "group_id",
-    )
     VALID = (0, 4)
     FLEXIBLE = 3
     API_KEY = 25
-    FIELDS = (
-        Field("transactional_id", "string", (0, FOREVER), default=""),
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("group_id", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        group_id: str = "",
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.group_id = group_id
+    transactional_id: str = string(0, default="")
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int16(0, default=0)
+    group_id: str = string(0, default="")

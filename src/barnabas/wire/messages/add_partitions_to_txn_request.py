@@ -4,107 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string
 
 
 class AddPartitionsToTxnTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class AddPartitionsToTxnTransaction(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "verify_only",
-        "topics",
-    )
-    FIELDS = (
-        Field("transactional_id", "string", (4, FOREVER), default=""),
-        Field("producer_id", "int64", (4, FOREVER), default=0),
-        Field("producer_epoch", "int16", (4, FOREVER), default=0),
-        Field("verify_only", "bool", (4, FOREVER), default=False),
-        Field(
-            "topics", "struct", (4, FOREVER), array=True, struct=AddPartitionsToTxnTopic, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        verify_only: bool = False,
-        topics: Sequence[AddPartitionsToTxnTopic] = (),
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.verify_only = verify_only
-        self.topics = topics
+    transactional_id: str = string(4, default="")
+    producer_id: int = int64(4, default=0)
+    producer_epoch: int = int16(4, default=0)
+    verify_only: bool = bool_(4, default=False)
+    topics: Sequence[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, 4, default=())
 
 
 class AddPartitionsToTxnRequest(Message):
-    __slots__ = (
-        "transactions",
-        "v3_and_below_transactional_id",
-        "v3_and_below_producer_id",
-        "v3_and_below_producer_epoch",
-        "v3_and_below_topics",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 24
-    FIELDS = (
-        Field(
-            "transactions",
-            "struct",
-            (4, FOREVER),
-            array=True,
-            struct=AddPartitionsToTxnTransaction,
-            default=(),
-        ),
-        Field("v3_and_below_transactional_id", "string", (0, 3), default=""),
-        Field("v3_and_below_producer_id", "int64", (0, 3), default=0),
-        Field("v3_and_below_producer_epoch", "int16", (0, 3), default=0),
-        Field(
-            "v3_and_below_topics",
-            "struct",
-            (0, 3),
-            array=True,
-            struct=AddPartitionsToTxnTopic,
-            default=(),
-        ),
+    transactions: Sequence[AddPartitionsToTxnTransaction] = array(
+        AddPartitionsToTxnTransaction, 4, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        transactions: Sequence[AddPartitionsToTxnTransaction] = (),
-        v3_and_below_transactional_id: str = "",
-        v3_and_below_producer_id: int = 0,
-        v3_and_below_producer_epoch: int = 0,
-        v3_and_below_topics: Sequence[AddPartitionsToTxnTopic] = (),
-    ) -> None:
-        self.transactions = transactions
-        self.v3_and_below_transactional_id = v3_and_below_transactional_id
-        self.v3_and_below_producer_id = v3_and_below_producer_id
-        self.v3_and_below_producer_epoch = v3_and_below_producer_epoch
-        self.v3_and_below_topics = v3_and_below_topics
+    v3_and_below_transactional_id: str = string(0, 3, default="")
+    v3_and_below_producer_id: int = int64(0, 3, default=0)
+    v3_and_below_producer_epoch: int = int16(0, 3, default=0)
+    v3_and_below_topics: Sequence[AddPartitionsToTxnTopic] = array(
+        AddPartitionsToTxnTopic, 0, 3, default=()
+    )

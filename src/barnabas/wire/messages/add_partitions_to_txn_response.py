@@ -4,123 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class AddPartitionsToTxnPartitionResult(Message):
-    __slots__ = (
-        "partition_index",
-        "partition_error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("partition_error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        partition_error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.partition_error_code = partition_error_code
+    partition_index: int = int32(0, default=0)
+    partition_error_code: int = int16(0, default=0)
 
 
 class AddPartitionsToTxnTopicResult(Message):
-    __slots__ = (
-        "name",
-        "results_by_partition",
+    name: str = string(0, default="")
+    results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "results_by_partition",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AddPartitionsToTxnPartitionResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = (),
-    ) -> None:
-        self.name = name
-        self.results_by_partition = results_by_partition
 
 
 class AddPartitionsToTxnResult(Message):
-    __slots__ = (
-        "transactional_id",
-        "topic_results",
+    transactional_id: str = string(4, default="")
+    topic_results: Sequence[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, 4, default=()
     )
-    FIELDS = (
-        Field("transactional_id", "string", (4, FOREVER), default=""),
-        Field(
-            "topic_results",
-            "struct",
-            (4, FOREVER),
-            array=True,
-            struct=AddPartitionsToTxnTopicResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        topic_results: Sequence[AddPartitionsToTxnTopicResult] = (),
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.topic_results = topic_results
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "results_by_transaction",
-        "results_by_topic_v3_and_below",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 24
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (4, FOREVER), default=0, ignorable=True),
-        Field(
-            "results_by_transaction",
-            "struct",
-            (4, FOREVER),
-            array=True,
-            struct=AddPartitionsToTxnResult,
-            default=(),
-        ),
-        Field(
-            "results_by_topic_v3_and_below",
-            "struct",
-            (0, 3),
-            array=True,
-            struct=AddPartitionsToTxnTopicResult,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(4, default=0, ignorable=True)
+    results_by_transaction: Sequence[AddPartitionsToTxnResult] = array(
+        AddPartitionsToTxnResult, 4, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        results_by_transaction: Sequence[AddPartitionsToTxnResult] = (),
-        results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.results_by_transaction = results_by_transaction
-        self.results_by_topic_v3_and_below = results_by_topic_v3_and_below
+    results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, 0, 3, default=()
+    )

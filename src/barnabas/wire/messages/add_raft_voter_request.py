@@ -5,67 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, string, uint16, uuid
 
 
 class Listener(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class AddRaftVoterRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "timeout_ms",
-        "voter_id",
-        "voter_directory_id",
-        "listeners",
-        "ack_when_committed",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 80
-    FIELDS = (
-        Field("cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("voter_id", "int32", (0, FOREVER), default=0),
-        Field("voter_directory_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("listeners", "struct", (0, FOREVER), array=True, struct=Listener, default=()),
-        Field("ack_when_committed", "bool", (1, FOREVER), default=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = "",
-        timeout_ms: int = 0,
-        voter_id: int = 0,
-        voter_directory_id: Uuid = ZERO_UUID,
-        listeners: Sequence[Listener] = (),
-        ack_when_committed: bool = True,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.timeout_ms = timeout_ms
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
-        self.listeners = listeners
-        self.ack_when_committed = ack_when_committed
+    cluster_id: str | None = string(0, nullable=0, default="")
+    timeout_ms: int = int32(0, default=0)
+    voter_id: int = int32(0, default=0)
+    voter_directory_id: Uuid = uuid(0, default=ZERO_UUID)
+    listeners: Sequence[Listener] = array(Listener, 0, default=())
+    ack_when_committed: bool = bool_(1, default=True)

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, string
 
 
 class AddRaftVoterResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 80
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "error_message",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="", ignorable=True)

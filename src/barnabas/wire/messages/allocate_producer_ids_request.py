@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, int64
 
 
 class AllocateProducerIdsRequest(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 67
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=-1)

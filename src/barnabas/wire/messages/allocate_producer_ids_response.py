@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, int64
 
 
 class AllocateProducerIdsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id_start",
-        "producer_id_len",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 67
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("producer_id_start", "int64", (0, FOREVER), default=0),
-        Field("producer_id_len", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        producer_id_start: int = 0,
-        producer_id_len: int = 0,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.producer_id_start = producer_id_start
-        self.producer_id_len = producer_id_len
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    producer_id_start: int = int64(0, default=0)
+    producer_id_len: int = int32(0, default=0)

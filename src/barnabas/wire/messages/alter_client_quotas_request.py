@@ -4,91 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, float64, string
 
 
 class EntityData(Message):
-    __slots__ = (
-        "entity_type",
-        "entity_name",
-    )
-    FIELDS = (
-        Field("entity_type", "string", (0, FOREVER), default=""),
-        Field("entity_name", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        entity_name: str | None = "",
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = string(0, default="")
+    entity_name: str | None = string(0, nullable=0, default="")
 
 
 class OpData(Message):
-    __slots__ = (
-        "key",
-        "value",
-        "remove",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "float64", (0, FOREVER), default=0.0),
-        Field("remove", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: float = 0.0,
-        remove: bool = False,
-    ) -> None:
-        self.key = key
-        self.value = value
-        self.remove = remove
+    key: str = string(0, default="")
+    value: float = float64(0, default=0.0)
+    remove: bool = bool_(0, default=False)
 
 
 class EntryData(Message):
-    __slots__ = (
-        "entity",
-        "ops",
-    )
-    FIELDS = (
-        Field("entity", "struct", (0, FOREVER), array=True, struct=EntityData, default=()),
-        Field("ops", "struct", (0, FOREVER), array=True, struct=OpData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity: Sequence[EntityData] = (),
-        ops: Sequence[OpData] = (),
-    ) -> None:
-        self.entity = entity
-        self.ops = ops
+    entity: Sequence[EntityData] = array(EntityData, 0, default=())
+    ops: Sequence[OpData] = array(OpData, 0, default=())
 
 
 class AlterClientQuotasRequest(Message):
-    __slots__ = (
-        "entries",
-        "validate_only",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 49
-    FIELDS = (
-        Field("entries", "struct", (0, FOREVER), array=True, struct=EntryData, default=()),
-        Field("validate_only", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        entries: Sequence[EntryData] = (),
-        validate_only: bool = False,
-    ) -> None:
-        self.entries = entries
-        self.validate_only = validate_only
+    entries: Sequence[EntryData] = array(EntryData, 0, default=())
+    validate_only: bool = bool_(0, default=False)

@@ -4,71 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class EntityData(Message):
-    __slots__ = (
-        "entity_type",
-        "entity_name",
-    )
-    FIELDS = (
-        Field("entity_type", "string", (0, FOREVER), default=""),
-        Field("entity_name", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        entity_name: str | None = "",
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = string(0, default="")
+    entity_name: str | None = string(0, nullable=0, default="")
 
 
 class EntryData(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "entity",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("entity", "struct", (0, FOREVER), array=True, struct=EntityData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        entity: Sequence[EntityData] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.entity = entity
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    entity: Sequence[EntityData] = array(EntityData, 0, default=())
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "entries",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 49
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("entries", "struct", (0, FOREVER), array=True, struct=EntryData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        entries: Sequence[EntryData] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.entries = entries
+    throttle_time_ms: int = int32(0, default=0)
+    entries: Sequence[EntryData] = array(EntryData, 0, default=())

@@ -4,73 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, string
 
 
 class AlterableConfig(Message):
-    __slots__ = (
-        "name",
-        "value",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-    ) -> None:
-        self.name = name
-        self.value = value
+    name: str = string(0, default="")
+    value: str | None = string(0, nullable=0, default="")
 
 
 class AlterConfigsResource(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "configs",
-    )
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("configs", "struct", (0, FOREVER), array=True, struct=AlterableConfig, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        configs: Sequence[AlterableConfig] = (),
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configs = configs
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    configs: Sequence[AlterableConfig] = array(AlterableConfig, 0, default=())
 
 
 class AlterConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "validate_only",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 33
-    FIELDS = (
-        Field(
-            "resources", "struct", (0, FOREVER), array=True, struct=AlterConfigsResource, default=()
-        ),
-        Field("validate_only", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        resources: Sequence[AlterConfigsResource] = (),
-        validate_only: bool = False,
-    ) -> None:
-        self.resources = resources
-        self.validate_only = validate_only
+    resources: Sequence[AlterConfigsResource] = array(AlterConfigsResource, 0, default=())
+    validate_only: bool = bool_(0, default=False)

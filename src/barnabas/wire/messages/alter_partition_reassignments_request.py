@@ -4,78 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, string
 
 
 class ReassignablePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "replicas",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("replicas", "int32", (0, FOREVER), array=True, nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        replicas: Sequence[int] | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.replicas = replicas
+    partition_index: int = int32(0, default=0)
+    replicas: Sequence[int] | None = array(int32, 0, nullable=0, default=None)
 
 
 class ReassignableTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ReassignablePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[ReassignablePartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[ReassignablePartition] = array(ReassignablePartition, 0, default=())
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "allow_replication_factor_change",
-        "topics",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 45
-    FIELDS = (
-        Field("timeout_ms", "int32", (0, FOREVER), default=60000),
-        Field("allow_replication_factor_change", "bool", (1, FOREVER), default=True),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=ReassignableTopic, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        allow_replication_factor_change: bool = True,
-        topics: Sequence[ReassignableTopic] = (),
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.allow_replication_factor_change = allow_replication_factor_change
-        self.topics = topics
+    timeout_ms: int = int32(0, default=60000)
+    allow_replication_factor_change: bool = bool_(1, default=True)
+    topics: Sequence[ReassignableTopic] = array(ReassignableTopic, 0, default=())

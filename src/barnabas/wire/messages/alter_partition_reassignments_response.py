@@ -4,99 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, string
 
 
 class ReassignablePartitionResponse(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.error_message = error_message
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
 
 
 class ReassignableTopicResponse(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[ReassignablePartitionResponse] = array(
+        ReassignablePartitionResponse, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ReassignablePartitionResponse,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[ReassignablePartitionResponse] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "allow_replication_factor_change",
-        "error_code",
-        "error_message",
-        "responses",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 45
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "allow_replication_factor_change", "bool", (1, FOREVER), default=True, ignorable=True
-        ),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ReassignableTopicResponse,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        allow_replication_factor_change: bool = True,
-        error_code: int = 0,
-        error_message: str | None = "",
-        responses: Sequence[ReassignableTopicResponse] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.allow_replication_factor_change = allow_replication_factor_change
-        self.error_code = error_code
-        self.error_message = error_message
-        self.responses = responses
+    throttle_time_ms: int = int32(0, default=0)
+    allow_replication_factor_change: bool = bool_(1, default=True, ignorable=True)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    responses: Sequence[ReassignableTopicResponse] = array(ReassignableTopicResponse, 0, default=())

@@ -5,114 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, int64, uuid
 
 
 class BrokerState(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-    )
-    FIELDS = (
-        Field("broker_id", "int32", (3, FOREVER), default=0),
-        Field("broker_epoch", "int64", (3, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
+    broker_id: int = int32(3, default=0)
+    broker_epoch: int = int64(3, default=-1)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "leader_epoch",
-        "new_isr",
-        "new_isr_with_epochs",
-        "leader_recovery_state",
-        "partition_epoch",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("new_isr", "int32", (0, 2), array=True, default=()),
-        Field(
-            "new_isr_with_epochs",
-            "struct",
-            (3, FOREVER),
-            array=True,
-            struct=BrokerState,
-            default=(),
-        ),
-        Field("leader_recovery_state", "int8", (1, FOREVER), default=0),
-        Field("partition_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        leader_epoch: int = 0,
-        new_isr: Sequence[int] = (),
-        new_isr_with_epochs: Sequence[BrokerState] = (),
-        leader_recovery_state: int = 0,
-        partition_epoch: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.leader_epoch = leader_epoch
-        self.new_isr = new_isr
-        self.new_isr_with_epochs = new_isr_with_epochs
-        self.leader_recovery_state = leader_recovery_state
-        self.partition_epoch = partition_epoch
+    partition_index: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    new_isr: Sequence[int] = array(int32, 0, 2, default=())
+    new_isr_with_epochs: Sequence[BrokerState] = array(BrokerState, 3, default=())
+    leader_recovery_state: int = int8(1, default=0)
+    partition_epoch: int = int32(0, default=0)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (2, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(2, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class AlterPartitionRequest(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "topics",
-    )
     VALID = (2, 3)
     FLEXIBLE = 0
     API_KEY = 56
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=-1),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        topics: Sequence[TopicData] = (),
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.topics = topics
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=-1)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())

@@ -5,91 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, uuid
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "leader_id",
-        "leader_epoch",
-        "isr",
-        "leader_recovery_state",
-        "partition_epoch",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("isr", "int32", (0, FOREVER), array=True, default=()),
-        Field("leader_recovery_state", "int8", (1, FOREVER), default=0, ignorable=True),
-        Field("partition_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        isr: Sequence[int] = (),
-        leader_recovery_state: int = 0,
-        partition_epoch: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.isr = isr
-        self.leader_recovery_state = leader_recovery_state
-        self.partition_epoch = partition_epoch
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    isr: Sequence[int] = array(int32, 0, default=())
+    leader_recovery_state: int = int8(1, default=0, ignorable=True)
+    partition_epoch: int = int32(0, default=0)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (2, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(2, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class AlterPartitionResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "topics",
-    )
     VALID = (2, 3)
     FLEXIBLE = 0
     API_KEY = 56
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        topics: Sequence[TopicData] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.topics = topics
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())

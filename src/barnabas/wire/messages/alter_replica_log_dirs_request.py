@@ -4,63 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class AlterReplicaLogDirTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class AlterReplicaLogDir(Message):
-    __slots__ = (
-        "path",
-        "topics",
-    )
-    FIELDS = (
-        Field("path", "string", (0, FOREVER), default=""),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=AlterReplicaLogDirTopic, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        path: str = "",
-        topics: Sequence[AlterReplicaLogDirTopic] = (),
-    ) -> None:
-        self.path = path
-        self.topics = topics
+    path: str = string(0, default="")
+    topics: Sequence[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic, 0, default=())
 
 
 class AlterReplicaLogDirsRequest(Message):
-    __slots__ = ("dirs",)
     VALID = (1, 2)
     FLEXIBLE = 2
     API_KEY = 34
-    FIELDS = (
-        Field("dirs", "struct", (0, FOREVER), array=True, struct=AlterReplicaLogDir, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        dirs: Sequence[AlterReplicaLogDir] = (),
-    ) -> None:
-        self.dirs = dirs
+    dirs: Sequence[AlterReplicaLogDir] = array(AlterReplicaLogDir, 0, default=())

@@ -4,81 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class AlterReplicaLogDirPartitionResult(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class AlterReplicaLogDirTopicResult(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
+    topic_name: str = string(0, default="")
+    partitions: Sequence[AlterReplicaLogDirPartitionResult] = array(
+        AlterReplicaLogDirPartitionResult, 0, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AlterReplicaLogDirPartitionResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[AlterReplicaLogDirPartitionResult] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
     VALID = (1, 2)
     FLEXIBLE = 2
     API_KEY = 34
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "results",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AlterReplicaLogDirTopicResult,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    results: Sequence[AlterReplicaLogDirTopicResult] = array(
+        AlterReplicaLogDirTopicResult, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: Sequence[AlterReplicaLogDirTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = results

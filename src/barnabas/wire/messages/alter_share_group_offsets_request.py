@@ -4,81 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string
 
 
 class AlterShareGroupOffsetsRequestPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "start_offset",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        start_offset: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.start_offset = start_offset
+    partition_index: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
 
 
 class AlterShareGroupOffsetsRequestTopic(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
+    topic_name: str = string(0, default="")
+    partitions: Sequence[AlterShareGroupOffsetsRequestPartition] = array(
+        AlterShareGroupOffsetsRequestPartition, 0, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AlterShareGroupOffsetsRequestPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[AlterShareGroupOffsetsRequestPartition] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
 
 
 class AlterShareGroupOffsetsRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 91
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AlterShareGroupOffsetsRequestTopic,
-            default=(),
-        ),
+    group_id: str = string(0, default="")
+    topics: Sequence[AlterShareGroupOffsetsRequestTopic] = array(
+        AlterShareGroupOffsetsRequestTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[AlterShareGroupOffsetsRequestTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics

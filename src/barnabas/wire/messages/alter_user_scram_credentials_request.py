@@ -4,93 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int8, int32, string
 
 
 class ScramCredentialDeletion(Message):
-    __slots__ = (
-        "name",
-        "mechanism",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("mechanism", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        mechanism: int = 0,
-    ) -> None:
-        self.name = name
-        self.mechanism = mechanism
+    name: str = string(0, default="")
+    mechanism: int = int8(0, default=0)
 
 
 class ScramCredentialUpsertion(Message):
-    __slots__ = (
-        "name",
-        "mechanism",
-        "iterations",
-        "salt",
-        "salted_password",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("mechanism", "int8", (0, FOREVER), default=0),
-        Field("iterations", "int32", (0, FOREVER), default=0),
-        Field("salt", "bytes", (0, FOREVER), default=b""),
-        Field("salted_password", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        mechanism: int = 0,
-        iterations: int = 0,
-        salt: bytes = b"",
-        salted_password: bytes = b"",
-    ) -> None:
-        self.name = name
-        self.mechanism = mechanism
-        self.iterations = iterations
-        self.salt = salt
-        self.salted_password = salted_password
+    name: str = string(0, default="")
+    mechanism: int = int8(0, default=0)
+    iterations: int = int32(0, default=0)
+    salt: bytes = bytes_(0, default=b"")
+    salted_password: bytes = bytes_(0, default=b"")
 
 
 class AlterUserScramCredentialsRequest(Message):
-    __slots__ = (
-        "deletions",
-        "upsertions",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 51
-    FIELDS = (
-        Field(
-            "deletions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ScramCredentialDeletion,
-            default=(),
-        ),
-        Field(
-            "upsertions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ScramCredentialUpsertion,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        deletions: Sequence[ScramCredentialDeletion] = (),
-        upsertions: Sequence[ScramCredentialUpsertion] = (),
-    ) -> None:
-        self.deletions = deletions
-        self.upsertions = upsertions
+    deletions: Sequence[ScramCredentialDeletion] = array(ScramCredentialDeletion, 0, default=())
+    upsertions: Sequence[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, 0, default=())

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, string
 
 
 class ApiVersionsRequest(Message):
-    __slots__ = (
-        "client_software_name",
-        "client_software_version",
-    )
     VALID = (0, 4)
     FLEXIBLE = 3
     API_KEY = 18
-    FIELDS = (
-        Field("client_software_name", "string", (3, FOREVER), default="", ignorable=True),
-        Field("client_software_version", "string", (3, FOREVER), default="", ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        client_software_name: str = "",
-        client_software_version: str = "",
-    ) -> None:
-        self.client_software_name = client_software_name
-        self.client_software_version = client_software_version
+    client_software_name: str = string(3, default="", ignorable=True)
+    client_software_version: str = string(3, default="", ignorable=True)

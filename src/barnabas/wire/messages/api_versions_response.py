@@ -4,155 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string
 
 
 class ApiVersion(Message):
-    __slots__ = (
-        "api_key",
-        "min_version",
-        "max_version",
-    )
-    FIELDS = (
-        Field("api_key", "int16", (0, FOREVER), default=0),
-        Field("min_version", "int16", (0, FOREVER), default=0),
-        Field("max_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        api_key: int = 0,
-        min_version: int = 0,
-        max_version: int = 0,
-    ) -> None:
-        self.api_key = api_key
-        self.min_version = min_version
-        self.max_version = max_version
+    api_key: int = int16(0, default=0)
+    min_version: int = int16(0, default=0)
+    max_version: int = int16(0, default=0)
 
 
 class SupportedFeatureKey(Message):
-    __slots__ = (
-        "name",
-        "min_version",
-        "max_version",
-    )
-    FIELDS = (
-        Field("name", "string", (3, FOREVER), default=""),
-        Field("min_version", "int16", (3, FOREVER), default=0),
-        Field("max_version", "int16", (3, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        min_version: int = 0,
-        max_version: int = 0,
-    ) -> None:
-        self.name = name
-        self.min_version = min_version
-        self.max_version = max_version
+    name: str = string(3, default="")
+    min_version: int = int16(3, default=0)
+    max_version: int = int16(3, default=0)
 
 
 class FinalizedFeatureKey(Message):
-    __slots__ = (
-        "name",
-        "max_version_level",
-        "min_version_level",
-    )
-    FIELDS = (
-        Field("name", "string", (3, FOREVER), default=""),
-        Field("max_version_level", "int16", (3, FOREVER), default=0),
-        Field("min_version_level", "int16", (3, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        max_version_level: int = 0,
-        min_version_level: int = 0,
-    ) -> None:
-        self.name = name
-        self.max_version_level = max_version_level
-        self.min_version_level = min_version_level
+    name: str = string(3, default="")
+    max_version_level: int = int16(3, default=0)
+    min_version_level: int = int16(3, default=0)
 
 
 class ApiVersionsResponse(Message):
-    __slots__ = (
-        "error_code",
-        "api_keys",
-        "throttle_time_ms",
-        "supported_features",
-        "finalized_features_epoch",
-        "finalized_features",
-        "zk_migration_ready",
-    )
     VALID = (0, 4)
     FLEXIBLE = 3
     API_KEY = 18
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("api_keys", "struct", (0, FOREVER), array=True, struct=ApiVersion, default=()),
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field(
-            "supported_features",
-            "struct",
-            (3, FOREVER),
-            array=True,
-            struct=SupportedFeatureKey,
-            tag=0,
-            tagged=(3, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "finalized_features_epoch",
-            "int64",
-            (3, FOREVER),
-            tag=1,
-            tagged=(3, FOREVER),
-            default=-1,
-            ignorable=True,
-        ),
-        Field(
-            "finalized_features",
-            "struct",
-            (3, FOREVER),
-            array=True,
-            struct=FinalizedFeatureKey,
-            tag=2,
-            tagged=(3, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "zk_migration_ready",
-            "bool",
-            (3, FOREVER),
-            tag=3,
-            tagged=(3, FOREVER),
-            default=False,
-            ignorable=True,
-        ),
+    error_code: int = int16(0, default=0)
+    api_keys: Sequence[ApiVersion] = array(ApiVersion, 0, default=())
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    supported_features: Sequence[SupportedFeatureKey] = array(
+        SupportedFeatureKey, 3, tag=0, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        api_keys: Sequence[ApiVersion] = (),
-        throttle_time_ms: int = 0,
-        supported_features: Sequence[SupportedFeatureKey] = (),
-        finalized_features_epoch: int = -1,
-        finalized_features: Sequence[FinalizedFeatureKey] = (),
-        zk_migration_ready: bool = False,
-    ) -> None:
-        self.error_code = error_code
-        self.api_keys = api_keys
-        self.throttle_time_ms = throttle_time_ms
-        self.supported_features = supported_features
-        self.finalized_features_epoch = finalized_features_epoch
-        self.finalized_features = finalized_features
-        self.zk_migration_ready = zk_migration_ready
+    finalized_features_epoch: int = int64(3, tag=1, default=-1, ignorable=True)
+    finalized_features: Sequence[FinalizedFeatureKey] = array(
+        FinalizedFeatureKey, 3, tag=2, default=(), ignorable=True
+    )
+    zk_migration_ready: bool = bool_(3, tag=3, default=False, ignorable=True)

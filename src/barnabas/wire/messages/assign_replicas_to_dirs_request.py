@@ -5,83 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, uuid
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index",)
-    FIELDS = (Field("partition_index", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
+    partition_index: int = int32(0, default=0)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class DirectoryData(Message):
-    __slots__ = (
-        "id",
-        "topics",
-    )
-    FIELDS = (
-        Field("id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        id: Uuid = ZERO_UUID,
-        topics: Sequence[TopicData] = (),
-    ) -> None:
-        self.id = id
-        self.topics = topics
+    id: Uuid = uuid(0, default=ZERO_UUID)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
 
 
 class AssignReplicasToDirsRequest(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "directories",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 73
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=-1),
-        Field("directories", "struct", (0, FOREVER), array=True, struct=DirectoryData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        directories: Sequence[DirectoryData] = (),
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.directories = directories
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=-1)
+    directories: Sequence[DirectoryData] = array(DirectoryData, 0, default=())

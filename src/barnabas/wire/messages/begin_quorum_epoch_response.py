@@ -4,112 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uint16
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (1, FOREVER), default=0),
-        Field("host", "string", (1, FOREVER), default=""),
-        Field("port", "uint16", (1, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
+    node_id: int = int32(1, default=0)
+    host: str = string(1, default="")
+    port: int = uint16(1, default=0)
 
 
 class BeginQuorumEpochResponse(Message):
-    __slots__ = (
-        "error_code",
-        "topics",
-        "node_endpoints",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 53
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-        Field(
-            "node_endpoints",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=NodeEndpoint,
-            tag=0,
-            tagged=(1, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        topics: Sequence[TopicData] = (),
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.topics = topics
-        self.node_endpoints = node_endpoints
+    error_code: int = int16(0, default=0)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 1, tag=0, default=())

@@ -4,64 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.types import Uuid
+from barnabas.wire.schema import Message, array, bool_, int32, int64, uuid
 
 
 class BrokerHeartbeatRequest(Message):
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "current_metadata_offset",
-        "want_fence",
-        "want_shut_down",
-        "offline_log_dirs",
-        "cordoned_log_dirs",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 63
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=-1),
-        Field("current_metadata_offset", "int64", (0, FOREVER), default=0),
-        Field("want_fence", "bool", (0, FOREVER), default=False),
-        Field("want_shut_down", "bool", (0, FOREVER), default=False),
-        Field(
-            "offline_log_dirs",
-            "uuid",
-            (1, FOREVER),
-            array=True,
-            tag=0,
-            tagged=(1, FOREVER),
-            default=(),
-        ),
-        Field(
-            "cordoned_log_dirs",
-            "uuid",
-            (2, FOREVER),
-            array=True,
-            nullable=(2, FOREVER),
-            tag=1,
-            tagged=(2, FOREVER),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        current_metadata_offset: int = 0,
-        want_fence: bool = False,
-        want_shut_down: bool = False,
-        offline_log_dirs: Sequence[Uuid] = (),
-        cordoned_log_dirs: Sequence[Uuid] | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.current_metadata_offset = current_metadata_offset
-        self.want_fence = want_fence
-        self.want_shut_down = want_shut_down
-        self.offline_log_dirs = offline_log_dirs
-        self.cordoned_log_dirs = cordoned_log_dirs
+    broker_id: int = int32(0, default=0)
+    broker_epoch: int = int64(0, default=-1)
+    current_metadata_offset: int = int64(0, default=0)
+    want_fence: bool = bool_(0, default=False)
+    want_shut_down: bool = bool_(0, default=False)
+    offline_log_dirs: Sequence[Uuid] = array(uuid, 1, tag=0, default=())
+    cordoned_log_dirs: Sequence[Uuid] | None = array(uuid, 2, nullable=2, tag=1, default=None)

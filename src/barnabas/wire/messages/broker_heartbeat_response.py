@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bool_, int16, int32
 
 
 class BrokerHeartbeatResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "is_caught_up",
-        "is_fenced",
-        "should_shut_down",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 63
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("is_caught_up", "bool", (0, FOREVER), default=False),
-        Field("is_fenced", "bool", (0, FOREVER), default=True),
-        Field("should_shut_down", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        is_caught_up: bool = False,
-        is_fenced: bool = True,
-        should_shut_down: bool = False,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.is_caught_up = is_caught_up
-        self.is_fenced = is_fenced
-        self.should_shut_down = should_shut_down
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    is_caught_up: bool = bool_(0, default=False)
+    is_fenced: bool = bool_(0, default=True)
+    should_shut_down: bool = bool_(0, default=False)

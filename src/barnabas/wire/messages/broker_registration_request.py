@@ -5,107 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, uint16, uuid
 
 
 class Listener(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-        "security_protocol",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-        Field("security_protocol", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-        security_protocol: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.security_protocol = security_protocol
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
+    security_protocol: int = int16(0, default=0)
 
 
 class Feature(Message):
-    __slots__ = (
-        "name",
-        "min_supported_version",
-        "max_supported_version",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("min_supported_version", "int16", (0, FOREVER), default=0),
-        Field("max_supported_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        min_supported_version: int = 0,
-        max_supported_version: int = 0,
-    ) -> None:
-        self.name = name
-        self.min_supported_version = min_supported_version
-        self.max_supported_version = max_supported_version
+    name: str = string(0, default="")
+    min_supported_version: int = int16(0, default=0)
+    max_supported_version: int = int16(0, default=0)
 
 
 class BrokerRegistrationRequest(Message):
-    __slots__ = (
-        "broker_id",
-        "cluster_id",
-        "incarnation_id",
-        "listeners",
-        "features",
-        "rack",
-        "is_migrating_zk_broker",
-        "log_dirs",
-        "previous_broker_epoch",
-    )
     VALID = (0, 4)
     FLEXIBLE = 0
     API_KEY = 62
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("cluster_id", "string", (0, FOREVER), default=""),
-        Field("incarnation_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("listeners", "struct", (0, FOREVER), array=True, struct=Listener, default=()),
-        Field("features", "struct", (0, FOREVER), array=True, struct=Feature, default=()),
-        Field("rack", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("is_migrating_zk_broker", "bool", (1, FOREVER), default=False),
-        Field("log_dirs", "uuid", (2, FOREVER), array=True, default=(), ignorable=True),
-        Field("previous_broker_epoch", "int64", (3, FOREVER), default=-1, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        cluster_id: str = "",
-        incarnation_id: Uuid = ZERO_UUID,
-        listeners: Sequence[Listener] = (),
-        features: Sequence[Feature] = (),
-        rack: str | None = "",
-        is_migrating_zk_broker: bool = False,
-        log_dirs: Sequence[Uuid] = (),
-        previous_broker_epoch: int = -1,
-    ) -> None:
-        self.broker_id = broker_id
-        self.cluster_id = cluster_id
-        self.incarnation_id = incarnation_id
-        self.listeners = listeners
-        self.features = features
-        self.rack = rack
-        self.is_migrating_zk_broker = is_migrating_zk_broker
-        self.log_dirs = log_dirs
-        self.previous_broker_epoch = previous_broker_epoch
+    broker_id: int = int32(0, default=0)
+    cluster_id: str = string(0, default="")
+    incarnation_id: Uuid = uuid(0, default=ZERO_UUID)
+    listeners: Sequence[Listener] = array(Listener, 0, default=())
+    features: Sequence[Feature] = array(Feature, 0, default=())
+    rack: str | None = string(0, nullable=0, default="")
+    is_migrating_zk_broker: bool = bool_(1, default=False)
+    log_dirs: Sequence[Uuid] = array(uuid, 2, default=(), ignorable=True)
+    previous_broker_epoch: int = int64(3, default=-1, ignorable=True)

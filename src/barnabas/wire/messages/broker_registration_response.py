@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, int64
 
 
 class BrokerRegistrationResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "broker_epoch",
-    )
     VALID = (0, 4)
     FLEXIBLE = 0
     API_KEY = 62
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (0, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        broker_epoch: int = -1,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.broker_epoch = broker_epoch
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    broker_epoch: int = int64(0, default=-1)

@@ -5,178 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string, struct, uuid
 
 
 class TopicPartitions(Message):
-    __slots__ = (
-        "topic_id",
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        topic_name: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    topic_name: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class Assignment(Message):
-    __slots__ = ("topic_partitions",)
-    FIELDS = (
-        Field(
-            "topic_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_partitions: Sequence[TopicPartitions] = (),
-    ) -> None:
-        self.topic_partitions = topic_partitions
+    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions, 0, default=())
 
 
 class Member(Message):
-    __slots__ = (
-        "member_id",
-        "instance_id",
-        "rack_id",
-        "member_epoch",
-        "client_id",
-        "client_host",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "assignment",
-        "target_assignment",
-        "member_type",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("subscribed_topic_names", "string", (0, FOREVER), array=True, default=()),
-        Field("subscribed_topic_regex", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("assignment", "struct", (0, FOREVER), struct=Assignment, default=Assignment()),
-        Field("target_assignment", "struct", (0, FOREVER), struct=Assignment, default=Assignment()),
-        Field("member_type", "int8", (1, FOREVER), default=-1, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        member_epoch: int = 0,
-        client_id: str = "",
-        client_host: str = "",
-        subscribed_topic_names: Sequence[str] = (),
-        subscribed_topic_regex: str | None = None,
-        assignment: Assignment | None = None,
-        target_assignment: Assignment | None = None,
-        member_type: int = -1,
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.member_epoch = member_epoch
-        self.client_id = client_id
-        self.client_host = client_host
-        self.subscribed_topic_names = subscribed_topic_names
-        self.subscribed_topic_regex = subscribed_topic_regex
-        self.assignment: Assignment = assignment if assignment is not None else Assignment()
-        self.target_assignment: Assignment = (
-            target_assignment if target_assignment is not None else Assignment()
-        )
-        self.member_type = member_type
+    member_id: str = string(0, default="")
+    instance_id: str | None = string(0, nullable=0, default=None)
+    rack_id: str | None = string(0, nullable=0, default=None)
+    member_epoch: int = int32(0, default=0)
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    subscribed_topic_names: Sequence[str] = array(string, 0, default=())
+    subscribed_topic_regex: str | None = string(0, nullable=0, default=None)
+    assignment: Assignment = struct(Assignment, 0, default_factory=Assignment)
+    target_assignment: Assignment = struct(Assignment, 0, default_factory=Assignment)
+    member_type: int = int8(1, default=-1, ignorable=True)
 
 
 class DescribedGroup(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "group_id",
-        "group_state",
-        "group_epoch",
-        "assignment_epoch",
-        "assignor_name",
-        "members",
-        "authorized_operations",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("group_state", "string", (0, FOREVER), default=""),
-        Field("group_epoch", "int32", (0, FOREVER), default=0),
-        Field("assignment_epoch", "int32", (0, FOREVER), default=0),
-        Field("assignor_name", "string", (0, FOREVER), default=""),
-        Field("members", "struct", (0, FOREVER), array=True, struct=Member, default=()),
-        Field("authorized_operations", "int32", (0, FOREVER), default=-2147483648),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = None,
-        group_id: str = "",
-        group_state: str = "",
-        group_epoch: int = 0,
-        assignment_epoch: int = 0,
-        assignor_name: str = "",
-        members: Sequence[Member] = (),
-        authorized_operations: int = -2147483648,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.group_id = group_id
-        self.group_state = group_state
-        self.group_epoch = group_epoch
-        self.assignment_epoch = assignment_epoch
-        self.assignor_name = assignor_name
-        self.members = members
-        self.authorized_operations = authorized_operations
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    group_id: str = string(0, default="")
+    group_state: str = string(0, default="")
+    group_epoch: int = int32(0, default=0)
+    assignment_epoch: int = int32(0, default=0)
+    assignor_name: str = string(0, default="")
+    members: Sequence[Member] = array(Member, 0, default=())
+    authorized_operations: int = int32(0, default=-2147483648)
 
 
 class ConsumerGroupDescribeResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 69
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("groups", "struct", (0, FOREVER), array=True, struct=DescribedGroup, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        groups: Sequence[DescribedGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.groups = groups
+    throttle_time_ms: int = int32(0, default=0)
+    groups: Sequence[DescribedGroup] = array(DescribedGroup, 0, default=())

@@ -5,86 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, uuid
 
 
 class TopicPartitions(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "instance_id",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "server_assignor",
-        "topic_partitions",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 68
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rebalance_timeout_ms", "int32", (0, FOREVER), default=-1),
-        Field("subscribed_topic_names", "string", (0, FOREVER), array=True, nullable=(0, FOREVER)),
-        Field("subscribed_topic_regex", "string", (1, FOREVER), nullable=(1, FOREVER)),
-        Field("server_assignor", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "topic_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            nullable=(0, FOREVER),
-        ),
+    group_id: str = string(0, default="")
+    member_id: str = string(0, default="")
+    member_epoch: int = int32(0, default=0)
+    instance_id: str | None = string(0, nullable=0, default=None)
+    rack_id: str | None = string(0, nullable=0, default=None)
+    rebalance_timeout_ms: int = int32(0, default=-1)
+    subscribed_topic_names: Sequence[str] | None = array(string, 0, nullable=0, default=None)
+    subscribed_topic_regex: str | None = string(1, nullable=1, default=None)
+    server_assignor: str | None = string(0, nullable=0, default=None)
+    topic_partitions: Sequence[TopicPartitions] | None = array(
+        TopicPartitions, 0, nullable=0, default=None
     )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        member_epoch: int = 0,
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        rebalance_timeout_ms: int = -1,
-        subscribed_topic_names: Sequence[str] | None = None,
-        subscribed_topic_regex: str | None = None,
-        server_assignor: str | None = None,
-        topic_partitions: Sequence[TopicPartitions] | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.subscribed_topic_names = subscribed_topic_names
-        self.subscribed_topic_regex = subscribed_topic_regex
-        self.server_assignor = server_assignor
-        self.topic_partitions = topic_partitions

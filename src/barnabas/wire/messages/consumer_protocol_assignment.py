@@ -4,53 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, bytes_, int32, string
 
 
 class TopicPartition(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class ConsumerProtocolAssignment(Message):
-    __slots__ = (
-        "assigned_partitions",
-        "user_data",
-    )
     VALID = (0, 3)
     FLEXIBLE = FOREVER
-    FIELDS = (
-        Field(
-            "assigned_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartition,
-            default=(),
-        ),
-        Field("user_data", "bytes", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        assigned_partitions: Sequence[TopicPartition] = (),
-        user_data: bytes | None = None,
-    ) -> None:
-        self.assigned_partitions = assigned_partitions
-        self.user_data = user_data
+    assigned_partitions: Sequence[TopicPartition] = array(TopicPartition, 0, default=())
+    user_data: bytes | None = bytes_(0, nullable=0, default=None)

@@ -4,66 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, bytes_, int32, string
 
 
 class TopicPartition(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (1, FOREVER), default=""),
-        Field("partitions", "int32", (1, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(1, default="")
+    partitions: Sequence[int] = array(int32, 1, default=())
 
 
 class ConsumerProtocolSubscription(Message):
-    __slots__ = (
-        "topics",
-        "user_data",
-        "owned_partitions",
-        "generation_id",
-        "rack_id",
-    )
     VALID = (0, 3)
     FLEXIBLE = FOREVER
-    FIELDS = (
-        Field("topics", "string", (0, FOREVER), array=True, default=()),
-        Field("user_data", "bytes", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "owned_partitions",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=TopicPartition,
-            default=(),
-            ignorable=True,
-        ),
-        Field("generation_id", "int32", (2, FOREVER), default=-1, ignorable=True),
-        Field("rack_id", "string", (3, FOREVER), nullable=(3, FOREVER), ignorable=True),
+    topics: Sequence[str] = array(string, 0, default=())
+    user_data: bytes | None = bytes_(0, nullable=0, default=None)
+    owned_partitions: Sequence[TopicPartition] = array(
+        TopicPartition, 1, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[str] = (),
-        user_data: bytes | None = None,
-        owned_partitions: Sequence[TopicPartition] = (),
-        generation_id: int = -1,
-        rack_id: str | None = None,
-    ) -> None:
-        self.topics = topics
-        self.user_data = user_data
-        self.owned_partitions = owned_partitions
-        self.generation_id = generation_id
-        self.rack_id = rack_id
+    generation_id: int = int32(2, default=-1, ignorable=True)
+    rack_id: str | None = string(3, nullable=3, default=None, ignorable=True)

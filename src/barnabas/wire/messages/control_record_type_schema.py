@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, int16
 
 
 class ControlRecordTypeSchema(Message):
-    __slots__ = ("type",)
     VALID = (0, 0)
     FLEXIBLE = FOREVER
-    FIELDS = (Field("type", "int16", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        type: int = 0,
-    ) -> None:
-        self.type = type
+    type: int = int16(0, default=0)

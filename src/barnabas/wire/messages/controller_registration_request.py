@@ -5,91 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, string, uint16, uuid
 
 
 class Listener(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-        "security_protocol",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-        Field("security_protocol", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-        security_protocol: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.security_protocol = security_protocol
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
+    security_protocol: int = int16(0, default=0)
 
 
 class Feature(Message):
-    __slots__ = (
-        "name",
-        "min_supported_version",
-        "max_supported_version",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("min_supported_version", "int16", (0, FOREVER), default=0),
-        Field("max_supported_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        min_supported_version: int = 0,
-        max_supported_version: int = 0,
-    ) -> None:
-        self.name = name
-        self.min_supported_version = min_supported_version
-        self.max_supported_version = max_supported_version
+    name: str = string(0, default="")
+    min_supported_version: int = int16(0, default=0)
+    max_supported_version: int = int16(0, default=0)
 
 
 class ControllerRegistrationRequest(Message):
-    __slots__ = (
-        "controller_id",
-        "incarnation_id",
-        "zk_migration_ready",
-        "listeners",
-        "features",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 70
-    FIELDS = (
-        Field("controller_id", "int32", (0, FOREVER), default=0),
-        Field("incarnation_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("zk_migration_ready", "bool", (0, FOREVER), default=False),
-        Field("listeners", "struct", (0, FOREVER), array=True, struct=Listener, default=()),
-        Field("features", "struct", (0, FOREVER), array=True, struct=Feature, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        controller_id: int = 0,
-        incarnation_id: Uuid = ZERO_UUID,
-        zk_migration_ready: bool = False,
-        listeners: Sequence[Listener] = (),
-        features: Sequence[Feature] = (),
-    ) -> None:
-        self.controller_id = controller_id
-        self.incarnation_id = incarnation_id
-        self.zk_migration_ready = zk_migration_ready
-        self.listeners = listeners
-        self.features = features
+    controller_id: int = int32(0, default=0)
+    incarnation_id: Uuid = uuid(0, default=ZERO_UUID)
+    zk_migration_ready: bool = bool_(0, default=False)
+    listeners: Sequence[Listener] = array(Listener, 0, default=())
+    features: Sequence[Feature] = array(Feature, 0, default=())

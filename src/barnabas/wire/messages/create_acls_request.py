@@ -4,61 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, string
 
 
 class AclCreation(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "resource_pattern_type",
-        "principal",
-        "host",
-        "operation",
-        "permission_type",
-    )
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("resource_pattern_type", "int8", (1, FOREVER), default=3),
-        Field("principal", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("operation", "int8", (0, FOREVER), default=0),
-        Field("permission_type", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        resource_pattern_type: int = 3,
-        principal: str = "",
-        host: str = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.resource_pattern_type = resource_pattern_type
-        self.principal = principal
-        self.host = host
-        self.operation = operation
-        self.permission_type = permission_type
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    resource_pattern_type: int = int8(1, default=3)
+    principal: str = string(0, default="")
+    host: str = string(0, default="")
+    operation: int = int8(0, default=0)
+    permission_type: int = int8(0, default=0)
 
 
 class CreateAclsRequest(Message):
-    __slots__ = ("creations",)
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 30
-    FIELDS = (
-        Field("creations", "struct", (0, FOREVER), array=True, struct=AclCreation, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        creations: Sequence[AclCreation] = (),
-    ) -> None:
-        self.creations = creations
+    creations: Sequence[AclCreation] = array(AclCreation, 0, default=())

@@ -4,47 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class AclCreationResult(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
 
 
 class CreateAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 30
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("results", "struct", (0, FOREVER), array=True, struct=AclCreationResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: Sequence[AclCreationResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = results
+    throttle_time_ms: int = int32(0, default=0)
+    results: Sequence[AclCreationResult] = array(AclCreationResult, 0, default=())

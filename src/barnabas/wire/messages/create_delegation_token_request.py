@@ -4,55 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int64, string
 
 
 class CreatableRenewers(Message):
-    __slots__ = (
-        "principal_type",
-        "principal_name",
-    )
-    FIELDS = (
-        Field("principal_type", "string", (0, FOREVER), default=""),
-        Field("principal_name", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = "",
-        principal_name: str = "",
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
+    principal_type: str = string(0, default="")
+    principal_name: str = string(0, default="")
 
 
 class CreateDelegationTokenRequest(Message):
-    __slots__ = (
-        "owner_principal_type",
-        "owner_principal_name",
-        "renewers",
-        "max_lifetime_ms",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 38
-    FIELDS = (
-        Field("owner_principal_type", "string", (3, FOREVER), nullable=(3, FOREVER), default=""),
-        Field("owner_principal_name", "string", (3, FOREVER), nullable=(3, FOREVER), default=""),
-        Field("renewers", "struct", (0, FOREVER), array=True, struct=CreatableRenewers, default=()),
-        Field("max_lifetime_ms", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        owner_principal_type: str | None = "",
-        owner_principal_name: str | None = "",
-        renewers: Sequence[CreatableRenewers] = (),
-        max_lifetime_ms: int = 0,
-    ) -> None:
-        self.owner_principal_type = owner_principal_type
-        self.owner_principal_name = owner_principal_name
-        self.renewers = renewers
-        self.max_lifetime_ms = max_lifetime_ms
+    owner_principal_type: str | None = string(3, nullable=3, default="")
+    owner_principal_name: str | None = string(3, nullable=3, default="")
+    renewers: Sequence[CreatableRenewers] = array(CreatableRenewers, 0, default=())
+    max_lifetime_ms: int = int64(0, default=0)

@@ -2,63 +2,21 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int16, int32, int64, string
 
 
 class CreateDelegationTokenResponse(Message):
-    __slots__ = (
-        "error_code",
-        "principal_type",
-        "principal_name",
-        "token_requester_principal_type",
-        "token_requester_principal_name",
-        "issue_timestamp_ms",
-        "expiry_timestamp_ms",
-        "max_timestamp_ms",
-        "token_id",
-        "hmac",
-        "throttle_time_ms",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 38
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("principal_type", "string", (0, FOREVER), default=""),
-        Field("principal_name", "string", (0, FOREVER), default=""),
-        Field("token_requester_principal_type", "string", (3, FOREVER), default=""),
-        Field("token_requester_principal_name", "string", (3, FOREVER), default=""),
-        Field("issue_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field("expiry_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field("max_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field("token_id", "string", (0, FOREVER), default=""),
-        Field("hmac", "bytes", (0, FOREVER), default=b""),
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        principal_type: str = "",
-        principal_name: str = "",
-        token_requester_principal_type: str = "",
-        token_requester_principal_name: str = "",
-        issue_timestamp_ms: int = 0,
-        expiry_timestamp_ms: int = 0,
-        max_timestamp_ms: int = 0,
-        token_id: str = "",
-        hmac: bytes = b"",
-        throttle_time_ms: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.principal_type = principal_type
-        self.principal_name = principal_name
-        self.token_requester_principal_type = token_requester_principal_type
-        self.token_requester_principal_name = token_requester_principal_name
-        self.issue_timestamp_ms = issue_timestamp_ms
-        self.expiry_timestamp_ms = expiry_timestamp_ms
-        self.max_timestamp_ms = max_timestamp_ms
-        self.token_id = token_id
-        self.hmac = hmac
-        self.throttle_time_ms = throttle_time_ms
+    error_code: int = int16(0, default=0)
+    principal_type: str = string(0, default="")
+    principal_name: str = string(0, default="")
+    token_requester_principal_type: str = string(3, default="")
+    token_requester_principal_name: str = string(3, default="")
+    issue_timestamp_ms: int = int64(0, default=0)
+    expiry_timestamp_ms: int = int64(0, default=0)
+    max_timestamp_ms: int = int64(0, default=0)
+    token_id: str = string(0, default="")
+    hmac: bytes = bytes_(0, default=b"")
+    throttle_time_ms: int = int32(0, default=0)

@@ -4,77 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, string
 
 
 class CreatePartitionsAssignment(Message):
-    __slots__ = ("broker_ids",)
-    FIELDS = (Field("broker_ids", "int32", (0, FOREVER), array=True, default=()),)
-
-    def __init__(
-        self,
-        *,
-        broker_ids: Sequence[int] = (),
-    ) -> None:
-        self.broker_ids = broker_ids
+    broker_ids: Sequence[int] = array(int32, 0, default=())
 
 
 class CreatePartitionsTopic(Message):
-    __slots__ = (
-        "name",
-        "count",
-        "assignments",
+    name: str = string(0, default="")
+    count: int = int32(0, default=0)
+    assignments: Sequence[CreatePartitionsAssignment] | None = array(
+        CreatePartitionsAssignment, 0, nullable=0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("count", "int32", (0, FOREVER), default=0),
-        Field(
-            "assignments",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CreatePartitionsAssignment,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        count: int = 0,
-        assignments: Sequence[CreatePartitionsAssignment] | None = (),
-    ) -> None:
-        self.name = name
-        self.count = count
-        self.assignments = assignments
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-        "validate_only",
-    )
     VALID = (0, 3)
     FLEXIBLE = 2
     API_KEY = 37
-    FIELDS = (
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=CreatePartitionsTopic, default=()
-        ),
-        Field("timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("validate_only", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[CreatePartitionsTopic] = (),
-        timeout_ms: int = 0,
-        validate_only: bool = False,
-    ) -> None:
-        self.topics = topics
-        self.timeout_ms = timeout_ms
-        self.validate_only = validate_only
+    topics: Sequence[CreatePartitionsTopic] = array(CreatePartitionsTopic, 0, default=())
+    timeout_ms: int = int32(0, default=0)
+    validate_only: bool = bool_(0, default=False)

@@ -4,58 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class CreatePartitionsTopicResult(Message):
-    __slots__ = (
-        "name",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.name = name
-        self.error_code = error_code
-        self.error_message = error_message
+    name: str = string(0, default="")
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
 
 
 class CreatePartitionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
     VALID = (0, 3)
     FLEXIBLE = 2
     API_KEY = 37
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "results",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CreatePartitionsTopicResult,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    results: Sequence[CreatePartitionsTopicResult] = array(
+        CreatePartitionsTopicResult, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: Sequence[CreatePartitionsTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = results

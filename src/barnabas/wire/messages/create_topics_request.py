@@ -4,112 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, string
 
 
 class CreatableReplicaAssignment(Message):
-    __slots__ = (
-        "partition_index",
-        "broker_ids",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("broker_ids", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        broker_ids: Sequence[int] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.broker_ids = broker_ids
+    partition_index: int = int32(0, default=0)
+    broker_ids: Sequence[int] = array(int32, 0, default=())
 
 
 class CreatableTopicConfig(Message):
-    __slots__ = (
-        "name",
-        "value",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-    ) -> None:
-        self.name = name
-        self.value = value
+    name: str = string(0, default="")
+    value: str | None = string(0, nullable=0, default="")
 
 
 class CreatableTopic(Message):
-    __slots__ = (
-        "name",
-        "num_partitions",
-        "replication_factor",
-        "assignments",
-        "configs",
+    name: str = string(0, default="")
+    num_partitions: int = int32(0, default=0)
+    replication_factor: int = int16(0, default=0)
+    assignments: Sequence[CreatableReplicaAssignment] = array(
+        CreatableReplicaAssignment, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("num_partitions", "int32", (0, FOREVER), default=0),
-        Field("replication_factor", "int16", (0, FOREVER), default=0),
-        Field(
-            "assignments",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CreatableReplicaAssignment,
-            default=(),
-        ),
-        Field(
-            "configs", "struct", (0, FOREVER), array=True, struct=CreatableTopicConfig, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        num_partitions: int = 0,
-        replication_factor: int = 0,
-        assignments: Sequence[CreatableReplicaAssignment] = (),
-        configs: Sequence[CreatableTopicConfig] = (),
-    ) -> None:
-        self.name = name
-        self.num_partitions = num_partitions
-        self.replication_factor = replication_factor
-        self.assignments = assignments
-        self.configs = configs
+    configs: Sequence[CreatableTopicConfig] = array(CreatableTopicConfig, 0, default=())
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-        "validate_only",
-    )
     VALID = (2, 7)
     FLEXIBLE = 5
     API_KEY = 19
-    FIELDS = (
-        Field("topics", "struct", (0, FOREVER), array=True, struct=CreatableTopic, default=()),
-        Field("timeout_ms", "int32", (0, FOREVER), default=60000),
-        Field("validate_only", "bool", (1, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[CreatableTopic] = (),
-        timeout_ms: int = 60000,
-        validate_only: bool = False,
-    ) -> None:
-        self.topics = topics
-        self.timeout_ms = timeout_ms
-        self.validate_only = validate_only
+    topics: Sequence[CreatableTopic] = array(CreatableTopic, 0, default=())
+    timeout_ms: int = int32(0, default=60000)
+    validate_only: bool = bool_(1, default=False)

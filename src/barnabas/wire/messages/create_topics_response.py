@@ -5,129 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, string, uuid
 
 
 class CreatableTopicConfigs(Message):
-    __slots__ = (
-        "name",
-        "value",
-        "read_only",
-        "config_source",
-        "is_sensitive",
-    )
-    FIELDS = (
-        Field("name", "string", (5, FOREVER), default=""),
-        Field("value", "string", (5, FOREVER), nullable=(5, FOREVER), default=""),
-        Field("read_only", "bool", (5, FOREVER), default=False),
-        Field("config_source", "int8", (5, FOREVER), default=-1, ignorable=True),
-        Field("is_sensitive", "bool", (5, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-        read_only: bool = False,
-        config_source: int = -1,
-        is_sensitive: bool = False,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.read_only = read_only
-        self.config_source = config_source
-        self.is_sensitive = is_sensitive
+    name: str = string(5, default="")
+    value: str | None = string(5, nullable=5, default="")
+    read_only: bool = bool_(5, default=False)
+    config_source: int = int8(5, default=-1, ignorable=True)
+    is_sensitive: bool = bool_(5, default=False)
 
 
 class CreatableTopicResult(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "error_code",
-        "error_message",
-        "topic_config_error_code",
-        "num_partitions",
-        "replication_factor",
-        "configs",
+    name: str = string(0, default="")
+    topic_id: Uuid = uuid(7, default=ZERO_UUID, ignorable=True)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(1, nullable=0, default="", ignorable=True)
+    topic_config_error_code: int = int16(5, tag=0, default=0, ignorable=True)
+    num_partitions: int = int32(5, default=-1, ignorable=True)
+    replication_factor: int = int16(5, default=-1, ignorable=True)
+    configs: Sequence[CreatableTopicConfigs] | None = array(
+        CreatableTopicConfigs, 5, nullable=5, default=(), ignorable=True
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("topic_id", "uuid", (7, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "error_message",
-            "string",
-            (1, FOREVER),
-            nullable=(0, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-        Field(
-            "topic_config_error_code",
-            "int16",
-            (5, FOREVER),
-            tag=0,
-            tagged=(5, FOREVER),
-            default=0,
-            ignorable=True,
-        ),
-        Field("num_partitions", "int32", (5, FOREVER), default=-1, ignorable=True),
-        Field("replication_factor", "int16", (5, FOREVER), default=-1, ignorable=True),
-        Field(
-            "configs",
-            "struct",
-            (5, FOREVER),
-            array=True,
-            struct=CreatableTopicConfigs,
-            nullable=(5, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        error_code: int = 0,
-        error_message: str | None = "",
-        topic_config_error_code: int = 0,
-        num_partitions: int = -1,
-        replication_factor: int = -1,
-        configs: Sequence[CreatableTopicConfigs] | None = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.error_code = error_code
-        self.error_message = error_message
-        self.topic_config_error_code = topic_config_error_code
-        self.num_partitions = num_partitions
-        self.replication_factor = replication_factor
-        self.configs = configs
 
 
 class CreateTopicsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (2, 7)
     FLEXIBLE = 5
     API_KEY = 19
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (2, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=CreatableTopicResult, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[CreatableTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(2, default=0, ignorable=True)
+    topics: Sequence[CreatableTopicResult] = array(CreatableTopicResult, 0, default=())

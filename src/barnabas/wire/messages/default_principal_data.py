@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bool_, string
 
 
 class DefaultPrincipalData(Message):
-    __slots__ = (
-        "type",
-        "name",
-        "token_authenticated",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (
-        Field("type", "string", (0, FOREVER), default=""),
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("token_authenticated", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        type: str = "",
-        name: str = "",
-        token_authenticated: bool = False,
-    ) -> None:
-        self.type = type
-        self.name = name
-        self.token_authenticated = token_authenticated
+    type: str = string(0, default="")
+    name: str = string(0, default="")
+    token_authenticated: bool = bool_(0, default=False)

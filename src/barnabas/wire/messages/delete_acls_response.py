@@ -4,113 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string
 
 
 class DeleteAclsMatchingAcl(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "resource_type",
-        "resource_name",
-        "pattern_type",
-        "principal",
-        "host",
-        "operation",
-        "permission_type",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("pattern_type", "int8", (1, FOREVER), default=3),
-        Field("principal", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("operation", "int8", (0, FOREVER), default=0),
-        Field("permission_type", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        resource_type: int = 0,
-        resource_name: str = "",
-        pattern_type: int = 3,
-        principal: str = "",
-        host: str = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.pattern_type = pattern_type
-        self.principal = principal
-        self.host = host
-        self.operation = operation
-        self.permission_type = permission_type
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    pattern_type: int = int8(1, default=3)
+    principal: str = string(0, default="")
+    host: str = string(0, default="")
+    operation: int = int8(0, default=0)
+    permission_type: int = int8(0, default=0)
 
 
 class DeleteAclsFilterResult(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "matching_acls",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "matching_acls",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteAclsMatchingAcl,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        matching_acls: Sequence[DeleteAclsMatchingAcl] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.matching_acls = matching_acls
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    matching_acls: Sequence[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, 0, default=())
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "filter_results",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 31
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "filter_results",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteAclsFilterResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        filter_results: Sequence[DeleteAclsFilterResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.filter_results = filter_results
+    throttle_time_ms: int = int32(0, default=0)
+    filter_results: Sequence[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, 0, default=())

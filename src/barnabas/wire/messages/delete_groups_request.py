@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class DeleteGroupsRequest(Message):
-    __slots__ = ("groups_names",)
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 42
-    FIELDS = (Field("groups_names", "string", (0, FOREVER), array=True, default=()),)
-
-    def __init__(
-        self,
-        *,
-        groups_names: Sequence[str] = (),
-    ) -> None:
-        self.groups_names = groups_names
+    groups_names: Sequence[str] = array(string, 0, default=())

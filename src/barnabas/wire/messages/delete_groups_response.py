@@ -4,49 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class DeletableGroupResult(Message):
-    __slots__ = (
-        "group_id",
-        "error_code",
-    )
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        error_code: int = 0,
-    ) -> None:
-        self.group_id = group_id
-        self.error_code = error_code
+    group_id: str = string(0, default="")
+    error_code: int = int16(0, default=0)
 
 
 class DeleteGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 42
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "results", "struct", (0, FOREVER), array=True, struct=DeletableGroupResult, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: Sequence[DeletableGroupResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = results
+    throttle_time_ms: int = int32(0, default=0)
+    results: Sequence[DeletableGroupResult] = array(DeletableGroupResult, 0, default=())

@@ -4,74 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string
 
 
 class DeleteRecordsPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "offset",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("offset", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        offset: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.offset = offset
+    partition_index: int = int32(0, default=0)
+    offset: int = int64(0, default=0)
 
 
 class DeleteRecordsTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteRecordsPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[DeleteRecordsPartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[DeleteRecordsPartition] = array(DeleteRecordsPartition, 0, default=())
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 21
-    FIELDS = (
-        Field("topics", "struct", (0, FOREVER), array=True, struct=DeleteRecordsTopic, default=()),
-        Field("timeout_ms", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[DeleteRecordsTopic] = (),
-        timeout_ms: int = 0,
-    ) -> None:
-        self.topics = topics
-        self.timeout_ms = timeout_ms
+    topics: Sequence[DeleteRecordsTopic] = array(DeleteRecordsTopic, 0, default=())
+    timeout_ms: int = int32(0, default=0)

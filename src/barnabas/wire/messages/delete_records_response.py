@@ -4,85 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class DeleteRecordsPartitionResult(Message):
-    __slots__ = (
-        "partition_index",
-        "low_watermark",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("low_watermark", "int64", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        low_watermark: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.low_watermark = low_watermark
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    low_watermark: int = int64(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class DeleteRecordsTopicResult(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[DeleteRecordsPartitionResult] = array(
+        DeleteRecordsPartitionResult, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteRecordsPartitionResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[DeleteRecordsPartitionResult] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class DeleteRecordsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 21
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteRecordsTopicResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[DeleteRecordsTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(0, default=0)
+    topics: Sequence[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, 0, default=())

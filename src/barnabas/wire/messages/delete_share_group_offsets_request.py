@@ -4,46 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class DeleteShareGroupOffsetsRequestTopic(Message):
-    __slots__ = ("topic_name",)
-    FIELDS = (Field("topic_name", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-    ) -> None:
-        self.topic_name = topic_name
+    topic_name: str = string(0, default="")
 
 
 class DeleteShareGroupOffsetsRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 92
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteShareGroupOffsetsRequestTopic,
-            default=(),
-        ),
+    group_id: str = string(0, default="")
+    topics: Sequence[DeleteShareGroupOffsetsRequestTopic] = array(
+        DeleteShareGroupOffsetsRequestTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[DeleteShareGroupOffsetsRequestTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics

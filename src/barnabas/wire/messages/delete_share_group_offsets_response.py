@@ -5,70 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class DeleteShareGroupOffsetsResponseTopic(Message):
-    __slots__ = (
-        "topic_name",
-        "topic_id",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.topic_id = topic_id
-        self.error_code = error_code
-        self.error_message = error_message
+    topic_name: str = string(0, default="")
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
 
 
 class DeleteShareGroupOffsetsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "responses",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 92
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DeleteShareGroupOffsetsResponseTopic,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    responses: Sequence[DeleteShareGroupOffsetsResponseTopic] = array(
+        DeleteShareGroupOffsetsResponseTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        responses: Sequence[DeleteShareGroupOffsetsResponseTopic] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.responses = responses

@@ -5,51 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, uuid
 
 
 class DeleteTopicState(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-    )
-    FIELDS = (
-        Field("name", "string", (6, FOREVER), nullable=(6, FOREVER)),
-        Field("topic_id", "uuid", (6, FOREVER), default=ZERO_UUID),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        topic_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
+    name: str | None = string(6, nullable=6, default=None)
+    topic_id: Uuid = uuid(6, default=ZERO_UUID)
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = (
-        "topics",
-        "topic_names",
-        "timeout_ms",
-    )
     VALID = (1, 6)
     FLEXIBLE = 4
     API_KEY = 20
-    FIELDS = (
-        Field("topics", "struct", (6, FOREVER), array=True, struct=DeleteTopicState, default=()),
-        Field("topic_names", "string", (0, 5), array=True, default=(), ignorable=True),
-        Field("timeout_ms", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[DeleteTopicState] = (),
-        topic_names: Sequence[str] = (),
-        timeout_ms: int = 0,
-    ) -> None:
-        self.topics = topics
-        self.topic_names = topic_names
-        self.timeout_ms = timeout_ms
+    topics: Sequence[DeleteTopicState] = array(DeleteTopicState, 6, default=())
+    topic_names: Sequence[str] = array(string, 0, 5, default=(), ignorable=True)
+    timeout_ms: int = int32(0, default=0)

@@ -5,57 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class DeletableTopicResult(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), nullable=(6, FOREVER), default=""),
-        Field("topic_id", "uuid", (6, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str | None = "",
-        topic_id: Uuid = ZERO_UUID,
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.error_code = error_code
-        self.error_message = error_message
+    name: str | None = string(0, nullable=6, default="")
+    topic_id: Uuid = uuid(6, default=ZERO_UUID, ignorable=True)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(5, nullable=5, default=None, ignorable=True)
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-    )
     VALID = (1, 6)
     FLEXIBLE = 4
     API_KEY = 20
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field(
-            "responses", "struct", (0, FOREVER), array=True, struct=DeletableTopicResult, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        responses: Sequence[DeletableTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.responses = responses
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    responses: Sequence[DeletableTopicResult] = array(DeletableTopicResult, 0, default=())

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int8, string
 
 
 class DescribeAclsRequest(Message):
-    __slots__ = (
-        "resource_type_filter",
-        "resource_name_filter",
-        "pattern_type_filter",
-        "principal_filter",
-        "host_filter",
-        "operation",
-        "permission_type",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 29
-    FIELDS = (
-        Field("resource_type_filter", "int8", (0, FOREVER), default=0),
-        Field("resource_name_filter", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("pattern_type_filter", "int8", (1, FOREVER), default=3),
-        Field("principal_filter", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("host_filter", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("operation", "int8", (0, FOREVER), default=0),
-        Field("permission_type", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type_filter: int = 0,
-        resource_name_filter: str | None = "",
-        pattern_type_filter: int = 3,
-        principal_filter: str | None = "",
-        host_filter: str | None = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.resource_type_filter = resource_type_filter
-        self.resource_name_filter = resource_name_filter
-        self.pattern_type_filter = pattern_type_filter
-        self.principal_filter = principal_filter
-        self.host_filter = host_filter
-        self.operation = operation
-        self.permission_type = permission_type
+    resource_type_filter: int = int8(0, default=0)
+    resource_name_filter: str | None = string(0, nullable=0, default="")
+    pattern_type_filter: int = int8(1, default=3)
+    principal_filter: str | None = string(0, nullable=0, default="")
+    host_filter: str | None = string(0, nullable=0, default="")
+    operation: int = int8(0, default=0)
+    permission_type: int = int8(0, default=0)

@@ -4,93 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string
 
 
 class AclDescription(Message):
-    __slots__ = (
-        "principal",
-        "host",
-        "operation",
-        "permission_type",
-    )
-    FIELDS = (
-        Field("principal", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("operation", "int8", (0, FOREVER), default=0),
-        Field("permission_type", "int8", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        principal: str = "",
-        host: str = "",
-        operation: int = 0,
-        permission_type: int = 0,
-    ) -> None:
-        self.principal = principal
-        self.host = host
-        self.operation = operation
-        self.permission_type = permission_type
+    principal: str = string(0, default="")
+    host: str = string(0, default="")
+    operation: int = int8(0, default=0)
+    permission_type: int = int8(0, default=0)
 
 
 class DescribeAclsResource(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "pattern_type",
-        "acls",
-    )
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("pattern_type", "int8", (1, FOREVER), default=3),
-        Field("acls", "struct", (0, FOREVER), array=True, struct=AclDescription, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        pattern_type: int = 3,
-        acls: Sequence[AclDescription] = (),
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.pattern_type = pattern_type
-        self.acls = acls
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    pattern_type: int = int8(1, default=3)
+    acls: Sequence[AclDescription] = array(AclDescription, 0, default=())
 
 
 class DescribeAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "resources",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 29
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "resources", "struct", (0, FOREVER), array=True, struct=DescribeAclsResource, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        resources: Sequence[DescribeAclsResource] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resources = resources
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    resources: Sequence[DescribeAclsResource] = array(DescribeAclsResource, 0, default=())

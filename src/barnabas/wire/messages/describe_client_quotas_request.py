@@ -4,51 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, string
 
 
 class ComponentData(Message):
-    __slots__ = (
-        "entity_type",
-        "match_type",
-        "match",
-    )
-    FIELDS = (
-        Field("entity_type", "string", (0, FOREVER), default=""),
-        Field("match_type", "int8", (0, FOREVER), default=0),
-        Field("match", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        match_type: int = 0,
-        match: str | None = "",
-    ) -> None:
-        self.entity_type = entity_type
-        self.match_type = match_type
-        self.match = match
+    entity_type: str = string(0, default="")
+    match_type: int = int8(0, default=0)
+    match: str | None = string(0, nullable=0, default="")
 
 
 class DescribeClientQuotasRequest(Message):
-    __slots__ = (
-        "components",
-        "strict",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 48
-    FIELDS = (
-        Field("components", "struct", (0, FOREVER), array=True, struct=ComponentData, default=()),
-        Field("strict", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        components: Sequence[ComponentData] = (),
-        strict: bool = False,
-    ) -> None:
-        self.components = components
-        self.strict = strict
+    components: Sequence[ComponentData] = array(ComponentData, 0, default=())
+    strict: bool = bool_(0, default=False)

@@ -4,103 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, float64, int16, int32, string
 
 
 class EntityData(Message):
-    __slots__ = (
-        "entity_type",
-        "entity_name",
-    )
-    FIELDS = (
-        Field("entity_type", "string", (0, FOREVER), default=""),
-        Field("entity_name", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        entity_name: str | None = "",
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = string(0, default="")
+    entity_name: str | None = string(0, nullable=0, default="")
 
 
 class ValueData(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "float64", (0, FOREVER), default=0.0),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: float = 0.0,
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: float = float64(0, default=0.0)
 
 
 class EntryData(Message):
-    __slots__ = (
-        "entity",
-        "values",
-    )
-    FIELDS = (
-        Field("entity", "struct", (0, FOREVER), array=True, struct=EntityData, default=()),
-        Field("values", "struct", (0, FOREVER), array=True, struct=ValueData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        entity: Sequence[EntityData] = (),
-        values: Sequence[ValueData] = (),
-    ) -> None:
-        self.entity = entity
-        self.values = values
+    entity: Sequence[EntityData] = array(EntityData, 0, default=())
+    values: Sequence[ValueData] = array(ValueData, 0, default=())
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "entries",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 48
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "entries",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=EntryData,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        entries: Sequence[EntryData] | None = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.entries = entries
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    entries: Sequence[EntryData] | None = array(EntryData, 0, nullable=0, default=())

@@ -4,92 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int64, string
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = (
-        "include_cluster_authorized_operations",
-        "endpoint_type",
-        "include_fenced_brokers",
-        "refusals_after",
-        "include_metrics",
-        "include_client_metrics",
-        "events_after",
-        "states_of",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 60
-    FIELDS = (
-        Field("include_cluster_authorized_operations", "bool", (0, FOREVER), default=False),
-        Field("endpoint_type", "int8", (1, FOREVER), default=1),
-        Field("include_fenced_brokers", "bool", (2, FOREVER), default=False),
-        Field(
-            "refusals_after",
-            "int64",
-            (0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            default=-2,
-            ignorable=True,
-        ),
-        Field(
-            "include_metrics",
-            "bool",
-            (0, FOREVER),
-            tag=10001,
-            tagged=(0, FOREVER),
-            default=False,
-            ignorable=True,
-        ),
-        Field(
-            "include_client_metrics",
-            "bool",
-            (0, FOREVER),
-            tag=10002,
-            tagged=(0, FOREVER),
-            default=False,
-            ignorable=True,
-        ),
-        Field(
-            "events_after",
-            "int64",
-            (0, FOREVER),
-            tag=10003,
-            tagged=(0, FOREVER),
-            default=-2,
-            ignorable=True,
-        ),
-        Field(
-            "states_of",
-            "string",
-            (0, FOREVER),
-            array=True,
-            tag=10004,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        include_cluster_authorized_operations: bool = False,
-        endpoint_type: int = 1,
-        include_fenced_brokers: bool = False,
-        refusals_after: int = -2,
-        include_metrics: bool = False,
-        include_client_metrics: bool = False,
-        events_after: int = -2,
-        states_of: Sequence[str] = (),
-    ) -> None:
-        self.include_cluster_authorized_operations = include_cluster_authorized_operations
-        self.endpoint_type = endpoint_type
-        self.include_fenced_brokers = include_fenced_brokers
-        self.refusals_after = refusals_after
-        self.include_metrics = include_metrics
-        self.include_client_metrics = include_client_metrics
-        self.events_after = events_after
-        self.states_of = states_of
+    include_cluster_authorized_operations: bool = bool_(0, default=False)
+    endpoint_type: int = int8(1, default=1)
+    include_fenced_brokers: bool = bool_(2, default=False)
+    refusals_after: int = int64(0, tag=10000, default=-2, ignorable=True)
+    include_metrics: bool = bool_(0, tag=10001, default=False, ignorable=True)
+    include_client_metrics: bool = bool_(0, tag=10002, default=False, ignorable=True)
+    events_after: int = int64(0, tag=10003, default=-2, ignorable=True)
+    states_of: Sequence[str] = array(string, 0, tag=10004, default=(), ignorable=True)

@@ -5,323 +5,92 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import (
+    Message,
+    array,
+    bool_,
+    bytes_,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 
 
 class DescribeClusterBroker(Message):
-    __slots__ = (
-        "broker_id",
-        "host",
-        "port",
-        "rack",
-        "is_fenced",
-    )
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-        Field("rack", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("is_fenced", "bool", (2, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-        is_fenced: bool = False,
-    ) -> None:
-        self.broker_id = broker_id
-        self.host = host
-        self.port = port
-        self.rack = rack
-        self.is_fenced = is_fenced
+    broker_id: int = int32(0, default=0)
+    host: str = string(0, default="")
+    port: int = int32(0, default=0)
+    rack: str | None = string(0, nullable=0, default=None)
+    is_fenced: bool = bool_(2, default=False)
 
 
 class ControllerRefusal(Message):
-    __slots__ = (
-        "number",
-        "at_ms",
-        "subject",
-        "code",
-        "reason",
-    )
-    FIELDS = (
-        Field("number", "int64", (0, FOREVER), default=0),
-        Field("at_ms", "int64", (0, FOREVER), default=0),
-        Field("subject", "string", (0, FOREVER), default=""),
-        Field("code", "string", (0, FOREVER), default=""),
-        Field("reason", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        number: int = 0,
-        at_ms: int = 0,
-        subject: str = "",
-        code: str = "",
-        reason: str = "",
-    ) -> None:
-        self.number = number
-        self.at_ms = at_ms
-        self.subject = subject
-        self.code = code
-        self.reason = reason
+    number: int = int64(0, default=0)
+    at_ms: int = int64(0, default=0)
+    subject: str = string(0, default="")
+    code: str = string(0, default="")
+    reason: str = string(0, default="")
 
 
 class ControllerMetric(Message):
-    __slots__ = (
-        "name",
-        "value",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: int = 0,
-    ) -> None:
-        self.name = name
-        self.value = value
+    name: str = string(0, default="")
+    value: int = int64(0, default=0)
 
 
 class PushedMetrics(Message):
-    __slots__ = (
-        "client_instance_id",
-        "client_id",
-        "software",
-        "address",
-        "at_ms",
-        "push_interval_ms",
-        "terminating",
-        "metrics",
-    )
-    FIELDS = (
-        Field("client_instance_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("software", "string", (0, FOREVER), default=""),
-        Field("address", "string", (0, FOREVER), default=""),
-        Field("at_ms", "int64", (0, FOREVER), default=0),
-        Field("push_interval_ms", "int32", (0, FOREVER), default=0),
-        Field("terminating", "bool", (0, FOREVER), default=False),
-        Field("metrics", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        client_instance_id: Uuid = ZERO_UUID,
-        client_id: str = "",
-        software: str = "",
-        address: str = "",
-        at_ms: int = 0,
-        push_interval_ms: int = 0,
-        terminating: bool = False,
-        metrics: bytes = b"",
-    ) -> None:
-        self.client_instance_id = client_instance_id
-        self.client_id = client_id
-        self.software = software
-        self.address = address
-        self.at_ms = at_ms
-        self.push_interval_ms = push_interval_ms
-        self.terminating = terminating
-        self.metrics = metrics
+    client_instance_id: Uuid = uuid(0, default=ZERO_UUID)
+    client_id: str = string(0, default="")
+    software: str = string(0, default="")
+    address: str = string(0, default="")
+    at_ms: int = int64(0, default=0)
+    push_interval_ms: int = int32(0, default=0)
+    terminating: bool = bool_(0, default=False)
+    metrics: bytes = bytes_(0, default=b"")
 
 
 class ControllerEvent(Message):
-    __slots__ = (
-        "number",
-        "at_ms",
-        "kind",
-        "subject",
-        "change",
-        "reason",
-    )
-    FIELDS = (
-        Field("number", "int64", (0, FOREVER), default=0),
-        Field("at_ms", "int64", (0, FOREVER), default=0),
-        Field("kind", "string", (0, FOREVER), default=""),
-        Field("subject", "string", (0, FOREVER), default=""),
-        Field("change", "string", (0, FOREVER), default=""),
-        Field("reason", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        number: int = 0,
-        at_ms: int = 0,
-        kind: str = "",
-        subject: str = "",
-        change: str = "",
-        reason: str = "",
-    ) -> None:
-        self.number = number
-        self.at_ms = at_ms
-        self.kind = kind
-        self.subject = subject
-        self.change = change
-        self.reason = reason
+    number: int = int64(0, default=0)
+    at_ms: int = int64(0, default=0)
+    kind: str = string(0, default="")
+    subject: str = string(0, default="")
+    change: str = string(0, default="")
+    reason: str = string(0, default="")
 
 
 class SubjectState(Message):
-    __slots__ = (
-        "topic",
-        "partition",
-        "replica",
-        "state",
-        "reason",
-        "at_ms",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("replica", "int32", (0, FOREVER), default=0),
-        Field("state", "string", (0, FOREVER), default=""),
-        Field("reason", "string", (0, FOREVER), default=""),
-        Field("at_ms", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partition: int = 0,
-        replica: int = 0,
-        state: str = "",
-        reason: str = "",
-        at_ms: int = 0,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.replica = replica
-        self.state = state
-        self.reason = reason
-        self.at_ms = at_ms
+    topic: str = string(0, default="")
+    partition: int = int32(0, default=0)
+    replica: int = int32(0, default=0)
+    state: str = string(0, default="")
+    reason: str = string(0, default="")
+    at_ms: int = int64(0, default=0)
 
 
 class DescribeClusterResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "endpoint_type",
-        "cluster_id",
-        "controller_id",
-        "brokers",
-        "cluster_authorized_operations",
-        "refusals",
-        "metrics",
-        "client_metrics",
-        "events",
-        "states",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 60
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("endpoint_type", "int8", (1, FOREVER), default=1),
-        Field("cluster_id", "string", (0, FOREVER), default=""),
-        Field("controller_id", "int32", (0, FOREVER), default=-1),
-        Field(
-            "brokers", "struct", (0, FOREVER), array=True, struct=DescribeClusterBroker, default=()
-        ),
-        Field("cluster_authorized_operations", "int32", (0, FOREVER), default=-2147483648),
-        Field(
-            "refusals",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ControllerRefusal,
-            tag=10000,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "metrics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ControllerMetric,
-            tag=10001,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "client_metrics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PushedMetrics,
-            tag=10002,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "events",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ControllerEvent,
-            tag=10003,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field(
-            "states",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=SubjectState,
-            tag=10004,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    endpoint_type: int = int8(1, default=1)
+    cluster_id: str = string(0, default="")
+    controller_id: int = int32(0, default=-1)
+    brokers: Sequence[DescribeClusterBroker] = array(DescribeClusterBroker, 0, default=())
+    cluster_authorized_operations: int = int32(0, default=-2147483648)
+    refusals: Sequence[ControllerRefusal] = array(
+        ControllerRefusal, 0, tag=10000, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        endpoint_type: int = 1,
-        cluster_id: str = "",
-        controller_id: int = -1,
-        brokers: Sequence[DescribeClusterBroker] = (),
-        cluster_authorized_operations: int = -2147483648,
-        refusals: Sequence[ControllerRefusal] = (),
-        metrics: Sequence[ControllerMetric] = (),
-        client_metrics: Sequence[PushedMetrics] = (),
-        events: Sequence[ControllerEvent] = (),
-        states: Sequence[SubjectState] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.endpoint_type = endpoint_type
-        self.cluster_id = cluster_id
-        self.controller_id = controller_id
-        self.brokers = brokers
-        self.cluster_authorized_operations = cluster_authorized_operations
-        self.refusals = refusals
-        self.metrics = metrics
-        self.client_metrics = client_metrics
-        self.events = events
-        self.states = states
+    metrics: Sequence[ControllerMetric] = array(
+        ControllerMetric, 0, tag=10001, default=(), ignorable=True
+    )
+    client_metrics: Sequence[PushedMetrics] = array(
+        PushedMetrics, 0, tag=10002, default=(), ignorable=True
+    )
+    events: Sequence[ControllerEvent] = array(
+        ControllerEvent, 0, tag=10003, default=(), ignorable=True
+    )
+    states: Sequence[SubjectState] = array(SubjectState, 0, tag=10004, default=(), ignorable=True)

@@ -4,69 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, string
 
 
 class DescribeConfigsResource(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "configuration_keys",
-    )
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field(
-            "configuration_keys",
-            "string",
-            (0, FOREVER),
-            array=True,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        configuration_keys: Sequence[str] | None = (),
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configuration_keys = configuration_keys
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    configuration_keys: Sequence[str] | None = array(string, 0, nullable=0, default=())
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "include_synonyms",
-        "include_documentation",
-    )
     VALID = (1, 4)
     FLEXIBLE = 4
     API_KEY = 32
-    FIELDS = (
-        Field(
-            "resources",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeConfigsResource,
-            default=(),
-        ),
-        Field("include_synonyms", "bool", (1, FOREVER), default=False),
-        Field("include_documentation", "bool", (3, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        resources: Sequence[DescribeConfigsResource] = (),
-        include_synonyms: bool = False,
-        include_documentation: bool = False,
-    ) -> None:
-        self.resources = resources
-        self.include_synonyms = include_synonyms
-        self.include_documentation = include_documentation
+    resources: Sequence[DescribeConfigsResource] = array(DescribeConfigsResource, 0, default=())
+    include_synonyms: bool = bool_(1, default=False)
+    include_documentation: bool = bool_(3, default=False)

@@ -4,151 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, string
 
 
 class DescribeConfigsSynonym(Message):
-    __slots__ = (
-        "name",
-        "value",
-        "source",
-    )
-    FIELDS = (
-        Field("name", "string", (1, FOREVER), default=""),
-        Field("value", "string", (1, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("source", "int8", (1, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-        source: int = 0,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.source = source
+    name: str = string(1, default="")
+    value: str | None = string(1, nullable=0, default="")
+    source: int = int8(1, default=0)
 
 
 class DescribeConfigsResourceResult(Message):
-    __slots__ = (
-        "name",
-        "value",
-        "read_only",
-        "config_source",
-        "is_sensitive",
-        "synonyms",
-        "config_type",
-        "documentation",
+    name: str = string(0, default="")
+    value: str | None = string(0, nullable=0, default="")
+    read_only: bool = bool_(0, default=False)
+    config_source: int = int8(1, default=-1, ignorable=True)
+    is_sensitive: bool = bool_(0, default=False)
+    synonyms: Sequence[DescribeConfigsSynonym] = array(
+        DescribeConfigsSynonym, 1, default=(), ignorable=True
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("read_only", "bool", (0, FOREVER), default=False),
-        Field("config_source", "int8", (1, FOREVER), default=-1, ignorable=True),
-        Field("is_sensitive", "bool", (0, FOREVER), default=False),
-        Field(
-            "synonyms",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=DescribeConfigsSynonym,
-            default=(),
-            ignorable=True,
-        ),
-        Field("config_type", "int8", (3, FOREVER), default=0, ignorable=True),
-        Field(
-            "documentation",
-            "string",
-            (3, FOREVER),
-            nullable=(0, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-        read_only: bool = False,
-        config_source: int = -1,
-        is_sensitive: bool = False,
-        synonyms: Sequence[DescribeConfigsSynonym] = (),
-        config_type: int = 0,
-        documentation: str | None = "",
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.read_only = read_only
-        self.config_source = config_source
-        self.is_sensitive = is_sensitive
-        self.synonyms = synonyms
-        self.config_type = config_type
-        self.documentation = documentation
+    config_type: int = int8(3, default=0, ignorable=True)
+    documentation: str | None = string(3, nullable=0, default="", ignorable=True)
 
 
 class DescribeConfigsResult(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "resource_type",
-        "resource_name",
-        "configs",
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    configs: Sequence[DescribeConfigsResourceResult] = array(
+        DescribeConfigsResourceResult, 0, default=()
     )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field(
-            "configs",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeConfigsResourceResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        resource_type: int = 0,
-        resource_name: str = "",
-        configs: Sequence[DescribeConfigsResourceResult] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configs = configs
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
     VALID = (1, 4)
     FLEXIBLE = 4
     API_KEY = 32
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "results", "struct", (0, FOREVER), array=True, struct=DescribeConfigsResult, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: Sequence[DescribeConfigsResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = results
+    throttle_time_ms: int = int32(0, default=0)
+    results: Sequence[DescribeConfigsResult] = array(DescribeConfigsResult, 0, default=())

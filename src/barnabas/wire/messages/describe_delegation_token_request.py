@@ -4,49 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class DescribeDelegationTokenOwner(Message):
-    __slots__ = (
-        "principal_type",
-        "principal_name",
-    )
-    FIELDS = (
-        Field("principal_type", "string", (0, FOREVER), default=""),
-        Field("principal_name", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = "",
-        principal_name: str = "",
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
+    principal_type: str = string(0, default="")
+    principal_name: str = string(0, default="")
 
 
 class DescribeDelegationTokenRequest(Message):
-    __slots__ = ("owners",)
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 41
-    FIELDS = (
-        Field(
-            "owners",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeDelegationTokenOwner,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
+    owners: Sequence[DescribeDelegationTokenOwner] | None = array(
+        DescribeDelegationTokenOwner, 0, nullable=0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        owners: Sequence[DescribeDelegationTokenOwner] | None = (),
-    ) -> None:
-        self.owners = owners

@@ -4,117 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int16, int32, int64, string
 
 
 class DescribedDelegationTokenRenewer(Message):
-    __slots__ = (
-        "principal_type",
-        "principal_name",
-    )
-    FIELDS = (
-        Field("principal_type", "string", (0, FOREVER), default=""),
-        Field("principal_name", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = "",
-        principal_name: str = "",
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
+    principal_type: str = string(0, default="")
+    principal_name: str = string(0, default="")
 
 
 class DescribedDelegationToken(Message):
-    __slots__ = (
-        "principal_type",
-        "principal_name",
-        "token_requester_principal_type",
-        "token_requester_principal_name",
-        "issue_timestamp",
-        "expiry_timestamp",
-        "max_timestamp",
-        "token_id",
-        "hmac",
-        "renewers",
+    principal_type: str = string(0, default="")
+    principal_name: str = string(0, default="")
+    token_requester_principal_type: str = string(3, default="")
+    token_requester_principal_name: str = string(3, default="")
+    issue_timestamp: int = int64(0, default=0)
+    expiry_timestamp: int = int64(0, default=0)
+    max_timestamp: int = int64(0, default=0)
+    token_id: str = string(0, default="")
+    hmac: bytes = bytes_(0, default=b"")
+    renewers: Sequence[DescribedDelegationTokenRenewer] = array(
+        DescribedDelegationTokenRenewer, 0, default=()
     )
-    FIELDS = (
-        Field("principal_type", "string", (0, FOREVER), default=""),
-        Field("principal_name", "string", (0, FOREVER), default=""),
-        Field("token_requester_principal_type", "string", (3, FOREVER), default=""),
-        Field("token_requester_principal_name", "string", (3, FOREVER), default=""),
-        Field("issue_timestamp", "int64", (0, FOREVER), default=0),
-        Field("expiry_timestamp", "int64", (0, FOREVER), default=0),
-        Field("max_timestamp", "int64", (0, FOREVER), default=0),
-        Field("token_id", "string", (0, FOREVER), default=""),
-        Field("hmac", "bytes", (0, FOREVER), default=b""),
-        Field(
-            "renewers",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribedDelegationTokenRenewer,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = "",
-        principal_name: str = "",
-        token_requester_principal_type: str = "",
-        token_requester_principal_name: str = "",
-        issue_timestamp: int = 0,
-        expiry_timestamp: int = 0,
-        max_timestamp: int = 0,
-        token_id: str = "",
-        hmac: bytes = b"",
-        renewers: Sequence[DescribedDelegationTokenRenewer] = (),
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
-        self.token_requester_principal_type = token_requester_principal_type
-        self.token_requester_principal_name = token_requester_principal_name
-        self.issue_timestamp = issue_timestamp
-        self.expiry_timestamp = expiry_timestamp
-        self.max_timestamp = max_timestamp
-        self.token_id = token_id
-        self.hmac = hmac
-        self.renewers = renewers
 
 
 class DescribeDelegationTokenResponse(Message):
-    __slots__ = (
-        "error_code",
-        "tokens",
-        "throttle_time_ms",
-    )
     VALID = (1, 3)
     FLEXIBLE = 2
     API_KEY = 41
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "tokens",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribedDelegationToken,
-            default=(),
-        ),
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        tokens: Sequence[DescribedDelegationToken] = (),
-        throttle_time_ms: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.tokens = tokens
-        self.throttle_time_ms = throttle_time_ms
+    error_code: int = int16(0, default=0)
+    tokens: Sequence[DescribedDelegationToken] = array(DescribedDelegationToken, 0, default=())
+    throttle_time_ms: int = int32(0, default=0)

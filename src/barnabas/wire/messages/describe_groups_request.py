@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, string
 
 
 class DescribeGroupsRequest(Message):
-    __slots__ = (
-        "groups",
-        "include_authorized_operations",
-    )
     VALID = (0, 6)
     FLEXIBLE = 5
     API_KEY = 15
-    FIELDS = (
-        Field("groups", "string", (0, FOREVER), array=True, default=()),
-        Field("include_authorized_operations", "bool", (3, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        groups: Sequence[str] = (),
-        include_authorized_operations: bool = False,
-    ) -> None:
-        self.groups = groups
-        self.include_authorized_operations = include_authorized_operations
+    groups: Sequence[str] = array(string, 0, default=())
+    include_authorized_operations: bool = bool_(3, default=False)

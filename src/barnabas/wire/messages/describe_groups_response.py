@@ -4,109 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int16, int32, string
 
 
 class DescribedGroupMember(Message):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "client_id",
-        "client_host",
-        "member_metadata",
-        "member_assignment",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (4, FOREVER), nullable=(4, FOREVER), ignorable=True),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("member_metadata", "bytes", (0, FOREVER), default=b""),
-        Field("member_assignment", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "",
-        member_metadata: bytes = b"",
-        member_assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.member_metadata = member_metadata
-        self.member_assignment = member_assignment
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(4, nullable=4, default=None, ignorable=True)
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    member_metadata: bytes = bytes_(0, default=b"")
+    member_assignment: bytes = bytes_(0, default=b"")
 
 
 class DescribedGroup(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "group_id",
-        "group_state",
-        "protocol_type",
-        "protocol_data",
-        "members",
-        "authorized_operations",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (6, FOREVER), nullable=(6, FOREVER)),
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("group_state", "string", (0, FOREVER), default=""),
-        Field("protocol_type", "string", (0, FOREVER), default=""),
-        Field("protocol_data", "string", (0, FOREVER), default=""),
-        Field(
-            "members", "struct", (0, FOREVER), array=True, struct=DescribedGroupMember, default=()
-        ),
-        Field("authorized_operations", "int32", (3, FOREVER), default=-2147483648),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = None,
-        group_id: str = "",
-        group_state: str = "",
-        protocol_type: str = "",
-        protocol_data: str = "",
-        members: Sequence[DescribedGroupMember] = (),
-        authorized_operations: int = -2147483648,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.group_id = group_id
-        self.group_state = group_state
-        self.protocol_type = protocol_type
-        self.protocol_data = protocol_data
-        self.members = members
-        self.authorized_operations = authorized_operations
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(6, nullable=6, default=None)
+    group_id: str = string(0, default="")
+    group_state: str = string(0, default="")
+    protocol_type: str = string(0, default="")
+    protocol_data: str = string(0, default="")
+    members: Sequence[DescribedGroupMember] = array(DescribedGroupMember, 0, default=())
+    authorized_operations: int = int32(3, default=-2147483648)
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
     VALID = (0, 6)
     FLEXIBLE = 5
     API_KEY = 15
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("groups", "struct", (0, FOREVER), array=True, struct=DescribedGroup, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        groups: Sequence[DescribedGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.groups = groups
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    groups: Sequence[DescribedGroup] = array(DescribedGroup, 0, default=())

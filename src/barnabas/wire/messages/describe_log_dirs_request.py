@@ -4,49 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class DescribableLogDirTopic(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class DescribeLogDirsRequest(Message):
-    __slots__ = ("topics",)
     VALID = (1, 5)
     FLEXIBLE = 2
     API_KEY = 35
-    FIELDS = (
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribableLogDirTopic,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
+    topics: Sequence[DescribableLogDirTopic] | None = array(
+        DescribableLogDirTopic, 0, nullable=0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[DescribableLogDirTopic] | None = (),
-    ) -> None:
-        self.topics = topics

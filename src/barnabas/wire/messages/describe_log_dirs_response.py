@@ -4,160 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string
 
 
 class DescribeLogDirsPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "partition_size",
-        "offset_lag",
-        "is_future_key",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("partition_size", "int64", (0, FOREVER), default=0),
-        Field("offset_lag", "int64", (0, FOREVER), default=0),
-        Field("is_future_key", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        partition_size: int = 0,
-        offset_lag: int = 0,
-        is_future_key: bool = False,
-    ) -> None:
-        self.partition_index = partition_index
-        self.partition_size = partition_size
-        self.offset_lag = offset_lag
-        self.is_future_key = is_future_key
+    partition_index: int = int32(0, default=0)
+    partition_size: int = int64(0, default=0)
+    offset_lag: int = int64(0, default=0)
+    is_future_key: bool = bool_(0, default=False)
 
 
 class DescribeLogDirsTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeLogDirsPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[DescribeLogDirsPartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[DescribeLogDirsPartition] = array(DescribeLogDirsPartition, 0, default=())
 
 
 class DescribeLogDirsResult(Message):
-    __slots__ = (
-        "error_code",
-        "log_dir",
-        "topics",
-        "total_bytes",
-        "usable_bytes",
-        "is_cordoned",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("log_dir", "string", (0, FOREVER), default=""),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=DescribeLogDirsTopic, default=()
-        ),
-        Field("total_bytes", "int64", (4, FOREVER), default=-1, ignorable=True),
-        Field("usable_bytes", "int64", (4, FOREVER), default=-1, ignorable=True),
-        Field("is_cordoned", "bool", (5, FOREVER), default=False, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        log_dir: str = "",
-        topics: Sequence[DescribeLogDirsTopic] = (),
-        total_bytes: int = -1,
-        usable_bytes: int = -1,
-        is_cordoned: bool = False,
-    ) -> None:
-        self.error_code = error_code
-        self.log_dir = log_dir
-        self.topics = topics
-        self.total_bytes = total_bytes
-        self.usable_bytes = usable_bytes
-        self.is_cordoned = is_cordoned
+    error_code: int = int16(0, default=0)
+    log_dir: str = string(0, default="")
+    topics: Sequence[DescribeLogDirsTopic] = array(DescribeLogDirsTopic, 0, default=())
+    total_bytes: int = int64(4, default=-1, ignorable=True)
+    usable_bytes: int = int64(4, default=-1, ignorable=True)
+    is_cordoned: bool = bool_(5, default=False, ignorable=True)
 
 
 class OfflineLogDir(Message):
-    __slots__ = (
-        "log_dir",
-        "reason",
-    )
-    FIELDS = (
-        Field("log_dir", "string", (2, FOREVER), default=""),
-        Field("reason", "string", (2, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        log_dir: str = "",
-        reason: str = "",
-    ) -> None:
-        self.log_dir = log_dir
-        self.reason = reason
+    log_dir: str = string(2, default="")
+    reason: str = string(2, default="")
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "results",
-        "offline_reasons",
-    )
     VALID = (1, 5)
     FLEXIBLE = 2
     API_KEY = 35
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (3, FOREVER), default=0, ignorable=True),
-        Field(
-            "results", "struct", (0, FOREVER), array=True, struct=DescribeLogDirsResult, default=()
-        ),
-        Field(
-            "offline_reasons",
-            "struct",
-            (2, FOREVER),
-            array=True,
-            struct=OfflineLogDir,
-            tag=10000,
-            tagged=(2, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(3, default=0, ignorable=True)
+    results: Sequence[DescribeLogDirsResult] = array(DescribeLogDirsResult, 0, default=())
+    offline_reasons: Sequence[OfflineLogDir] = array(
+        OfflineLogDir, 2, tag=10000, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        results: Sequence[DescribeLogDirsResult] = (),
-        offline_reasons: Sequence[OfflineLogDir] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.results = results
-        self.offline_reasons = offline_reasons

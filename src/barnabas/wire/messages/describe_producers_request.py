@@ -4,39 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class TopicRequest(Message):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partition_indexes", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partition_indexes = partition_indexes
+    name: str = string(0, default="")
+    partition_indexes: Sequence[int] = array(int32, 0, default=())
 
 
 class DescribeProducersRequest(Message):
-    __slots__ = ("topics",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 61
-    FIELDS = (Field("topics", "struct", (0, FOREVER), array=True, struct=TopicRequest, default=()),)
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[TopicRequest] = (),
-    ) -> None:
-        self.topics = topics
+    topics: Sequence[TopicRequest] = array(TopicRequest, 0, default=())

@@ -4,115 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class ProducerState(Message):
-    __slots__ = (
-        "producer_id",
-        "producer_epoch",
-        "last_sequence",
-        "last_timestamp",
-        "coordinator_epoch",
-        "current_txn_start_offset",
-    )
-    FIELDS = (
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int32", (0, FOREVER), default=0),
-        Field("last_sequence", "int32", (0, FOREVER), default=-1),
-        Field("last_timestamp", "int64", (0, FOREVER), default=-1),
-        Field("coordinator_epoch", "int32", (0, FOREVER), default=0),
-        Field("current_txn_start_offset", "int64", (0, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        last_sequence: int = -1,
-        last_timestamp: int = -1,
-        coordinator_epoch: int = 0,
-        current_txn_start_offset: int = -1,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.last_sequence = last_sequence
-        self.last_timestamp = last_timestamp
-        self.coordinator_epoch = coordinator_epoch
-        self.current_txn_start_offset = current_txn_start_offset
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int32(0, default=0)
+    last_sequence: int = int32(0, default=-1)
+    last_timestamp: int = int64(0, default=-1)
+    coordinator_epoch: int = int32(0, default=0)
+    current_txn_start_offset: int = int64(0, default=-1)
 
 
 class PartitionResponse(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "error_message",
-        "active_producers",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "active_producers", "struct", (0, FOREVER), array=True, struct=ProducerState, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        active_producers: Sequence[ProducerState] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.error_message = error_message
-        self.active_producers = active_producers
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    active_producers: Sequence[ProducerState] = array(ProducerState, 0, default=())
 
 
 class TopicResponse(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions", "struct", (0, FOREVER), array=True, struct=PartitionResponse, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[PartitionResponse] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[PartitionResponse] = array(PartitionResponse, 0, default=())
 
 
 class DescribeProducersResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 61
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicResponse, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[TopicResponse] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(0, default=0)
+    topics: Sequence[TopicResponse] = array(TopicResponse, 0, default=())

@@ -4,67 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, string
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index",)
-    FIELDS = (Field("partition_index", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
+    partition_index: int = int32(0, default=0)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = (
-        "topics",
-        "include_metrics",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 55
-    FIELDS = (
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-        Field(
-            "include_metrics",
-            "bool",
-            (0, FOREVER),
-            tag=10000,
-            tagged=(0, FOREVER),
-            default=False,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[TopicData] = (),
-        include_metrics: bool = False,
-    ) -> None:
-        self.topics = topics
-        self.include_metrics = include_metrics
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
+    include_metrics: bool = bool_(0, tag=10000, default=False, ignorable=True)

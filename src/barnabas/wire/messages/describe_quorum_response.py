@@ -5,225 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, uint16, uuid
 
 
 class ReplicaState(Message):
-    __slots__ = (
-        "replica_id",
-        "replica_directory_id",
-        "log_end_offset",
-        "last_fetch_timestamp",
-        "last_caught_up_timestamp",
-    )
-    FIELDS = (
-        Field("replica_id", "int32", (0, FOREVER), default=0),
-        Field("replica_directory_id", "uuid", (2, FOREVER), default=ZERO_UUID),
-        Field("log_end_offset", "int64", (0, FOREVER), default=0),
-        Field("last_fetch_timestamp", "int64", (1, FOREVER), default=-1, ignorable=True),
-        Field("last_caught_up_timestamp", "int64", (1, FOREVER), default=-1, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = 0,
-        replica_directory_id: Uuid = ZERO_UUID,
-        log_end_offset: int = 0,
-        last_fetch_timestamp: int = -1,
-        last_caught_up_timestamp: int = -1,
-    ) -> None:
-        self.replica_id = replica_id
-        self.replica_directory_id = replica_directory_id
-        self.log_end_offset = log_end_offset
-        self.last_fetch_timestamp = last_fetch_timestamp
-        self.last_caught_up_timestamp = last_caught_up_timestamp
+    replica_id: int = int32(0, default=0)
+    replica_directory_id: Uuid = uuid(2, default=ZERO_UUID)
+    log_end_offset: int = int64(0, default=0)
+    last_fetch_timestamp: int = int64(1, default=-1, ignorable=True)
+    last_caught_up_timestamp: int = int64(1, default=-1, ignorable=True)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "error_message",
-        "leader_id",
-        "leader_epoch",
-        "high_watermark",
-        "current_voters",
-        "observers",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "error_message",
-            "string",
-            (2, FOREVER),
-            nullable=(2, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("high_watermark", "int64", (0, FOREVER), default=0),
-        Field(
-            "current_voters", "struct", (0, FOREVER), array=True, struct=ReplicaState, default=()
-        ),
-        Field("observers", "struct", (0, FOREVER), array=True, struct=ReplicaState, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        high_watermark: int = 0,
-        current_voters: Sequence[ReplicaState] = (),
-        observers: Sequence[ReplicaState] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.error_message = error_message
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.high_watermark = high_watermark
-        self.current_voters = current_voters
-        self.observers = observers
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(2, nullable=2, default="", ignorable=True)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    high_watermark: int = int64(0, default=0)
+    current_voters: Sequence[ReplicaState] = array(ReplicaState, 0, default=())
+    observers: Sequence[ReplicaState] = array(ReplicaState, 0, default=())
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class Listener(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("name", "string", (2, FOREVER), default=""),
-        Field("host", "string", (2, FOREVER), default=""),
-        Field("port", "uint16", (2, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = string(2, default="")
+    host: str = string(2, default="")
+    port: int = uint16(2, default=0)
 
 
 class Node(Message):
-    __slots__ = (
-        "node_id",
-        "listeners",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (2, FOREVER), default=0),
-        Field("listeners", "struct", (2, FOREVER), array=True, struct=Listener, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        listeners: Sequence[Listener] = (),
-    ) -> None:
-        self.node_id = node_id
-        self.listeners = listeners
+    node_id: int = int32(2, default=0)
+    listeners: Sequence[Listener] = array(Listener, 2, default=())
 
 
 class QuorumMetric(Message):
-    __slots__ = (
-        "name",
-        "value",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str = "",
-    ) -> None:
-        self.name = name
-        self.value = value
+    name: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "topics",
-        "nodes",
-        "metrics",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 55
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "error_message",
-            "string",
-            (2, FOREVER),
-            nullable=(2, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-        Field("nodes", "struct", (2, FOREVER), array=True, struct=Node, default=()),
-        Field(
-            "metrics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=QuorumMetric,
-            tag=10000,
-            tagged=(0, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        topics: Sequence[TopicData] = (),
-        nodes: Sequence[Node] = (),
-        metrics: Sequence[QuorumMetric] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.topics = topics
-        self.nodes = nodes
-        self.metrics = metrics
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(2, nullable=2, default="", ignorable=True)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
+    nodes: Sequence[Node] = array(Node, 2, default=())
+    metrics: Sequence[QuorumMetric] = array(QuorumMetric, 0, tag=10000, default=(), ignorable=True)

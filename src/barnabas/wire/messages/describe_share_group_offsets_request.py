@@ -4,76 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class DescribeShareGroupOffsetsRequestTopic(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class DescribeShareGroupOffsetsRequestGroup(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
+    group_id: str = string(0, default="")
+    topics: Sequence[DescribeShareGroupOffsetsRequestTopic] | None = array(
+        DescribeShareGroupOffsetsRequestTopic, 0, nullable=0, default=()
     )
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeShareGroupOffsetsRequestTopic,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[DescribeShareGroupOffsetsRequestTopic] | None = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
 
 
 class DescribeShareGroupOffsetsRequest(Message):
-    __slots__ = ("groups",)
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 90
-    FIELDS = (
-        Field(
-            "groups",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeShareGroupOffsetsRequestGroup,
-            default=(),
-        ),
+    groups: Sequence[DescribeShareGroupOffsetsRequestGroup] = array(
+        DescribeShareGroupOffsetsRequestGroup, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        groups: Sequence[DescribeShareGroupOffsetsRequestGroup] = (),
-    ) -> None:
-        self.groups = groups

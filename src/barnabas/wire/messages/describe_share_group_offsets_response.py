@@ -5,136 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 
 class DescribeShareGroupOffsetsResponsePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "start_offset",
-        "leader_epoch",
-        "lag",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("lag", "int64", (1, FOREVER), default=-1, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        start_offset: int = 0,
-        leader_epoch: int = 0,
-        lag: int = -1,
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.start_offset = start_offset
-        self.leader_epoch = leader_epoch
-        self.lag = lag
-        self.error_code = error_code
-        self.error_message = error_message
+    partition_index: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    lag: int = int64(1, default=-1, ignorable=True)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
 
 
 class DescribeShareGroupOffsetsResponseTopic(Message):
-    __slots__ = (
-        "topic_name",
-        "topic_id",
-        "partitions",
+    topic_name: str = string(0, default="")
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[DescribeShareGroupOffsetsResponsePartition] = array(
+        DescribeShareGroupOffsetsResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeShareGroupOffsetsResponsePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[DescribeShareGroupOffsetsResponsePartition] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.topic_id = topic_id
-        self.partitions = partitions
 
 
 class DescribeShareGroupOffsetsResponseGroup(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-        "error_code",
-        "error_message",
+    group_id: str = string(0, default="")
+    topics: Sequence[DescribeShareGroupOffsetsResponseTopic] = array(
+        DescribeShareGroupOffsetsResponseTopic, 0, default=()
     )
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeShareGroupOffsetsResponseTopic,
-            default=(),
-        ),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[DescribeShareGroupOffsetsResponseTopic] = (),
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
-        self.error_code = error_code
-        self.error_message = error_message
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
 
 
 class DescribeShareGroupOffsetsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 90
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "groups",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeShareGroupOffsetsResponseGroup,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    groups: Sequence[DescribeShareGroupOffsetsResponseGroup] = array(
+        DescribeShareGroupOffsetsResponseGroup, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        groups: Sequence[DescribeShareGroupOffsetsResponseGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.groups = groups

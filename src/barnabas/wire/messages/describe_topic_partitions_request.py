@@ -4,63 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, struct
 
 
 class TopicRequest(Message):
-    __slots__ = ("name",)
-    FIELDS = (Field("name", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-    ) -> None:
-        self.name = name
+    name: str = string(0, default="")
 
 
 class Cursor(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
+    topic_name: str = string(0, default="")
+    partition_index: int = int32(0, default=0)
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = (
-        "topics",
-        "response_partition_limit",
-        "cursor",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 75
-    FIELDS = (
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicRequest, default=()),
-        Field("response_partition_limit", "int32", (0, FOREVER), default=2000),
-        Field("cursor", "struct", (0, FOREVER), struct=Cursor, nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[TopicRequest] = (),
-        response_partition_limit: int = 2000,
-        cursor: Cursor | None = None,
-    ) -> None:
-        self.topics = topics
-        self.response_partition_limit = response_partition_limit
-        self.cursor = cursor
+    topics: Sequence[TopicRequest] = array(TopicRequest, 0, default=())
+    response_partition_limit: int = int32(0, default=2000)
+    cursor: Cursor | None = struct(Cursor, 0, nullable=0, default=None)

@@ -5,149 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, string, struct, uuid
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
-    __slots__ = (
-        "error_code",
-        "partition_index",
-        "leader_id",
-        "leader_epoch",
-        "replica_nodes",
-        "isr_nodes",
-        "eligible_leader_replicas",
-        "last_known_elr",
-        "offline_replicas",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=-1, ignorable=True),
-        Field("replica_nodes", "int32", (0, FOREVER), array=True, default=()),
-        Field("isr_nodes", "int32", (0, FOREVER), array=True, default=()),
-        Field("eligible_leader_replicas", "int32", (0, FOREVER), array=True, nullable=(0, FOREVER)),
-        Field("last_known_elr", "int32", (0, FOREVER), array=True, nullable=(0, FOREVER)),
-        Field("offline_replicas", "int32", (0, FOREVER), array=True, default=(), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_index: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = -1,
-        replica_nodes: Sequence[int] = (),
-        isr_nodes: Sequence[int] = (),
-        eligible_leader_replicas: Sequence[int] | None = None,
-        last_known_elr: Sequence[int] | None = None,
-        offline_replicas: Sequence[int] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.partition_index = partition_index
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.replica_nodes = replica_nodes
-        self.isr_nodes = isr_nodes
-        self.eligible_leader_replicas = eligible_leader_replicas
-        self.last_known_elr = last_known_elr
-        self.offline_replicas = offline_replicas
+    error_code: int = int16(0, default=0)
+    partition_index: int = int32(0, default=0)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=-1, ignorable=True)
+    replica_nodes: Sequence[int] = array(int32, 0, default=())
+    isr_nodes: Sequence[int] = array(int32, 0, default=())
+    eligible_leader_replicas: Sequence[int] | None = array(int32, 0, nullable=0, default=None)
+    last_known_elr: Sequence[int] | None = array(int32, 0, nullable=0, default=None)
+    offline_replicas: Sequence[int] = array(int32, 0, default=(), ignorable=True)
 
 
 class DescribeTopicPartitionsResponseTopic(Message):
-    __slots__ = (
-        "error_code",
-        "name",
-        "topic_id",
-        "is_internal",
-        "partitions",
-        "topic_authorized_operations",
+    error_code: int = int16(0, default=0)
+    name: str | None = string(0, nullable=0, default="")
+    topic_id: Uuid = uuid(0, default=ZERO_UUID, ignorable=True)
+    is_internal: bool = bool_(0, default=False, ignorable=True)
+    partitions: Sequence[DescribeTopicPartitionsResponsePartition] = array(
+        DescribeTopicPartitionsResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("name", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("is_internal", "bool", (0, FOREVER), default=False, ignorable=True),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeTopicPartitionsResponsePartition,
-            default=(),
-        ),
-        Field("topic_authorized_operations", "int32", (0, FOREVER), default=-2147483648),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        name: str | None = "",
-        topic_id: Uuid = ZERO_UUID,
-        is_internal: bool = False,
-        partitions: Sequence[DescribeTopicPartitionsResponsePartition] = (),
-        topic_authorized_operations: int = -2147483648,
-    ) -> None:
-        self.error_code = error_code
-        self.name = name
-        self.topic_id = topic_id
-        self.is_internal = is_internal
-        self.partitions = partitions
-        self.topic_authorized_operations = topic_authorized_operations
+    topic_authorized_operations: int = int32(0, default=-2147483648)
 
 
 class Cursor(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
+    topic_name: str = string(0, default="")
+    partition_index: int = int32(0, default=0)
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "next_cursor",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 75
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeTopicPartitionsResponseTopic,
-            default=(),
-        ),
-        Field("next_cursor", "struct", (0, FOREVER), struct=Cursor, nullable=(0, FOREVER)),
+    throttle_time_ms: int = int32(0, default=0, ignorable=True)
+    topics: Sequence[DescribeTopicPartitionsResponseTopic] = array(
+        DescribeTopicPartitionsResponseTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[DescribeTopicPartitionsResponseTopic] = (),
-        next_cursor: Cursor | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
-        self.next_cursor = next_cursor
+    next_cursor: Cursor | None = struct(Cursor, 0, nullable=0, default=None)

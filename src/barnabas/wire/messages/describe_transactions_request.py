@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class DescribeTransactionsRequest(Message):
-    __slots__ = ("transactional_ids",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 65
-    FIELDS = (Field("transactional_ids", "string", (0, FOREVER), array=True, default=()),)
-
-    def __init__(
-        self,
-        *,
-        transactional_ids: Sequence[str] = (),
-    ) -> None:
-        self.transactional_ids = transactional_ids
+    transactional_ids: Sequence[str] = array(string, 0, default=())

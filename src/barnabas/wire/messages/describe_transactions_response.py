@@ -4,98 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class TransactionState(Message):
-    __slots__ = (
-        "error_code",
-        "transactional_id",
-        "transaction_state",
-        "transaction_timeout_ms",
-        "transaction_start_time_ms",
-        "producer_id",
-        "producer_epoch",
-        "topics",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("transactional_id", "string", (0, FOREVER), default=""),
-        Field("transaction_state", "string", (0, FOREVER), default=""),
-        Field("transaction_timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("transaction_start_time_ms", "int64", (0, FOREVER), default=0),
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        transactional_id: str = "",
-        transaction_state: str = "",
-        transaction_timeout_ms: int = 0,
-        transaction_start_time_ms: int = 0,
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        topics: Sequence[TopicData] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.transactional_id = transactional_id
-        self.transaction_state = transaction_state
-        self.transaction_timeout_ms = transaction_timeout_ms
-        self.transaction_start_time_ms = transaction_start_time_ms
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.topics = topics
+    error_code: int = int16(0, default=0)
+    transactional_id: str = string(0, default="")
+    transaction_state: str = string(0, default="")
+    transaction_timeout_ms: int = int32(0, default=0)
+    transaction_start_time_ms: int = int64(0, default=0)
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int16(0, default=0)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
 
 
 class DescribeTransactionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "transaction_states",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 65
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "transaction_states",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TransactionState,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        transaction_states: Sequence[TransactionState] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.transaction_states = transaction_states
+    throttle_time_ms: int = int32(0, default=0)
+    transaction_states: Sequence[TransactionState] = array(TransactionState, 0, default=())

@@ -4,41 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class UserName(Message):
-    __slots__ = ("name",)
-    FIELDS = (Field("name", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-    ) -> None:
-        self.name = name
+    name: str = string(0, default="")
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    __slots__ = ("users",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 50
-    FIELDS = (
-        Field(
-            "users",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=UserName,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        users: Sequence[UserName] | None = (),
-    ) -> None:
-        self.users = users
+    users: Sequence[UserName] | None = array(UserName, 0, nullable=0, default=())

@@ -4,97 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string
 
 
 class CredentialInfo(Message):
-    __slots__ = (
-        "mechanism",
-        "iterations",
-    )
-    FIELDS = (
-        Field("mechanism", "int8", (0, FOREVER), default=0),
-        Field("iterations", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        mechanism: int = 0,
-        iterations: int = 0,
-    ) -> None:
-        self.mechanism = mechanism
-        self.iterations = iterations
+    mechanism: int = int8(0, default=0)
+    iterations: int = int32(0, default=0)
 
 
 class DescribeUserScramCredentialsResult(Message):
-    __slots__ = (
-        "user",
-        "error_code",
-        "error_message",
-        "credential_infos",
-    )
-    FIELDS = (
-        Field("user", "string", (0, FOREVER), default=""),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "credential_infos",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CredentialInfo,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        user: str = "",
-        error_code: int = 0,
-        error_message: str | None = "",
-        credential_infos: Sequence[CredentialInfo] = (),
-    ) -> None:
-        self.user = user
-        self.error_code = error_code
-        self.error_message = error_message
-        self.credential_infos = credential_infos
+    user: str = string(0, default="")
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    credential_infos: Sequence[CredentialInfo] = array(CredentialInfo, 0, default=())
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "results",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 50
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "results",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=DescribeUserScramCredentialsResult,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    results: Sequence[DescribeUserScramCredentialsResult] = array(
+        DescribeUserScramCredentialsResult, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        results: Sequence[DescribeUserScramCredentialsResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.results = results

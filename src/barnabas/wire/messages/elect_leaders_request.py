@@ -4,59 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, string
 
 
 class TopicPartitions(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class ElectLeadersRequest(Message):
-    __slots__ = (
-        "election_type",
-        "topic_partitions",
-        "timeout_ms",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 43
-    FIELDS = (
-        Field("election_type", "int8", (1, FOREVER), default=0),
-        Field(
-            "topic_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-        Field("timeout_ms", "int32", (0, FOREVER), default=60000),
+    election_type: int = int8(1, default=0)
+    topic_partitions: Sequence[TopicPartitions] | None = array(
+        TopicPartitions, 0, nullable=0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        election_type: int = 0,
-        topic_partitions: Sequence[TopicPartitions] | None = (),
-        timeout_ms: int = 60000,
-    ) -> None:
-        self.election_type = election_type
-        self.topic_partitions = topic_partitions
-        self.timeout_ms = timeout_ms
+    timeout_ms: int = int32(0, default=60000)

@@ -4,89 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class PartitionResult(Message):
-    __slots__ = (
-        "partition_id",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("partition_id", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0, ignorable=True),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_id: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.partition_id = partition_id
-        self.error_code = error_code
-        self.error_message = error_message
+    partition_id: int = int32(0, default=0)
+    error_code: int = int16(0, default=0, ignorable=True)
+    error_message: str | None = string(0, nullable=0, default="")
 
 
 class ReplicaElectionResult(Message):
-    __slots__ = (
-        "topic",
-        "partition_result",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field(
-            "partition_result",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PartitionResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partition_result: Sequence[PartitionResult] = (),
-    ) -> None:
-        self.topic = topic
-        self.partition_result = partition_result
+    topic: str = string(0, default="")
+    partition_result: Sequence[PartitionResult] = array(PartitionResult, 0, default=())
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "replica_election_results",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 43
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (1, FOREVER), default=0, ignorable=True),
-        Field(
-            "replica_election_results",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ReplicaElectionResult,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(1, default=0, ignorable=True)
+    replica_election_results: Sequence[ReplicaElectionResult] = array(
+        ReplicaElectionResult, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        replica_election_results: Sequence[ReplicaElectionResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.replica_election_results = replica_election_results

@@ -5,143 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string, uint16, uuid
 
 
 class ReplicaInfo(Message):
-    __slots__ = (
-        "candidate_id",
-        "candidate_directory_id",
-    )
-    FIELDS = (
-        Field("candidate_id", "int32", (1, FOREVER), default=0),
-        Field("candidate_directory_id", "uuid", (1, FOREVER), default=ZERO_UUID),
-    )
-
-    def __init__(
-        self,
-        *,
-        candidate_id: int = 0,
-        candidate_directory_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.candidate_id = candidate_id
-        self.candidate_directory_id = candidate_directory_id
+    candidate_id: int = int32(1, default=0)
+    candidate_directory_id: Uuid = uuid(1, default=ZERO_UUID)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "leader_id",
-        "leader_epoch",
-        "preferred_successors",
-        "preferred_candidates",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("preferred_successors", "int32", (0, 0), array=True, default=(), ignorable=True),
-        Field(
-            "preferred_candidates",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=ReplicaInfo,
-            default=(),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        preferred_successors: Sequence[int] = (),
-        preferred_candidates: Sequence[ReplicaInfo] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.preferred_successors = preferred_successors
-        self.preferred_candidates = preferred_candidates
+    partition_index: int = int32(0, default=0)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    preferred_successors: Sequence[int] = array(int32, 0, 0, default=(), ignorable=True)
+    preferred_candidates: Sequence[ReplicaInfo] = array(ReplicaInfo, 1, default=(), ignorable=True)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class LeaderEndpoint(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("name", "string", (1, FOREVER), default=""),
-        Field("host", "string", (1, FOREVER), default=""),
-        Field("port", "uint16", (1, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = string(1, default="")
+    host: str = string(1, default="")
+    port: int = uint16(1, default=0)
 
 
 class EndQuorumEpochRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "topics",
-        "leader_endpoints",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 54
-    FIELDS = (
-        Field("cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-        Field(
-            "leader_endpoints",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=LeaderEndpoint,
-            default=(),
-            ignorable=True,
-        ),
+    cluster_id: str | None = string(0, nullable=0, default=None)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())
+    leader_endpoints: Sequence[LeaderEndpoint] = array(
+        LeaderEndpoint, 1, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        topics: Sequence[TopicData] = (),
-        leader_endpoints: Sequence[LeaderEndpoint] = (),
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.topics = topics
-        self.leader_endpoints = leader_endpoints

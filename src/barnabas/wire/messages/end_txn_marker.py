@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, int32
 
 
 class EndTxnMarker(Message):
-    __slots__ = ("coordinator_epoch",)
     VALID = (0, 0)
     FLEXIBLE = FOREVER
-    FIELDS = (Field("coordinator_epoch", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        coordinator_epoch: int = 0,
-    ) -> None:
-        self.coordinator_epoch = coordinator_epoch
+    coordinator_epoch: int = int32(0, default=0)

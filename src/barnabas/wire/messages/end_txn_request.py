@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bool_, int16, int64, string
 
 
 class EndTxnRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "committed",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 26
-    FIELDS = (
-        Field("transactional_id", "string", (0, FOREVER), default=""),
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("committed", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        committed: bool = False,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.committed = committed
+    transactional_id: str = string(0, default="")
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int16(0, default=0)
+    committed: bool = bool_(0, default=False)

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, int64
 
 
 class EndTxnResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id",
-        "producer_epoch",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 26
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("producer_id", "int64", (5, FOREVER), default=-1, ignorable=True),
-        Field("producer_epoch", "int16", (5, FOREVER), default=-1, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    producer_id: int = int64(5, default=-1, ignorable=True)
+    producer_epoch: int = int16(5, default=-1, ignorable=True)

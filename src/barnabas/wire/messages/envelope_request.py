@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_
 
 
 class EnvelopeRequest(Message):
-    __slots__ = (
-        "request_data",
-        "request_principal",
-        "client_host_address",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 58
-    FIELDS = (
-        Field("request_data", "bytes", (0, FOREVER), default=b""),
-        Field("request_principal", "bytes", (0, FOREVER), nullable=(0, FOREVER), default=b""),
-        Field("client_host_address", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        request_data: bytes = b"",
-        request_principal: bytes | None = b"",
-        client_host_address: bytes = b"",
-    ) -> None:
-        self.request_data = request_data
-        self.request_principal = request_principal
-        self.client_host_address = client_host_address
+    request_data: bytes = bytes_(0, default=b"")
+    request_principal: bytes | None = bytes_(0, nullable=0, default=b"")
+    client_host_address: bytes = bytes_(0, default=b"")

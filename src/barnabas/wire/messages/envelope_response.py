@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int16
 
 
 class EnvelopeResponse(Message):
-    __slots__ = (
-        "response_data",
-        "error_code",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 58
-    FIELDS = (
-        Field("response_data", "bytes", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        response_data: bytes | None = None,
-        error_code: int = 0,
-    ) -> None:
-        self.response_data = response_data
-        self.error_code = error_code
+    response_data: bytes | None = bytes_(0, nullable=0, default=None)
+    error_code: int = int16(0, default=0)

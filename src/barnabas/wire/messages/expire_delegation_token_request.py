@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int64
 
 
 class ExpireDelegationTokenRequest(Message):
-    __slots__ = (
-        "hmac",
-        "expiry_time_period_ms",
-    )
     VALID = (1, 2)
     FLEXIBLE = 2
     API_KEY = 40
-    FIELDS = (
-        Field("hmac", "bytes", (0, FOREVER), default=b""),
-        Field("expiry_time_period_ms", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        hmac: bytes = b"",
-        expiry_time_period_ms: int = 0,
-    ) -> None:
-        self.hmac = hmac
-        self.expiry_time_period_ms = expiry_time_period_ms
+    hmac: bytes = bytes_(0, default=b"")
+    expiry_time_period_ms: int = int64(0, default=0)

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, int64
 
 
 class ExpireDelegationTokenResponse(Message):
-    __slots__ = (
-        "error_code",
-        "expiry_timestamp_ms",
-        "throttle_time_ms",
-    )
     VALID = (1, 2)
     FLEXIBLE = 2
     API_KEY = 40
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("expiry_timestamp_ms", "int64", (0, FOREVER), default=0),
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        expiry_timestamp_ms: int = 0,
-        throttle_time_ms: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.expiry_timestamp_ms = expiry_timestamp_ms
-        self.throttle_time_ms = throttle_time_ms
+    error_code: int = int16(0, default=0)
+    expiry_timestamp_ms: int = int64(0, default=0)
+    throttle_time_ms: int = int32(0, default=0)

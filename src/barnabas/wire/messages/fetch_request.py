@@ -5,220 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, int64, string, struct, uuid
 
 
 class ReplicaState(Message):
-    __slots__ = (
-        "replica_id",
-        "replica_epoch",
-    )
-    FIELDS = (
-        Field("replica_id", "int32", (15, FOREVER), default=-1),
-        Field("replica_epoch", "int64", (15, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = -1,
-        replica_epoch: int = -1,
-    ) -> None:
-        self.replica_id = replica_id
-        self.replica_epoch = replica_epoch
+    replica_id: int = int32(15, default=-1)
+    replica_epoch: int = int64(15, default=-1)
 
 
 class FetchPartition(Message):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "fetch_offset",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "partition_max_bytes",
-        "replica_directory_id",
-        "high_watermark",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("current_leader_epoch", "int32", (9, FOREVER), default=-1, ignorable=True),
-        Field("fetch_offset", "int64", (0, FOREVER), default=0),
-        Field("last_fetched_epoch", "int32", (12, FOREVER), default=-1),
-        Field("log_start_offset", "int64", (5, FOREVER), default=-1, ignorable=True),
-        Field("partition_max_bytes", "int32", (0, FOREVER), default=0),
-        Field(
-            "replica_directory_id",
-            "uuid",
-            (17, FOREVER),
-            tag=0,
-            tagged=(17, FOREVER),
-            default=ZERO_UUID,
-            ignorable=True,
-        ),
-        Field(
-            "high_watermark",
-            "int64",
-            (18, FOREVER),
-            tag=1,
-            tagged=(18, FOREVER),
-            default=9223372036854775807,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = -1,
-        fetch_offset: int = 0,
-        last_fetched_epoch: int = -1,
-        log_start_offset: int = -1,
-        partition_max_bytes: int = 0,
-        replica_directory_id: Uuid = ZERO_UUID,
-        high_watermark: int = 9223372036854775807,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.fetch_offset = fetch_offset
-        self.last_fetched_epoch = last_fetched_epoch
-        self.log_start_offset = log_start_offset
-        self.partition_max_bytes = partition_max_bytes
-        self.replica_directory_id = replica_directory_id
-        self.high_watermark = high_watermark
+    partition: int = int32(0, default=0)
+    current_leader_epoch: int = int32(9, default=-1, ignorable=True)
+    fetch_offset: int = int64(0, default=0)
+    last_fetched_epoch: int = int32(12, default=-1)
+    log_start_offset: int = int64(5, default=-1, ignorable=True)
+    partition_max_bytes: int = int32(0, default=0)
+    replica_directory_id: Uuid = uuid(17, tag=0, default=ZERO_UUID, ignorable=True)
+    high_watermark: int = int64(18, tag=1, default=9223372036854775807, ignorable=True)
 
 
 class FetchTopic(Message):
-    __slots__ = (
-        "topic",
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, 12), default="", ignorable=True),
-        Field("topic_id", "uuid", (13, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=FetchPartition, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[FetchPartition] = (),
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic: str = string(0, 12, default="", ignorable=True)
+    topic_id: Uuid = uuid(13, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[FetchPartition] = array(FetchPartition, 0, default=())
 
 
 class ForgottenTopic(Message):
-    __slots__ = (
-        "topic",
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (7, 12), default="", ignorable=True),
-        Field("topic_id", "uuid", (13, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partitions", "int32", (7, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic: str = string(7, 12, default="", ignorable=True)
+    topic_id: Uuid = uuid(13, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[int] = array(int32, 7, default=())
 
 
 class FetchRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "replica_id",
-        "replica_state",
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "isolation_level",
-        "session_id",
-        "session_epoch",
-        "topics",
-        "forgotten_topics_data",
-        "rack_id",
-    )
     VALID = (4, 18)
     FLEXIBLE = 12
     API_KEY = 1
-    FIELDS = (
-        Field(
-            "cluster_id",
-            "string",
-            (12, FOREVER),
-            nullable=(12, FOREVER),
-            tag=0,
-            tagged=(12, FOREVER),
-            ignorable=True,
-        ),
-        Field("replica_id", "int32", (0, 14), default=-1),
-        Field(
-            "replica_state",
-            "struct",
-            (15, FOREVER),
-            struct=ReplicaState,
-            tag=1,
-            tagged=(15, FOREVER),
-            default=ReplicaState(),
-        ),
-        Field("max_wait_ms", "int32", (0, FOREVER), default=0),
-        Field("min_bytes", "int32", (0, FOREVER), default=0),
-        Field("max_bytes", "int32", (3, FOREVER), default=2147483647, ignorable=True),
-        Field("isolation_level", "int8", (4, FOREVER), default=0, ignorable=True),
-        Field("session_id", "int32", (7, FOREVER), default=0, ignorable=True),
-        Field("session_epoch", "int32", (7, FOREVER), default=-1, ignorable=True),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=FetchTopic, default=()),
-        Field(
-            "forgotten_topics_data",
-            "struct",
-            (7, FOREVER),
-            array=True,
-            struct=ForgottenTopic,
-            default=(),
-        ),
-        Field("rack_id", "string", (11, FOREVER), default="", ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        replica_id: int = -1,
-        replica_state: ReplicaState | None = None,
-        max_wait_ms: int = 0,
-        min_bytes: int = 0,
-        max_bytes: int = 2147483647,
-        isolation_level: int = 0,
-        session_id: int = 0,
-        session_epoch: int = -1,
-        topics: Sequence[FetchTopic] = (),
-        forgotten_topics_data: Sequence[ForgottenTopic] = (),
-        rack_id: str = "",
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.replica_id = replica_id
-        self.replica_state: ReplicaState = (
-            replica_state if replica_state is not None else ReplicaState()
-        )
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.isolation_level = isolation_level
-        self.session_id = session_id
-        self.session_epoch = session_epoch
-        self.topics = topics
-        self.forgotten_topics_data = forgotten_topics_data
-        self.rack_id = rack_id
+    cluster_id: str | None = string(12, nullable=12, tag=0, default=None, ignorable=True)
+    replica_id: int = int32(0, 14, default=-1)
+    replica_state: ReplicaState = struct(ReplicaState, 15, tag=1, default_factory=ReplicaState)
+    max_wait_ms: int = int32(0, default=0)
+    min_bytes: int = int32(0, default=0)
+    max_bytes: int = int32(3, default=2147483647, ignorable=True)
+    isolation_level: int = int8(4, default=0, ignorable=True)
+    session_id: int = int32(7, default=0, ignorable=True)
+    session_epoch: int = int32(7, default=-1, ignorable=True)
+    topics: Sequence[FetchTopic] = array(FetchTopic, 0, default=())
+    forgotten_topics_data: Sequence[ForgottenTopic] = array(ForgottenTopic, 7, default=())
+    rack_id: str = string(11, default="", ignorable=True)

@@ -5,280 +5,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Records, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, records, string, struct, uuid
 
 
 class EpochEndOffset(Message):
-    __slots__ = (
-        "epoch",
-        "end_offset",
-    )
-    FIELDS = (
-        Field("epoch", "int32", (12, FOREVER), default=-1),
-        Field("end_offset", "int64", (12, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = -1,
-        end_offset: int = -1,
-    ) -> None:
-        self.epoch = epoch
-        self.end_offset = end_offset
+    epoch: int = int32(12, default=-1)
+    end_offset: int = int64(12, default=-1)
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (12, FOREVER), default=-1),
-        Field("leader_epoch", "int32", (12, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = -1,
-        leader_epoch: int = -1,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    leader_id: int = int32(12, default=-1)
+    leader_epoch: int = int32(12, default=-1)
 
 
 class SnapshotId(Message):
-    __slots__ = (
-        "end_offset",
-        "epoch",
-    )
-    FIELDS = (
-        Field("end_offset", "int64", (0, FOREVER), default=-1),
-        Field("epoch", "int32", (0, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        end_offset: int = -1,
-        epoch: int = -1,
-    ) -> None:
-        self.end_offset = end_offset
-        self.epoch = epoch
+    end_offset: int = int64(0, default=-1)
+    epoch: int = int32(0, default=-1)
 
 
 class AbortedTransaction(Message):
-    __slots__ = (
-        "producer_id",
-        "first_offset",
-    )
-    FIELDS = (
-        Field("producer_id", "int64", (4, FOREVER), default=0),
-        Field("first_offset", "int64", (4, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        first_offset: int = 0,
-    ) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
+    producer_id: int = int64(4, default=0)
+    first_offset: int = int64(4, default=0)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "diverging_epoch",
-        "current_leader",
-        "snapshot_id",
-        "aborted_transactions",
-        "preferred_read_replica",
-        "records",
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    high_watermark: int = int64(0, default=0)
+    last_stable_offset: int = int64(4, default=-1, ignorable=True)
+    log_start_offset: int = int64(5, default=-1, ignorable=True)
+    diverging_epoch: EpochEndOffset = struct(
+        EpochEndOffset, 12, tag=0, default_factory=EpochEndOffset
     )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("high_watermark", "int64", (0, FOREVER), default=0),
-        Field("last_stable_offset", "int64", (4, FOREVER), default=-1, ignorable=True),
-        Field("log_start_offset", "int64", (5, FOREVER), default=-1, ignorable=True),
-        Field(
-            "diverging_epoch",
-            "struct",
-            (12, FOREVER),
-            struct=EpochEndOffset,
-            tag=0,
-            tagged=(12, FOREVER),
-            default=EpochEndOffset(),
-        ),
-        Field(
-            "current_leader",
-            "struct",
-            (12, FOREVER),
-            struct=LeaderIdAndEpoch,
-            tag=1,
-            tagged=(12, FOREVER),
-            default=LeaderIdAndEpoch(),
-        ),
-        Field(
-            "snapshot_id",
-            "struct",
-            (12, FOREVER),
-            struct=SnapshotId,
-            tag=2,
-            tagged=(12, FOREVER),
-            default=SnapshotId(),
-        ),
-        Field(
-            "aborted_transactions",
-            "struct",
-            (4, FOREVER),
-            array=True,
-            struct=AbortedTransaction,
-            nullable=(4, FOREVER),
-            default=(),
-            ignorable=True,
-        ),
-        Field("preferred_read_replica", "int32", (11, FOREVER), default=-1),
-        Field("records", "records", (0, FOREVER), nullable=(0, FOREVER)),
+    current_leader: LeaderIdAndEpoch = struct(
+        LeaderIdAndEpoch, 12, tag=1, default_factory=LeaderIdAndEpoch
     )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        high_watermark: int = 0,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
-        diverging_epoch: EpochEndOffset | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
-        snapshot_id: SnapshotId | None = None,
-        aborted_transactions: Sequence[AbortedTransaction] | None = (),
-        preferred_read_replica: int = -1,
-        records: Records | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
-        self.diverging_epoch: EpochEndOffset = (
-            diverging_epoch if diverging_epoch is not None else EpochEndOffset()
-        )
-        self.current_leader: LeaderIdAndEpoch = (
-            current_leader if current_leader is not None else LeaderIdAndEpoch()
-        )
-        self.snapshot_id: SnapshotId = snapshot_id if snapshot_id is not None else SnapshotId()
-        self.aborted_transactions = aborted_transactions
-        self.preferred_read_replica = preferred_read_replica
-        self.records = records
+    snapshot_id: SnapshotId = struct(SnapshotId, 12, tag=2, default_factory=SnapshotId)
+    aborted_transactions: Sequence[AbortedTransaction] | None = array(
+        AbortedTransaction, 4, nullable=4, default=(), ignorable=True
+    )
+    preferred_read_replica: int = int32(11, default=-1)
+    records: Records | None = records(0, nullable=0, default=None)
 
 
 class FetchableTopicResponse(Message):
-    __slots__ = (
-        "topic",
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, 12), default="", ignorable=True),
-        Field("topic_id", "uuid", (13, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic: str = string(0, 12, default="", ignorable=True)
+    topic_id: Uuid = uuid(13, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "rack",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (16, FOREVER), default=0),
-        Field("host", "string", (16, FOREVER), default=""),
-        Field("port", "int32", (16, FOREVER), default=0),
-        Field("rack", "string", (16, FOREVER), nullable=(16, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.rack = rack
+    node_id: int = int32(16, default=0)
+    host: str = string(16, default="")
+    port: int = int32(16, default=0)
+    rack: str | None = string(16, nullable=16, default=None)
 
 
 class FetchResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "session_id",
-        "responses",
-        "node_endpoints",
-    )
     VALID = (4, 18)
     FLEXIBLE = 12
     API_KEY = 1
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (7, FOREVER), default=0, ignorable=True),
-        Field("session_id", "int32", (7, FOREVER), default=0),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=FetchableTopicResponse,
-            default=(),
-        ),
-        Field(
-            "node_endpoints",
-            "struct",
-            (16, FOREVER),
-            array=True,
-            struct=NodeEndpoint,
-            tag=0,
-            tagged=(16, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        session_id: int = 0,
-        responses: Sequence[FetchableTopicResponse] = (),
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.session_id = session_id
-        self.responses = responses
-        self.node_endpoints = node_endpoints
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    error_code: int = int16(7, default=0, ignorable=True)
+    session_id: int = int32(7, default=0)
+    responses: Sequence[FetchableTopicResponse] = array(FetchableTopicResponse, 0, default=())
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 16, tag=0, default=())

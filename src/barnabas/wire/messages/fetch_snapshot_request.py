@@ -5,119 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string, struct, uuid
 
 
 class SnapshotId(Message):
-    __slots__ = (
-        "end_offset",
-        "epoch",
-    )
-    FIELDS = (
-        Field("end_offset", "int64", (0, FOREVER), default=0),
-        Field("epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        end_offset: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        self.end_offset = end_offset
-        self.epoch = epoch
+    end_offset: int = int64(0, default=0)
+    epoch: int = int32(0, default=0)
 
 
 class PartitionSnapshot(Message):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "snapshot_id",
-        "position",
-        "replica_directory_id",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("current_leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("snapshot_id", "struct", (0, FOREVER), struct=SnapshotId, default=SnapshotId()),
-        Field("position", "int64", (0, FOREVER), default=0),
-        Field(
-            "replica_directory_id",
-            "uuid",
-            (1, FOREVER),
-            tag=0,
-            tagged=(1, FOREVER),
-            default=ZERO_UUID,
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = 0,
-        snapshot_id: SnapshotId | None = None,
-        position: int = 0,
-        replica_directory_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.snapshot_id: SnapshotId = snapshot_id if snapshot_id is not None else SnapshotId()
-        self.position = position
-        self.replica_directory_id = replica_directory_id
+    partition: int = int32(0, default=0)
+    current_leader_epoch: int = int32(0, default=0)
+    snapshot_id: SnapshotId = struct(SnapshotId, 0, default_factory=SnapshotId)
+    position: int = int64(0, default=0)
+    replica_directory_id: Uuid = uuid(1, tag=0, default=ZERO_UUID, ignorable=True)
 
 
 class TopicSnapshot(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions", "struct", (0, FOREVER), array=True, struct=PartitionSnapshot, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[PartitionSnapshot] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[PartitionSnapshot] = array(PartitionSnapshot, 0, default=())
 
 
 class FetchSnapshotRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "replica_id",
-        "max_bytes",
-        "topics",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 59
-    FIELDS = (
-        Field(
-            "cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER), tag=0, tagged=(0, FOREVER)
-        ),
-        Field("replica_id", "int32", (0, FOREVER), default=-1),
-        Field("max_bytes", "int32", (0, FOREVER), default=2147483647),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicSnapshot, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        replica_id: int = -1,
-        max_bytes: int = 2147483647,
-        topics: Sequence[TopicSnapshot] = (),
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.replica_id = replica_id
-        self.max_bytes = max_bytes
-        self.topics = topics
+    cluster_id: str | None = string(0, nullable=0, tag=0, default=None)
+    replica_id: int = int32(0, default=-1)
+    max_bytes: int = int32(0, default=2147483647)
+    topics: Sequence[TopicSnapshot] = array(TopicSnapshot, 0, default=())

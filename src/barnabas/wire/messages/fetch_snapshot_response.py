@@ -5,180 +5,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import Records
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import (
+    Message,
+    array,
+    int16,
+    int32,
+    int64,
+    records,
+    string,
+    struct,
+    uint16,
+)
 
 
 class SnapshotId(Message):
-    __slots__ = (
-        "end_offset",
-        "epoch",
-    )
-    FIELDS = (
-        Field("end_offset", "int64", (0, FOREVER), default=0),
-        Field("epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        end_offset: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        self.end_offset = end_offset
-        self.epoch = epoch
+    end_offset: int = int64(0, default=0)
+    epoch: int = int32(0, default=0)
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
 
 
 class PartitionSnapshot(Message):
-    __slots__ = (
-        "index",
-        "error_code",
-        "snapshot_id",
-        "current_leader",
-        "size",
-        "position",
-        "unaligned_records",
+    index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    snapshot_id: SnapshotId = struct(SnapshotId, 0, default_factory=SnapshotId)
+    current_leader: LeaderIdAndEpoch = struct(
+        LeaderIdAndEpoch, 0, tag=0, default_factory=LeaderIdAndEpoch
     )
-    FIELDS = (
-        Field("index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("snapshot_id", "struct", (0, FOREVER), struct=SnapshotId, default=SnapshotId()),
-        Field(
-            "current_leader",
-            "struct",
-            (0, FOREVER),
-            struct=LeaderIdAndEpoch,
-            tag=0,
-            tagged=(0, FOREVER),
-            default=LeaderIdAndEpoch(),
-        ),
-        Field("size", "int64", (0, FOREVER), default=0),
-        Field("position", "int64", (0, FOREVER), default=0),
-        Field("unaligned_records", "records", (0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        index: int = 0,
-        error_code: int = 0,
-        snapshot_id: SnapshotId | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
-        size: int = 0,
-        position: int = 0,
-        unaligned_records: Records | None = None,
-    ) -> None:
-        self.index = index
-        self.error_code = error_code
-        self.snapshot_id: SnapshotId = snapshot_id if snapshot_id is not None else SnapshotId()
-        self.current_leader: LeaderIdAndEpoch = (
-            current_leader if current_leader is not None else LeaderIdAndEpoch()
-        )
-        self.size = size
-        self.position = position
-        self.unaligned_records = unaligned_records
+    size: int = int64(0, default=0)
+    position: int = int64(0, default=0)
+    unaligned_records: Records | None = records(0, default=None)
 
 
 class TopicSnapshot(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions", "struct", (0, FOREVER), array=True, struct=PartitionSnapshot, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[PartitionSnapshot] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[PartitionSnapshot] = array(PartitionSnapshot, 0, default=())
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (1, FOREVER), default=0),
-        Field("host", "string", (1, FOREVER), default=""),
-        Field("port", "uint16", (1, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
+    node_id: int = int32(1, default=0)
+    host: str = string(1, default="")
+    port: int = uint16(1, default=0)
 
 
 class FetchSnapshotResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "topics",
-        "node_endpoints",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 59
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicSnapshot, default=()),
-        Field(
-            "node_endpoints",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=NodeEndpoint,
-            tag=0,
-            tagged=(1, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        topics: Sequence[TopicSnapshot] = (),
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.topics = topics
-        self.node_endpoints = node_endpoints
+    throttle_time_ms: int = int32(0, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    topics: Sequence[TopicSnapshot] = array(TopicSnapshot, 0, default=())
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 1, tag=0, default=())

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, string
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = (
-        "key",
-        "key_type",
-        "coordinator_keys",
-    )
     VALID = (0, 6)
     FLEXIBLE = 3
     API_KEY = 10
-    FIELDS = (
-        Field("key", "string", (0, 3), default=""),
-        Field("key_type", "int8", (1, FOREVER), default=0),
-        Field("coordinator_keys", "string", (4, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        key_type: int = 0,
-        coordinator_keys: Sequence[str] = (),
-    ) -> None:
-        self.key = key
-        self.key_type = key_type
-        self.coordinator_keys = coordinator_keys
+    key: str = string(0, 3, default="")
+    key_type: int = int8(1, default=0)
+    coordinator_keys: Sequence[str] = array(string, 4, default=())

@@ -4,90 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class Coordinator(Message):
-    __slots__ = (
-        "key",
-        "node_id",
-        "host",
-        "port",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("key", "string", (4, FOREVER), default=""),
-        Field("node_id", "int32", (4, FOREVER), default=0),
-        Field("host", "string", (4, FOREVER), default=""),
-        Field("port", "int32", (4, FOREVER), default=0),
-        Field("error_code", "int16", (4, FOREVER), default=0),
-        Field(
-            "error_message",
-            "string",
-            (4, FOREVER),
-            nullable=(4, FOREVER),
-            default="",
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.key = key
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.error_code = error_code
-        self.error_message = error_message
+    key: str = string(4, default="")
+    node_id: int = int32(4, default=0)
+    host: str = string(4, default="")
+    port: int = int32(4, default=0)
+    error_code: int = int16(4, default=0)
+    error_message: str | None = string(4, nullable=4, default="", ignorable=True)
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "node_id",
-        "host",
-        "port",
-        "coordinators",
-    )
     VALID = (0, 6)
     FLEXIBLE = 3
     API_KEY = 10
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, 3), default=0),
-        Field("error_message", "string", (1, 3), nullable=(1, 3), default="", ignorable=True),
-        Field("node_id", "int32", (0, 3), default=0),
-        Field("host", "string", (0, 3), default=""),
-        Field("port", "int32", (0, 3), default=0),
-        Field("coordinators", "struct", (4, FOREVER), array=True, struct=Coordinator, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        coordinators: Sequence[Coordinator] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.coordinators = coordinators
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    error_code: int = int16(0, 3, default=0)
+    error_message: str | None = string(1, 3, nullable=1, default="", ignorable=True)
+    node_id: int = int32(0, 3, default=0)
+    host: str = string(0, 3, default="")
+    port: int = int32(0, 3, default=0)
+    coordinators: Sequence[Coordinator] = array(Coordinator, 4, default=())

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message):
-    __slots__ = ("client_instance_id",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 71
-    FIELDS = (Field("client_instance_id", "uuid", (0, FOREVER), default=ZERO_UUID),)
-
-    def __init__(
-        self,
-        *,
-        client_instance_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.client_instance_id = client_instance_id
+    client_instance_id: Uuid = uuid(0, default=ZERO_UUID)

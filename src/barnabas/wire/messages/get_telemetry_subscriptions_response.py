@@ -5,55 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, string, uuid
 
 
 class GetTelemetrySubscriptionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "client_instance_id",
-        "subscription_id",
-        "accepted_compression_types",
-        "push_interval_ms",
-        "telemetry_max_bytes",
-        "delta_temporality",
-        "requested_metrics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 71
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("client_instance_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("subscription_id", "int32", (0, FOREVER), default=0),
-        Field("accepted_compression_types", "int8", (0, FOREVER), array=True, default=()),
-        Field("push_interval_ms", "int32", (0, FOREVER), default=0),
-        Field("telemetry_max_bytes", "int32", (0, FOREVER), default=0),
-        Field("delta_temporality", "bool", (0, FOREVER), default=False),
-        Field("requested_metrics", "string", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        client_instance_id: Uuid = ZERO_UUID,
-        subscription_id: int = 0,
-        accepted_compression_types: Sequence[int] = (),
-        push_interval_ms: int = 0,
-        telemetry_max_bytes: int = 0,
-        delta_temporality: bool = False,
-        requested_metrics: Sequence[str] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.client_instance_id = client_instance_id
-        self.subscription_id = subscription_id
-        self.accepted_compression_types = accepted_compression_types
-        self.push_interval_ms = push_interval_ms
-        self.telemetry_max_bytes = telemetry_max_bytes
-        self.delta_temporality = delta_temporality
-        self.requested_metrics = requested_metrics
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    client_instance_id: Uuid = uuid(0, default=ZERO_UUID)
+    subscription_id: int = int32(0, default=0)
+    accepted_compression_types: Sequence[int] = array(int8, 0, default=())
+    push_interval_ms: int = int32(0, default=0)
+    telemetry_max_bytes: int = int32(0, default=0)
+    delta_temporality: bool = bool_(0, default=False)
+    requested_metrics: Sequence[str] = array(string, 0, default=())

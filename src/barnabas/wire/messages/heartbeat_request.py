@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, string
 
 
 class HeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-    )
     VALID = (0, 4)
     FLEXIBLE = 4
     API_KEY = 12
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("generation_id", "int32", (0, FOREVER), default=0),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        generation_id: int = 0,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.generation_id = generation_id
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
+    group_id: str = string(0, default="")
+    generation_id: int = int32(0, default=0)
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(3, nullable=3, default=None)

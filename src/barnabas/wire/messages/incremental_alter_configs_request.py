@@ -4,77 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, string
 
 
 class AlterableConfig(Message):
-    __slots__ = (
-        "name",
-        "config_operation",
-        "value",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("config_operation", "int8", (0, FOREVER), default=0),
-        Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        config_operation: int = 0,
-        value: str | None = "",
-    ) -> None:
-        self.name = name
-        self.config_operation = config_operation
-        self.value = value
+    name: str = string(0, default="")
+    config_operation: int = int8(0, default=0)
+    value: str | None = string(0, nullable=0, default="")
 
 
 class AlterConfigsResource(Message):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "configs",
-    )
-    FIELDS = (
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("configs", "struct", (0, FOREVER), array=True, struct=AlterableConfig, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        configs: Sequence[AlterableConfig] = (),
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configs = configs
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
+    configs: Sequence[AlterableConfig] = array(AlterableConfig, 0, default=())
 
 
 class IncrementalAlterConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "validate_only",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 44
-    FIELDS = (
-        Field(
-            "resources", "struct", (0, FOREVER), array=True, struct=AlterConfigsResource, default=()
-        ),
-        Field("validate_only", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        resources: Sequence[AlterConfigsResource] = (),
-        validate_only: bool = False,
-    ) -> None:
-        self.resources = resources
-        self.validate_only = validate_only
+    resources: Sequence[AlterConfigsResource] = array(AlterConfigsResource, 0, default=())
+    validate_only: bool = bool_(0, default=False)

@@ -4,62 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string
 
 
 class AlterConfigsResourceResponse(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "resource_type",
-        "resource_name",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("resource_type", "int8", (0, FOREVER), default=0),
-        Field("resource_name", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        resource_type: int = 0,
-        resource_name: str = "",
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    resource_type: int = int8(0, default=0)
+    resource_name: str = string(0, default="")
 
 
 class IncrementalAlterConfigsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-    )
     VALID = (0, 1)
     FLEXIBLE = 1
     API_KEY = 44
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AlterConfigsResourceResponse,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    responses: Sequence[AlterConfigsResourceResponse] = array(
+        AlterConfigsResourceResponse, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        responses: Sequence[AlterConfigsResourceResponse] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.responses = responses

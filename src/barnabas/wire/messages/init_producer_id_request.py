@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bool_, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "transaction_timeout_ms",
-        "producer_id",
-        "producer_epoch",
-        "enable2_pc",
-        "keep_prepared_txn",
-    )
     VALID = (0, 6)
     FLEXIBLE = 2
     API_KEY = 22
-    FIELDS = (
-        Field("transactional_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("transaction_timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("producer_id", "int64", (3, FOREVER), default=-1),
-        Field("producer_epoch", "int16", (3, FOREVER), default=-1),
-        Field("enable2_pc", "bool", (6, FOREVER), default=False),
-        Field("keep_prepared_txn", "bool", (6, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = "",
-        transaction_timeout_ms: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        enable2_pc: bool = False,
-        keep_prepared_txn: bool = False,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.transaction_timeout_ms = transaction_timeout_ms
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.enable2_pc = enable2_pc
-        self.keep_prepared_txn = keep_prepared_txn
+    transactional_id: str | None = string(0, nullable=0, default="")
+    transaction_timeout_ms: int = int32(0, default=0)
+    producer_id: int = int64(3, default=-1)
+    producer_epoch: int = int16(3, default=-1)
+    enable2_pc: bool = bool_(6, default=False)
+    keep_prepared_txn: bool = bool_(6, default=False)

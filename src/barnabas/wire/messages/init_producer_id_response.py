@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, int64
 
 
 class InitProducerIdResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id",
-        "producer_epoch",
-        "ongoing_txn_producer_id",
-        "ongoing_txn_producer_epoch",
-    )
     VALID = (0, 6)
     FLEXIBLE = 2
     API_KEY = 22
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("producer_id", "int64", (0, FOREVER), default=-1),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("ongoing_txn_producer_id", "int64", (6, FOREVER), default=-1),
-        Field("ongoing_txn_producer_epoch", "int16", (6, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = 0,
-        ongoing_txn_producer_id: int = -1,
-        ongoing_txn_producer_epoch: int = -1,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.ongoing_txn_producer_id = ongoing_txn_producer_id
-        self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
+    throttle_time_ms: int = int32(0, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    producer_id: int = int64(0, default=-1)
+    producer_epoch: int = int16(0, default=0)
+    ongoing_txn_producer_id: int = int64(6, default=-1)
+    ongoing_txn_producer_epoch: int = int16(6, default=-1)

@@ -5,71 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string, uuid
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition",
-        "state_epoch",
-        "start_offset",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("state_epoch", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        state_epoch: int = 0,
-        start_offset: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.state_epoch = state_epoch
-        self.start_offset = start_offset
+    partition: int = int32(0, default=0)
+    state_epoch: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
 
 
 class InitializeStateData(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class InitializeShareGroupStateRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 83
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=InitializeStateData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[InitializeStateData] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
+    group_id: str = string(0, default="")
+    topics: Sequence[InitializeStateData] = array(InitializeStateData, 0, default=())

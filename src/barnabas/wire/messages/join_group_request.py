@@ -4,78 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int32, string
 
 
 class JoinGroupRequestProtocol(Message):
-    __slots__ = (
-        "name",
-        "metadata",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("metadata", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        metadata: bytes = b"",
-    ) -> None:
-        self.name = name
-        self.metadata = metadata
+    name: str = string(0, default="")
+    metadata: bytes = bytes_(0, default=b"")
 
 
 class JoinGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "session_timeout_ms",
-        "rebalance_timeout_ms",
-        "member_id",
-        "group_instance_id",
-        "protocol_type",
-        "protocols",
-        "reason",
-    )
     VALID = (0, 9)
     FLEXIBLE = 6
     API_KEY = 11
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("session_timeout_ms", "int32", (0, FOREVER), default=0),
-        Field("rebalance_timeout_ms", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (5, FOREVER), nullable=(5, FOREVER)),
-        Field("protocol_type", "string", (0, FOREVER), default=""),
-        Field(
-            "protocols",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=JoinGroupRequestProtocol,
-            default=(),
-        ),
-        Field("reason", "string", (8, FOREVER), nullable=(8, FOREVER), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        session_timeout_ms: int = 0,
-        rebalance_timeout_ms: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        protocol_type: str = "",
-        protocols: Sequence[JoinGroupRequestProtocol] = (),
-        reason: str | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.session_timeout_ms = session_timeout_ms
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.reason = reason
+    group_id: str = string(0, default="")
+    session_timeout_ms: int = int32(0, default=0)
+    rebalance_timeout_ms: int = int32(1, default=-1, ignorable=True)
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(5, nullable=5, default=None)
+    protocol_type: str = string(0, default="")
+    protocols: Sequence[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol, 0, default=())
+    reason: str | None = string(8, nullable=8, default=None, ignorable=True)

@@ -4,86 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, bytes_, int16, int32, string
 
 
 class JoinGroupResponseMember(Message):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "metadata",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-        Field("metadata", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        metadata: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.metadata = metadata
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(5, nullable=5, default=None, ignorable=True)
+    metadata: bytes = bytes_(0, default=b"")
 
 
 class JoinGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "generation_id",
-        "protocol_type",
-        "protocol_name",
-        "leader",
-        "skip_assignment",
-        "member_id",
-        "members",
-    )
     VALID = (0, 9)
     FLEXIBLE = 6
     API_KEY = 11
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (2, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("generation_id", "int32", (0, FOREVER), default=-1),
-        Field("protocol_type", "string", (7, FOREVER), nullable=(7, FOREVER), ignorable=True),
-        Field("protocol_name", "string", (0, FOREVER), nullable=(7, FOREVER), default=""),
-        Field("leader", "string", (0, FOREVER), default=""),
-        Field("skip_assignment", "bool", (9, FOREVER), default=False),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field(
-            "members",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=JoinGroupResponseMember,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        generation_id: int = -1,
-        protocol_type: str | None = None,
-        protocol_name: str | None = "",
-        leader: str = "",
-        skip_assignment: bool = False,
-        member_id: str = "",
-        members: Sequence[JoinGroupResponseMember] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.generation_id = generation_id
-        self.protocol_type = protocol_type
-        self.protocol_name = protocol_name
-        self.leader = leader
-        self.skip_assignment = skip_assignment
-        self.member_id = member_id
-        self.members = members
+    throttle_time_ms: int = int32(2, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    generation_id: int = int32(0, default=-1)
+    protocol_type: str | None = string(7, nullable=7, default=None, ignorable=True)
+    protocol_name: str | None = string(0, nullable=7, default="")
+    leader: str = string(0, default="")
+    skip_assignment: bool = bool_(9, default=False)
+    member_id: str = string(0, default="")
+    members: Sequence[JoinGroupResponseMember] = array(JoinGroupResponseMember, 0, default=())

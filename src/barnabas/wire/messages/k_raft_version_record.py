@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16
 
 
 class KRaftVersionRecord(Message):
-    __slots__ = (
-        "version",
-        "k_raft_version",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (
-        Field("version", "int16", (0, FOREVER), default=0),
-        Field("k_raft_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-        k_raft_version: int = 0,
-    ) -> None:
-        self.version = version
-        self.k_raft_version = k_raft_version
+    version: int = int16(0, default=0)
+    k_raft_version: int = int16(0, default=0)

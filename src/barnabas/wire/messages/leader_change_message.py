@@ -5,66 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class Voter(Message):
-    __slots__ = (
-        "voter_id",
-        "voter_directory_id",
-    )
-    FIELDS = (
-        Field("voter_id", "int32", (0, FOREVER), default=0),
-        Field("voter_directory_id", "uuid", (1, FOREVER), default=ZERO_UUID),
-    )
-
-    def __init__(
-        self,
-        *,
-        voter_id: int = 0,
-        voter_directory_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
+    voter_id: int = int32(0, default=0)
+    voter_directory_id: Uuid = uuid(1, default=ZERO_UUID)
 
 
 class LeaderChangeMessage(Message):
-    __slots__ = (
-        "version",
-        "leader_id",
-        "voters",
-        "granting_voters",
-        "quorum_recovery",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
-    FIELDS = (
-        Field("version", "int16", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("voters", "struct", (0, FOREVER), array=True, struct=Voter, default=()),
-        Field("granting_voters", "struct", (0, FOREVER), array=True, struct=Voter, default=()),
-        Field(
-            "quorum_recovery",
-            "string",
-            (0, FOREVER),
-            nullable=(0, FOREVER),
-            tag=10001,
-            tagged=(0, FOREVER),
-            ignorable=True,
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-        leader_id: int = 0,
-        voters: Sequence[Voter] = (),
-        granting_voters: Sequence[Voter] = (),
-        quorum_recovery: str | None = None,
-    ) -> None:
-        self.version = version
-        self.leader_id = leader_id
-        self.voters = voters
-        self.granting_voters = granting_voters
-        self.quorum_recovery = quorum_recovery
+    version: int = int16(0, default=0)
+    leader_id: int = int32(0, default=0)
+    voters: Sequence[Voter] = array(Voter, 0, default=())
+    granting_voters: Sequence[Voter] = array(Voter, 0, default=())
+    quorum_recovery: str | None = string(0, nullable=0, tag=10001, default=None, ignorable=True)

@@ -4,55 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class MemberIdentity(Message):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "reason",
-    )
-    FIELDS = (
-        Field("member_id", "string", (3, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER)),
-        Field("reason", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.reason = reason
+    member_id: str = string(3, default="")
+    group_instance_id: str | None = string(3, nullable=3, default=None)
+    reason: str | None = string(5, nullable=5, default=None, ignorable=True)
 
 
 class LeaveGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "members",
-    )
     VALID = (0, 5)
     FLEXIBLE = 4
     API_KEY = 13
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("member_id", "string", (0, 2), default=""),
-        Field("members", "struct", (3, FOREVER), array=True, struct=MemberIdentity, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        members: Sequence[MemberIdentity] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.members = members
+    group_id: str = string(0, default="")
+    member_id: str = string(0, 2, default="")
+    members: Sequence[MemberIdentity] = array(MemberIdentity, 3, default=())

@@ -4,55 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class MemberResponse(Message):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "error_code",
-    )
-    FIELDS = (
-        Field("member_id", "string", (3, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER), default=""),
-        Field("error_code", "int16", (3, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = "",
-        error_code: int = 0,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.error_code = error_code
+    member_id: str = string(3, default="")
+    group_instance_id: str | None = string(3, nullable=3, default="")
+    error_code: int = int16(3, default=0)
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "members",
-    )
     VALID = (0, 5)
     FLEXIBLE = 4
     API_KEY = 13
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("members", "struct", (3, FOREVER), array=True, struct=MemberResponse, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        members: Sequence[MemberResponse] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.members = members
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    members: Sequence[MemberResponse] = array(MemberResponse, 3, default=())

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8
 
 
 class ListConfigResourcesRequest(Message):
-    __slots__ = ("resource_types",)
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 74
-    FIELDS = (Field("resource_types", "int8", (1, FOREVER), array=True, default=()),)
-
-    def __init__(
-        self,
-        *,
-        resource_types: Sequence[int] = (),
-    ) -> None:
-        self.resource_types = resource_types
+    resource_types: Sequence[int] = array(int8, 1, default=())

@@ -4,58 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string
 
 
 class ConfigResource(Message):
-    __slots__ = (
-        "resource_name",
-        "resource_type",
-    )
-    FIELDS = (
-        Field("resource_name", "string", (0, FOREVER), default=""),
-        Field("resource_type", "int8", (1, FOREVER), default=16, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_name: str = "",
-        resource_type: int = 16,
-    ) -> None:
-        self.resource_name = resource_name
-        self.resource_type = resource_type
+    resource_name: str = string(0, default="")
+    resource_type: int = int8(1, default=16, ignorable=True)
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "config_resources",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 74
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "config_resources",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ConfigResource,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        config_resources: Sequence[ConfigResource] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.config_resources = config_resources
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    config_resources: Sequence[ConfigResource] = array(ConfigResource, 0, default=())

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, string
 
 
 class ListGroupsRequest(Message):
-    __slots__ = (
-        "states_filter",
-        "types_filter",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 16
-    FIELDS = (
-        Field("states_filter", "string", (4, FOREVER), array=True, default=()),
-        Field("types_filter", "string", (5, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        states_filter: Sequence[str] = (),
-        types_filter: Sequence[str] = (),
-    ) -> None:
-        self.states_filter = states_filter
-        self.types_filter = types_filter
+    states_filter: Sequence[str] = array(string, 4, default=())
+    types_filter: Sequence[str] = array(string, 5, default=())

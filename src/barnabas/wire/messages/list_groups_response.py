@@ -4,59 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class ListedGroup(Message):
-    __slots__ = (
-        "group_id",
-        "protocol_type",
-        "group_state",
-        "group_type",
-    )
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("protocol_type", "string", (0, FOREVER), default=""),
-        Field("group_state", "string", (4, FOREVER), default="", ignorable=True),
-        Field("group_type", "string", (5, FOREVER), default="", ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        protocol_type: str = "",
-        group_state: str = "",
-        group_type: str = "",
-    ) -> None:
-        self.group_id = group_id
-        self.protocol_type = protocol_type
-        self.group_state = group_state
-        self.group_type = group_type
+    group_id: str = string(0, default="")
+    protocol_type: str = string(0, default="")
+    group_state: str = string(4, default="", ignorable=True)
+    group_type: str = string(5, default="", ignorable=True)
 
 
 class ListGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "groups",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 16
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("groups", "struct", (0, FOREVER), array=True, struct=ListedGroup, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        groups: Sequence[ListedGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.groups = groups
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    groups: Sequence[ListedGroup] = array(ListedGroup, 0, default=())

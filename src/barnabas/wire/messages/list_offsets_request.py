@@ -4,86 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int32, int64, string
 
 
 class ListOffsetsPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "current_leader_epoch",
-        "timestamp",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("current_leader_epoch", "int32", (4, FOREVER), default=-1, ignorable=True),
-        Field("timestamp", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        current_leader_epoch: int = -1,
-        timestamp: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.current_leader_epoch = current_leader_epoch
-        self.timestamp = timestamp
+    partition_index: int = int32(0, default=0)
+    current_leader_epoch: int = int32(4, default=-1, ignorable=True)
+    timestamp: int = int64(0, default=0)
 
 
 class ListOffsetsTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ListOffsetsPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[ListOffsetsPartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
+    name: str = string(0, default="")
+    partitions: Sequence[ListOffsetsPartition] = array(ListOffsetsPartition, 0, default=())
 
 
 class ListOffsetsRequest(Message):
-    __slots__ = (
-        "replica_id",
-        "isolation_level",
-        "topics",
-        "timeout_ms",
-    )
     VALID = (1, 11)
     FLEXIBLE = 6
     API_KEY = 2
-    FIELDS = (
-        Field("replica_id", "int32", (0, FOREVER), default=0),
-        Field("isolation_level", "int8", (2, FOREVER), default=0),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=ListOffsetsTopic, default=()),
-        Field("timeout_ms", "int32", (10, FOREVER), default=0, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = 0,
-        isolation_level: int = 0,
-        topics: Sequence[ListOffsetsTopic] = (),
-        timeout_ms: int = 0,
-    ) -> None:
-        self.replica_id = replica_id
-        self.isolation_level = isolation_level
-        self.topics = topics
-        self.timeout_ms = timeout_ms
+    replica_id: int = int32(0, default=0)
+    isolation_level: int = int8(2, default=0)
+    topics: Sequence[ListOffsetsTopic] = array(ListOffsetsTopic, 0, default=())
+    timeout_ms: int = int32(10, default=0, ignorable=True)

@@ -4,93 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class ListOffsetsPartitionResponse(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "timestamp",
-        "offset",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("timestamp", "int64", (1, FOREVER), default=-1),
-        Field("offset", "int64", (1, FOREVER), default=-1),
-        Field("leader_epoch", "int32", (4, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        timestamp: int = -1,
-        offset: int = -1,
-        leader_epoch: int = -1,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.timestamp = timestamp
-        self.offset = offset
-        self.leader_epoch = leader_epoch
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    timestamp: int = int64(1, default=-1)
+    offset: int = int64(1, default=-1)
+    leader_epoch: int = int32(4, default=-1)
 
 
 class ListOffsetsTopicResponse(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[ListOffsetsPartitionResponse] = array(
+        ListOffsetsPartitionResponse, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ListOffsetsPartitionResponse,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[ListOffsetsPartitionResponse] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class ListOffsetsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (1, 11)
     FLEXIBLE = 6
     API_KEY = 2
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (2, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ListOffsetsTopicResponse,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[ListOffsetsTopicResponse] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(2, default=0, ignorable=True)
+    topics: Sequence[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, 0, default=())

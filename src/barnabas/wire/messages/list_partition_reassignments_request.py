@@ -4,54 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class ListPartitionReassignmentsTopics(Message):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partition_indexes", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partition_indexes = partition_indexes
+    name: str = string(0, default="")
+    partition_indexes: Sequence[int] = array(int32, 0, default=())
 
 
 class ListPartitionReassignmentsRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 46
-    FIELDS = (
-        Field("timeout_ms", "int32", (0, FOREVER), default=60000),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ListPartitionReassignmentsTopics,
-            nullable=(0, FOREVER),
-        ),
+    timeout_ms: int = int32(0, default=60000)
+    topics: Sequence[ListPartitionReassignmentsTopics] | None = array(
+        ListPartitionReassignmentsTopics, 0, nullable=0, default=None
     )
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        topics: Sequence[ListPartitionReassignmentsTopics] | None = None,
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.topics = topics

@@ -4,97 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class OngoingPartitionReassignment(Message):
-    __slots__ = (
-        "partition_index",
-        "replicas",
-        "adding_replicas",
-        "removing_replicas",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("adding_replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("removing_replicas", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        replicas: Sequence[int] = (),
-        adding_replicas: Sequence[int] = (),
-        removing_replicas: Sequence[int] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.replicas = replicas
-        self.adding_replicas = adding_replicas
-        self.removing_replicas = removing_replicas
+    partition_index: int = int32(0, default=0)
+    replicas: Sequence[int] = array(int32, 0, default=())
+    adding_replicas: Sequence[int] = array(int32, 0, default=())
+    removing_replicas: Sequence[int] = array(int32, 0, default=())
 
 
 class OngoingTopicReassignment(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[OngoingPartitionReassignment] = array(
+        OngoingPartitionReassignment, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OngoingPartitionReassignment,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[OngoingPartitionReassignment] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 46
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OngoingTopicReassignment,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        topics: Sequence[OngoingTopicReassignment] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.topics = topics
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    topics: Sequence[OngoingTopicReassignment] = array(OngoingTopicReassignment, 0, default=())

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int64, string
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = (
-        "state_filters",
-        "producer_id_filters",
-        "duration_filter",
-        "transactional_id_pattern",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 66
-    FIELDS = (
-        Field("state_filters", "string", (0, FOREVER), array=True, default=()),
-        Field("producer_id_filters", "int64", (0, FOREVER), array=True, default=()),
-        Field("duration_filter", "int64", (1, FOREVER), default=-1),
-        Field("transactional_id_pattern", "string", (2, FOREVER), nullable=(2, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        state_filters: Sequence[str] = (),
-        producer_id_filters: Sequence[int] = (),
-        duration_filter: int = -1,
-        transactional_id_pattern: str | None = None,
-    ) -> None:
-        self.state_filters = state_filters
-        self.producer_id_filters = producer_id_filters
-        self.duration_filter = duration_filter
-        self.transactional_id_pattern = transactional_id_pattern
+    state_filters: Sequence[str] = array(string, 0, default=())
+    producer_id_filters: Sequence[int] = array(int64, 0, default=())
+    duration_filter: int = int64(1, default=-1)
+    transactional_id_pattern: str | None = string(2, nullable=2, default=None)

@@ -4,66 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class TransactionState(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "transaction_state",
-    )
-    FIELDS = (
-        Field("transactional_id", "string", (0, FOREVER), default=""),
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("transaction_state", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        transaction_state: str = "",
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.transaction_state = transaction_state
+    transactional_id: str = string(0, default="")
+    producer_id: int = int64(0, default=0)
+    transaction_state: str = string(0, default="")
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "unknown_state_filters",
-        "transaction_states",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 66
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("unknown_state_filters", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "transaction_states",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TransactionState,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        unknown_state_filters: Sequence[str] = (),
-        transaction_states: Sequence[TransactionState] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.unknown_state_filters = unknown_state_filters
-        self.transaction_states = transaction_states
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    unknown_state_filters: Sequence[str] = array(string, 0, default=())
+    transaction_states: Sequence[TransactionState] = array(TransactionState, 0, default=())

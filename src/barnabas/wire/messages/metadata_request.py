@@ -5,63 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, string, uuid
 
 
 class MetadataRequestTopic(Message):
-    __slots__ = (
-        "topic_id",
-        "name",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("name", "string", (0, FOREVER), nullable=(10, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        name: str | None = "",
-    ) -> None:
-        self.topic_id = topic_id
-        self.name = name
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    name: str | None = string(0, nullable=10, default="")
 
 
 class MetadataRequest(Message):
-    __slots__ = (
-        "topics",
-        "allow_auto_topic_creation",
-        "include_cluster_authorized_operations",
-        "include_topic_authorized_operations",
-    )
     VALID = (0, 13)
     FLEXIBLE = 9
     API_KEY = 3
-    FIELDS = (
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=MetadataRequestTopic,
-            nullable=(1, FOREVER),
-            default=(),
-        ),
-        Field("allow_auto_topic_creation", "bool", (4, FOREVER), default=True),
-        Field("include_cluster_authorized_operations", "bool", (8, 10), default=False),
-        Field("include_topic_authorized_operations", "bool", (8, FOREVER), default=False),
+    topics: Sequence[MetadataRequestTopic] | None = array(
+        MetadataRequestTopic, 0, nullable=1, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        topics: Sequence[MetadataRequestTopic] | None = (),
-        allow_auto_topic_creation: bool = True,
-        include_cluster_authorized_operations: bool = False,
-        include_topic_authorized_operations: bool = False,
-    ) -> None:
-        self.topics = topics
-        self.allow_auto_topic_creation = allow_auto_topic_creation
-        self.include_cluster_authorized_operations = include_cluster_authorized_operations
-        self.include_topic_authorized_operations = include_topic_authorized_operations
+    allow_auto_topic_creation: bool = bool_(4, default=True)
+    include_cluster_authorized_operations: bool = bool_(8, 10, default=False)
+    include_topic_authorized_operations: bool = bool_(8, default=False)

@@ -5,162 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, string, uuid
 
 
 class MetadataResponseBroker(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "rack",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (0, FOREVER), default=0),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-        Field("rack", "string", (1, FOREVER), nullable=(1, FOREVER), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.rack = rack
+    node_id: int = int32(0, default=0)
+    host: str = string(0, default="")
+    port: int = int32(0, default=0)
+    rack: str | None = string(1, nullable=1, default=None, ignorable=True)
 
 
 class MetadataResponsePartition(Message):
-    __slots__ = (
-        "error_code",
-        "partition_index",
-        "leader_id",
-        "leader_epoch",
-        "replica_nodes",
-        "isr_nodes",
-        "offline_replicas",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (7, FOREVER), default=-1, ignorable=True),
-        Field("replica_nodes", "int32", (0, FOREVER), array=True, default=()),
-        Field("isr_nodes", "int32", (0, FOREVER), array=True, default=()),
-        Field("offline_replicas", "int32", (5, FOREVER), array=True, default=(), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_index: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = -1,
-        replica_nodes: Sequence[int] = (),
-        isr_nodes: Sequence[int] = (),
-        offline_replicas: Sequence[int] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.partition_index = partition_index
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.replica_nodes = replica_nodes
-        self.isr_nodes = isr_nodes
-        self.offline_replicas = offline_replicas
+    error_code: int = int16(0, default=0)
+    partition_index: int = int32(0, default=0)
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(7, default=-1, ignorable=True)
+    replica_nodes: Sequence[int] = array(int32, 0, default=())
+    isr_nodes: Sequence[int] = array(int32, 0, default=())
+    offline_replicas: Sequence[int] = array(int32, 5, default=(), ignorable=True)
 
 
 class MetadataResponseTopic(Message):
-    __slots__ = (
-        "error_code",
-        "name",
-        "topic_id",
-        "is_internal",
-        "partitions",
-        "topic_authorized_operations",
+    error_code: int = int16(0, default=0)
+    name: str | None = string(0, nullable=12, default="")
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    is_internal: bool = bool_(1, default=False, ignorable=True)
+    partitions: Sequence[MetadataResponsePartition] = array(
+        MetadataResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("name", "string", (0, FOREVER), nullable=(12, FOREVER), default=""),
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("is_internal", "bool", (1, FOREVER), default=False, ignorable=True),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=MetadataResponsePartition,
-            default=(),
-        ),
-        Field("topic_authorized_operations", "int32", (8, FOREVER), default=-2147483648),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        name: str | None = "",
-        topic_id: Uuid = ZERO_UUID,
-        is_internal: bool = False,
-        partitions: Sequence[MetadataResponsePartition] = (),
-        topic_authorized_operations: int = -2147483648,
-    ) -> None:
-        self.error_code = error_code
-        self.name = name
-        self.topic_id = topic_id
-        self.is_internal = is_internal
-        self.partitions = partitions
-        self.topic_authorized_operations = topic_authorized_operations
+    topic_authorized_operations: int = int32(8, default=-2147483648)
 
 
 class MetadataResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "brokers",
-        "cluster_id",
-        "controller_id",
-        "topics",
-        "cluster_authorized_operations",
-        "error_code",
-    )
     VALID = (0, 13)
     FLEXIBLE = 9
     API_KEY = 3
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (3, FOREVER), default=0, ignorable=True),
-        Field(
-            "brokers", "struct", (0, FOREVER), array=True, struct=MetadataResponseBroker, default=()
-        ),
-        Field("cluster_id", "string", (2, FOREVER), nullable=(2, FOREVER), ignorable=True),
-        Field("controller_id", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=MetadataResponseTopic, default=()
-        ),
-        Field("cluster_authorized_operations", "int32", (8, 10), default=-2147483648),
-        Field("error_code", "int16", (13, FOREVER), default=0, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        brokers: Sequence[MetadataResponseBroker] = (),
-        cluster_id: str | None = None,
-        controller_id: int = -1,
-        topics: Sequence[MetadataResponseTopic] = (),
-        cluster_authorized_operations: int = -2147483648,
-        error_code: int = 0,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.brokers = brokers
-        self.cluster_id = cluster_id
-        self.controller_id = controller_id
-        self.topics = topics
-        self.cluster_authorized_operations = cluster_authorized_operations
-        self.error_code = error_code
+    throttle_time_ms: int = int32(3, default=0, ignorable=True)
+    brokers: Sequence[MetadataResponseBroker] = array(MetadataResponseBroker, 0, default=())
+    cluster_id: str | None = string(2, nullable=2, default=None, ignorable=True)
+    controller_id: int = int32(1, default=-1, ignorable=True)
+    topics: Sequence[MetadataResponseTopic] = array(MetadataResponseTopic, 0, default=())
+    cluster_authorized_operations: int = int32(8, 10, default=-2147483648)
+    error_code: int = int16(13, default=0, ignorable=True)

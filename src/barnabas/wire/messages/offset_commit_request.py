@@ -5,109 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, int64, string, uuid
 
 
 class OffsetCommitRequestPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "committed_offset",
-        "committed_leader_epoch",
-        "committed_metadata",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("committed_offset", "int64", (0, FOREVER), default=0),
-        Field("committed_leader_epoch", "int32", (6, FOREVER), default=-1, ignorable=True),
-        Field("committed_metadata", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        committed_offset: int = 0,
-        committed_leader_epoch: int = -1,
-        committed_metadata: str | None = "",
-    ) -> None:
-        self.partition_index = partition_index
-        self.committed_offset = committed_offset
-        self.committed_leader_epoch = committed_leader_epoch
-        self.committed_metadata = committed_metadata
+    partition_index: int = int32(0, default=0)
+    committed_offset: int = int64(0, default=0)
+    committed_leader_epoch: int = int32(6, default=-1, ignorable=True)
+    committed_metadata: str | None = string(0, nullable=0, default="")
 
 
 class OffsetCommitRequestTopic(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partitions",
+    name: str = string(0, 9, default="", ignorable=True)
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[OffsetCommitRequestPartition] = array(
+        OffsetCommitRequestPartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, 9), default="", ignorable=True),
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetCommitRequestPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[OffsetCommitRequestPartition] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
 
 
 class OffsetCommitRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id_or_member_epoch",
-        "member_id",
-        "group_instance_id",
-        "retention_time_ms",
-        "topics",
-    )
     VALID = (2, 10)
     FLEXIBLE = 8
     API_KEY = 8
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("generation_id_or_member_epoch", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("member_id", "string", (1, FOREVER), default="", ignorable=True),
-        Field("group_instance_id", "string", (7, FOREVER), nullable=(7, FOREVER)),
-        Field("retention_time_ms", "int64", (2, 4), default=-1, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetCommitRequestTopic,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        generation_id_or_member_epoch: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        retention_time_ms: int = -1,
-        topics: Sequence[OffsetCommitRequestTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.generation_id_or_member_epoch = generation_id_or_member_epoch
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.retention_time_ms = retention_time_ms
-        self.topics = topics
+    group_id: str = string(0, default="")
+    generation_id_or_member_epoch: int = int32(1, default=-1, ignorable=True)
+    member_id: str = string(1, default="", ignorable=True)
+    group_instance_id: str | None = string(7, nullable=7, default=None)
+    retention_time_ms: int = int64(2, 4, default=-1, ignorable=True)
+    topics: Sequence[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic, 0, default=())

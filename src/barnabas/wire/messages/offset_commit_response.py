@@ -5,85 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class OffsetCommitResponsePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class OffsetCommitResponseTopic(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partitions",
+    name: str = string(0, 9, default="", ignorable=True)
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[OffsetCommitResponsePartition] = array(
+        OffsetCommitResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, 9), default="", ignorable=True),
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetCommitResponsePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[OffsetCommitResponsePartition] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
 
 
 class OffsetCommitResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (2, 10)
     FLEXIBLE = 8
     API_KEY = 8
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (3, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetCommitResponseTopic,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[OffsetCommitResponseTopic] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(3, default=0, ignorable=True)
+    topics: Sequence[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, 0, default=())

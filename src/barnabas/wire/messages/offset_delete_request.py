@@ -4,73 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, int32, string
 
 
 class OffsetDeleteRequestPartition(Message):
-    __slots__ = ("partition_index",)
-    FIELDS = (Field("partition_index", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
+    partition_index: int = int32(0, default=0)
 
 
 class OffsetDeleteRequestTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[OffsetDeleteRequestPartition] = array(
+        OffsetDeleteRequestPartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetDeleteRequestPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[OffsetDeleteRequestPartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class OffsetDeleteRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 47
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetDeleteRequestTopic,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[OffsetDeleteRequestTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
+    group_id: str = string(0, default="")
+    topics: Sequence[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic, 0, default=())

@@ -4,85 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, int16, int32, string
 
 
 class OffsetDeleteResponsePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class OffsetDeleteResponseTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[OffsetDeleteResponsePartition] = array(
+        OffsetDeleteResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetDeleteResponsePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[OffsetDeleteResponsePartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class OffsetDeleteResponse(Message):
-    __slots__ = (
-        "error_code",
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (0, 0)
     FLEXIBLE = FOREVER
     API_KEY = 47
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetDeleteResponseTopic,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        throttle_time_ms: int = 0,
-        topics: Sequence[OffsetDeleteResponseTopic] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    error_code: int = int16(0, default=0)
+    throttle_time_ms: int = int32(0, default=0, ignorable=True)
+    topics: Sequence[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic, 0, default=())

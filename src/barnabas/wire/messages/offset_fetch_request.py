@@ -5,125 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, string, uuid
 
 
 class OffsetFetchRequestTopic(Message):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (0, 7), default=""),
-        Field("partition_indexes", "int32", (0, 7), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partition_indexes = partition_indexes
+    name: str = string(0, 7, default="")
+    partition_indexes: Sequence[int] = array(int32, 0, 7, default=())
 
 
 class OffsetFetchRequestTopics(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (8, 9), default="", ignorable=True),
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("partition_indexes", "int32", (8, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partition_indexes = partition_indexes
+    name: str = string(8, 9, default="", ignorable=True)
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    partition_indexes: Sequence[int] = array(int32, 8, default=())
 
 
 class OffsetFetchRequestGroup(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "topics",
+    group_id: str = string(8, default="")
+    member_id: str | None = string(9, nullable=9, default=None, ignorable=True)
+    member_epoch: int = int32(9, default=-1, ignorable=True)
+    topics: Sequence[OffsetFetchRequestTopics] | None = array(
+        OffsetFetchRequestTopics, 8, nullable=8, default=()
     )
-    FIELDS = (
-        Field("group_id", "string", (8, FOREVER), default=""),
-        Field("member_id", "string", (9, FOREVER), nullable=(9, FOREVER), ignorable=True),
-        Field("member_epoch", "int32", (9, FOREVER), default=-1, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (8, FOREVER),
-            array=True,
-            struct=OffsetFetchRequestTopics,
-            nullable=(8, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str | None = None,
-        member_epoch: int = -1,
-        topics: Sequence[OffsetFetchRequestTopics] | None = (),
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.topics = topics
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-        "groups",
-        "require_stable",
-    )
     VALID = (1, 10)
     FLEXIBLE = 6
     API_KEY = 9
-    FIELDS = (
-        Field("group_id", "string", (0, 7), default=""),
-        Field(
-            "topics",
-            "struct",
-            (0, 7),
-            array=True,
-            struct=OffsetFetchRequestTopic,
-            nullable=(2, 7),
-            default=(),
-        ),
-        Field(
-            "groups", "struct", (8, FOREVER), array=True, struct=OffsetFetchRequestGroup, default=()
-        ),
-        Field("require_stable", "bool", (7, FOREVER), default=False),
+    group_id: str = string(0, 7, default="")
+    topics: Sequence[OffsetFetchRequestTopic] | None = array(
+        OffsetFetchRequestTopic, 0, 7, nullable=2, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[OffsetFetchRequestTopic] | None = (),
-        groups: Sequence[OffsetFetchRequestGroup] = (),
-        require_stable: bool = False,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
-        self.groups = groups
-        self.require_stable = require_stable
+    groups: Sequence[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, 8, default=())
+    require_stable: bool = bool_(7, default=False)

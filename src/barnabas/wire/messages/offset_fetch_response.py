@@ -5,195 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 
 class OffsetFetchResponsePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "committed_offset",
-        "committed_leader_epoch",
-        "metadata",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, 7), default=0),
-        Field("committed_offset", "int64", (0, 7), default=0),
-        Field("committed_leader_epoch", "int32", (5, 7), default=-1, ignorable=True),
-        Field("metadata", "string", (0, 7), nullable=(0, 7), default=""),
-        Field("error_code", "int16", (0, 7), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        committed_offset: int = 0,
-        committed_leader_epoch: int = -1,
-        metadata: str | None = "",
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.committed_offset = committed_offset
-        self.committed_leader_epoch = committed_leader_epoch
-        self.metadata = metadata
-        self.error_code = error_code
+    partition_index: int = int32(0, 7, default=0)
+    committed_offset: int = int64(0, 7, default=0)
+    committed_leader_epoch: int = int32(5, 7, default=-1, ignorable=True)
+    metadata: str | None = string(0, 7, nullable=0, default="")
+    error_code: int = int16(0, 7, default=0)
 
 
 class OffsetFetchResponseTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, 7, default="")
+    partitions: Sequence[OffsetFetchResponsePartition] = array(
+        OffsetFetchResponsePartition, 0, 7, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, 7), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, 7),
-            array=True,
-            struct=OffsetFetchResponsePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[OffsetFetchResponsePartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class OffsetFetchResponsePartitions(Message):
-    __slots__ = (
-        "partition_index",
-        "committed_offset",
-        "committed_leader_epoch",
-        "metadata",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (8, FOREVER), default=0),
-        Field("committed_offset", "int64", (8, FOREVER), default=0),
-        Field("committed_leader_epoch", "int32", (8, FOREVER), default=-1, ignorable=True),
-        Field("metadata", "string", (8, FOREVER), nullable=(8, FOREVER), default=""),
-        Field("error_code", "int16", (8, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        committed_offset: int = 0,
-        committed_leader_epoch: int = -1,
-        metadata: str | None = "",
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.committed_offset = committed_offset
-        self.committed_leader_epoch = committed_leader_epoch
-        self.metadata = metadata
-        self.error_code = error_code
+    partition_index: int = int32(8, default=0)
+    committed_offset: int = int64(8, default=0)
+    committed_leader_epoch: int = int32(8, default=-1, ignorable=True)
+    metadata: str | None = string(8, nullable=8, default="")
+    error_code: int = int16(8, default=0)
 
 
 class OffsetFetchResponseTopics(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partitions",
+    name: str = string(8, 9, default="", ignorable=True)
+    topic_id: Uuid = uuid(10, default=ZERO_UUID, ignorable=True)
+    partitions: Sequence[OffsetFetchResponsePartitions] = array(
+        OffsetFetchResponsePartitions, 8, default=()
     )
-    FIELDS = (
-        Field("name", "string", (8, 9), default="", ignorable=True),
-        Field("topic_id", "uuid", (10, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partitions",
-            "struct",
-            (8, FOREVER),
-            array=True,
-            struct=OffsetFetchResponsePartitions,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[OffsetFetchResponsePartitions] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
 
 
 class OffsetFetchResponseGroup(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-        "error_code",
-    )
-    FIELDS = (
-        Field("group_id", "string", (8, FOREVER), default=""),
-        Field(
-            "topics",
-            "struct",
-            (8, FOREVER),
-            array=True,
-            struct=OffsetFetchResponseTopics,
-            default=(),
-        ),
-        Field("error_code", "int16", (8, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[OffsetFetchResponseTopics] = (),
-        error_code: int = 0,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
-        self.error_code = error_code
+    group_id: str = string(8, default="")
+    topics: Sequence[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, 8, default=())
+    error_code: int = int16(8, default=0)
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "error_code",
-        "groups",
-    )
     VALID = (1, 10)
     FLEXIBLE = 6
     API_KEY = 9
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (3, FOREVER), default=0, ignorable=True),
-        Field("topics", "struct", (0, 7), array=True, struct=OffsetFetchResponseTopic, default=()),
-        Field("error_code", "int16", (2, 7), default=0, ignorable=True),
-        Field(
-            "groups",
-            "struct",
-            (8, FOREVER),
-            array=True,
-            struct=OffsetFetchResponseGroup,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[OffsetFetchResponseTopic] = (),
-        error_code: int = 0,
-        groups: Sequence[OffsetFetchResponseGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
-        self.error_code = error_code
-        self.groups = groups
+    throttle_time_ms: int = int32(3, default=0, ignorable=True)
+    topics: Sequence[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, 0, 7, default=())
+    error_code: int = int16(2, 7, default=0, ignorable=True)
+    groups: Sequence[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, 8, default=())

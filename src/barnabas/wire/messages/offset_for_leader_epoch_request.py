@@ -4,80 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class OffsetForLeaderPartition(Message):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("current_leader_epoch", "int32", (2, FOREVER), default=-1, ignorable=True),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = -1,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.leader_epoch = leader_epoch
+    partition: int = int32(0, default=0)
+    current_leader_epoch: int = int32(2, default=-1, ignorable=True)
+    leader_epoch: int = int32(0, default=0)
 
 
 class OffsetForLeaderTopic(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetForLeaderPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[OffsetForLeaderPartition] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, 0, default=())
 
 
 class OffsetForLeaderEpochRequest(Message):
-    __slots__ = (
-        "replica_id",
-        "topics",
-    )
     VALID = (2, 4)
     FLEXIBLE = 4
     API_KEY = 23
-    FIELDS = (
-        Field("replica_id", "int32", (3, FOREVER), default=-2, ignorable=True),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=OffsetForLeaderTopic, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = -2,
-        topics: Sequence[OffsetForLeaderTopic] = (),
-    ) -> None:
-        self.replica_id = replica_id
-        self.topics = topics
+    replica_id: int = int32(3, default=-2, ignorable=True)
+    topics: Sequence[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, 0, default=())

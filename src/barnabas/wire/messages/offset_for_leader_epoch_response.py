@@ -4,82 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class EpochEndOffset(Message):
-    __slots__ = (
-        "error_code",
-        "partition",
-        "leader_epoch",
-        "end_offset",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("end_offset", "int64", (0, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition: int = 0,
-        leader_epoch: int = -1,
-        end_offset: int = -1,
-    ) -> None:
-        self.error_code = error_code
-        self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.end_offset = end_offset
+    error_code: int = int16(0, default=0)
+    partition: int = int32(0, default=0)
+    leader_epoch: int = int32(1, default=-1, ignorable=True)
+    end_offset: int = int64(0, default=-1)
 
 
 class OffsetForLeaderTopicResult(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=EpochEndOffset, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[EpochEndOffset] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[EpochEndOffset] = array(EpochEndOffset, 0, default=())
 
 
 class OffsetForLeaderEpochResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (2, 4)
     FLEXIBLE = 4
     API_KEY = 23
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (2, FOREVER), default=0, ignorable=True),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=OffsetForLeaderTopicResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[OffsetForLeaderTopicResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics
+    throttle_time_ms: int = int32(2, default=0, ignorable=True)
+    topics: Sequence[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, 0, default=())

@@ -5,88 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Records, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, records, string, uuid
 
 
 class PartitionProduceData(Message):
-    __slots__ = (
-        "index",
-        "records",
-    )
-    FIELDS = (
-        Field("index", "int32", (0, FOREVER), default=0),
-        Field("records", "records", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        index: int = 0,
-        records: Records | None = None,
-    ) -> None:
-        self.index = index
-        self.records = records
+    index: int = int32(0, default=0)
+    records: Records | None = records(0, nullable=0, default=None)
 
 
 class TopicProduceData(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partition_data",
-    )
-    FIELDS = (
-        Field("name", "string", (0, 12), default="", ignorable=True),
-        Field("topic_id", "uuid", (13, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partition_data",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PartitionProduceData,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partition_data: Sequence[PartitionProduceData] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partition_data = partition_data
+    name: str = string(0, 12, default="", ignorable=True)
+    topic_id: Uuid = uuid(13, default=ZERO_UUID, ignorable=True)
+    partition_data: Sequence[PartitionProduceData] = array(PartitionProduceData, 0, default=())
 
 
 class ProduceRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "acks",
-        "timeout_ms",
-        "topic_data",
-    )
     VALID = (3, 13)
     FLEXIBLE = 9
     API_KEY = 0
-    FIELDS = (
-        Field("transactional_id", "string", (3, FOREVER), nullable=(3, FOREVER)),
-        Field("acks", "int16", (0, FOREVER), default=0),
-        Field("timeout_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "topic_data", "struct", (0, FOREVER), array=True, struct=TopicProduceData, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = None,
-        acks: int = 0,
-        timeout_ms: int = 0,
-        topic_data: Sequence[TopicProduceData] = (),
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.topic_data = topic_data
+    transactional_id: str | None = string(3, nullable=3, default=None)
+    acks: int = int16(0, default=0)
+    timeout_ms: int = int32(0, default=0)
+    topic_data: Sequence[TopicProduceData] = array(TopicProduceData, 0, default=())

@@ -5,203 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, struct, uuid
 
 
 class BatchIndexAndErrorMessage(Message):
-    __slots__ = (
-        "batch_index",
-        "batch_index_error_message",
-    )
-    FIELDS = (
-        Field("batch_index", "int32", (8, FOREVER), default=0),
-        Field("batch_index_error_message", "string", (8, FOREVER), nullable=(8, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        batch_index: int = 0,
-        batch_index_error_message: str | None = None,
-    ) -> None:
-        self.batch_index = batch_index
-        self.batch_index_error_message = batch_index_error_message
+    batch_index: int = int32(8, default=0)
+    batch_index_error_message: str | None = string(8, nullable=8, default=None)
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (10, FOREVER), default=-1),
-        Field("leader_epoch", "int32", (10, FOREVER), default=-1),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = -1,
-        leader_epoch: int = -1,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    leader_id: int = int32(10, default=-1)
+    leader_epoch: int = int32(10, default=-1)
 
 
 class PartitionProduceResponse(Message):
-    __slots__ = (
-        "index",
-        "error_code",
-        "base_offset",
-        "log_append_time_ms",
-        "log_start_offset",
-        "record_errors",
-        "error_message",
-        "current_leader",
+    index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    base_offset: int = int64(0, default=0)
+    log_append_time_ms: int = int64(2, default=-1, ignorable=True)
+    log_start_offset: int = int64(5, default=-1, ignorable=True)
+    record_errors: Sequence[BatchIndexAndErrorMessage] = array(
+        BatchIndexAndErrorMessage, 8, default=(), ignorable=True
     )
-    FIELDS = (
-        Field("index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("base_offset", "int64", (0, FOREVER), default=0),
-        Field("log_append_time_ms", "int64", (2, FOREVER), default=-1, ignorable=True),
-        Field("log_start_offset", "int64", (5, FOREVER), default=-1, ignorable=True),
-        Field(
-            "record_errors",
-            "struct",
-            (8, FOREVER),
-            array=True,
-            struct=BatchIndexAndErrorMessage,
-            default=(),
-            ignorable=True,
-        ),
-        Field("error_message", "string", (8, FOREVER), nullable=(8, FOREVER), ignorable=True),
-        Field(
-            "current_leader",
-            "struct",
-            (10, FOREVER),
-            struct=LeaderIdAndEpoch,
-            tag=0,
-            tagged=(10, FOREVER),
-            default=LeaderIdAndEpoch(),
-        ),
+    error_message: str | None = string(8, nullable=8, default=None, ignorable=True)
+    current_leader: LeaderIdAndEpoch = struct(
+        LeaderIdAndEpoch, 10, tag=0, default_factory=LeaderIdAndEpoch
     )
-
-    def __init__(
-        self,
-        *,
-        index: int = 0,
-        error_code: int = 0,
-        base_offset: int = 0,
-        log_append_time_ms: int = -1,
-        log_start_offset: int = -1,
-        record_errors: Sequence[BatchIndexAndErrorMessage] = (),
-        error_message: str | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
-    ) -> None:
-        self.index = index
-        self.error_code = error_code
-        self.base_offset = base_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
-        self.record_errors = record_errors
-        self.error_message = error_message
-        self.current_leader: LeaderIdAndEpoch = (
-            current_leader if current_leader is not None else LeaderIdAndEpoch()
-        )
 
 
 class TopicProduceResponse(Message):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partition_responses",
+    name: str = string(0, 12, default="", ignorable=True)
+    topic_id: Uuid = uuid(13, default=ZERO_UUID, ignorable=True)
+    partition_responses: Sequence[PartitionProduceResponse] = array(
+        PartitionProduceResponse, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, 12), default="", ignorable=True),
-        Field("topic_id", "uuid", (13, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partition_responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=PartitionProduceResponse,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partition_responses: Sequence[PartitionProduceResponse] = (),
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partition_responses = partition_responses
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "rack",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (10, FOREVER), default=0),
-        Field("host", "string", (10, FOREVER), default=""),
-        Field("port", "int32", (10, FOREVER), default=0),
-        Field("rack", "string", (10, FOREVER), nullable=(10, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.rack = rack
+    node_id: int = int32(10, default=0)
+    host: str = string(10, default="")
+    port: int = int32(10, default=0)
+    rack: str | None = string(10, nullable=10, default=None)
 
 
 class ProduceResponse(Message):
-    __slots__ = (
-        "responses",
-        "throttle_time_ms",
-        "node_endpoints",
-    )
     VALID = (3, 13)
     FLEXIBLE = 9
     API_KEY = 0
-    FIELDS = (
-        Field(
-            "responses", "struct", (0, FOREVER), array=True, struct=TopicProduceResponse, default=()
-        ),
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field(
-            "node_endpoints",
-            "struct",
-            (10, FOREVER),
-            array=True,
-            struct=NodeEndpoint,
-            tag=0,
-            tagged=(10, FOREVER),
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        responses: Sequence[TopicProduceResponse] = (),
-        throttle_time_ms: int = 0,
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.responses = responses
-        self.throttle_time_ms = throttle_time_ms
-        self.node_endpoints = node_endpoints
+    responses: Sequence[TopicProduceResponse] = array(TopicProduceResponse, 0, default=())
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 10, tag=0, default=())

@@ -4,70 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, int16, int32, int64, uint32
 
 
 class ProducerEntry(Message):
-    __slots__ = (
-        "producer_id",
-        "epoch",
-        "last_sequence",
-        "last_offset",
-        "offset_delta",
-        "timestamp",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-    )
-    FIELDS = (
-        Field("producer_id", "int64", (1, 1), default=0),
-        Field("epoch", "int16", (1, 1), default=0),
-        Field("last_sequence", "int32", (1, 1), default=0),
-        Field("last_offset", "int64", (1, 1), default=0),
-        Field("offset_delta", "int32", (1, 1), default=0),
-        Field("timestamp", "int64", (1, 1), default=0),
-        Field("coordinator_epoch", "int32", (1, 1), default=0),
-        Field("current_txn_first_offset", "int64", (1, 1), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        epoch: int = 0,
-        last_sequence: int = 0,
-        last_offset: int = 0,
-        offset_delta: int = 0,
-        timestamp: int = 0,
-        coordinator_epoch: int = 0,
-        current_txn_first_offset: int = 0,
-    ) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.last_sequence = last_sequence
-        self.last_offset = last_offset
-        self.offset_delta = offset_delta
-        self.timestamp = timestamp
-        self.coordinator_epoch = coordinator_epoch
-        self.current_txn_first_offset = current_txn_first_offset
+    producer_id: int = int64(1, 1, default=0)
+    epoch: int = int16(1, 1, default=0)
+    last_sequence: int = int32(1, 1, default=0)
+    last_offset: int = int64(1, 1, default=0)
+    offset_delta: int = int32(1, 1, default=0)
+    timestamp: int = int64(1, 1, default=0)
+    coordinator_epoch: int = int32(1, 1, default=0)
+    current_txn_first_offset: int = int64(1, 1, default=0)
 
 
 class ProducerSnapshot(Message):
-    __slots__ = (
-        "crc",
-        "producer_entries",
-    )
     VALID = (1, 1)
     FLEXIBLE = FOREVER
-    FIELDS = (
-        Field("crc", "uint32", (1, 1), default=0),
-        Field("producer_entries", "struct", (1, 1), array=True, struct=ProducerEntry, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        crc: int = 0,
-        producer_entries: Sequence[ProducerEntry] = (),
-    ) -> None:
-        self.crc = crc
-        self.producer_entries = producer_entries
+    crc: int = uint32(1, 1, default=0)
+    producer_entries: Sequence[ProducerEntry] = array(ProducerEntry, 1, 1, default=())

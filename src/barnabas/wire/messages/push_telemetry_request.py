@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bool_, bytes_, int8, int32, uuid
 
 
 class PushTelemetryRequest(Message):
-    __slots__ = (
-        "client_instance_id",
-        "subscription_id",
-        "terminating",
-        "compression_type",
-        "metrics",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 72
-    FIELDS = (
-        Field("client_instance_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("subscription_id", "int32", (0, FOREVER), default=0),
-        Field("terminating", "bool", (0, FOREVER), default=False),
-        Field("compression_type", "int8", (0, FOREVER), default=0),
-        Field("metrics", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        client_instance_id: Uuid = ZERO_UUID,
-        subscription_id: int = 0,
-        terminating: bool = False,
-        compression_type: int = 0,
-        metrics: bytes = b"",
-    ) -> None:
-        self.client_instance_id = client_instance_id
-        self.subscription_id = subscription_id
-        self.terminating = terminating
-        self.compression_type = compression_type
-        self.metrics = metrics
+    client_instance_id: Uuid = uuid(0, default=ZERO_UUID)
+    subscription_id: int = int32(0, default=0)
+    terminating: bool = bool_(0, default=False)
+    compression_type: int = int8(0, default=0)
+    metrics: bytes = bytes_(0, default=b"")

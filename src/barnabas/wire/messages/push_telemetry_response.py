@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32
 
 
 class PushTelemetryResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 72
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)

@@ -5,105 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, int64, string, uuid
 
 
 class StateBatch(Message):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "delivery_state",
-        "delivery_count",
-    )
-    FIELDS = (
-        Field("first_offset", "int64", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("delivery_state", "int8", (0, FOREVER), default=0),
-        Field("delivery_count", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        delivery_state: int = 0,
-        delivery_count: int = 0,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.delivery_state = delivery_state
-        self.delivery_count = delivery_count
+    first_offset: int = int64(0, default=0)
+    last_offset: int = int64(0, default=0)
+    delivery_state: int = int8(0, default=0)
+    delivery_count: int = int16(0, default=0)
 
 
 class PartitionResult(Message):
-    __slots__ = (
-        "partition",
-        "error_code",
-        "error_message",
-        "state_epoch",
-        "start_offset",
-        "state_batches",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("state_epoch", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-        Field("state_batches", "struct", (0, FOREVER), array=True, struct=StateBatch, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        state_epoch: int = 0,
-        start_offset: int = 0,
-        state_batches: Sequence[StateBatch] = (),
-    ) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
-        self.state_epoch = state_epoch
-        self.start_offset = start_offset
-        self.state_batches = state_batches
+    partition: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    state_epoch: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
+    state_batches: Sequence[StateBatch] = array(StateBatch, 0, default=())
 
 
 class ReadStateResult(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionResult] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionResult] = array(PartitionResult, 0, default=())
 
 
 class ReadShareGroupStateResponse(Message):
-    __slots__ = ("results",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 84
-    FIELDS = (
-        Field("results", "struct", (0, FOREVER), array=True, struct=ReadStateResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        results: Sequence[ReadStateResult] = (),
-    ) -> None:
-        self.results = results
+    results: Sequence[ReadStateResult] = array(ReadStateResult, 0, default=())

@@ -5,83 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 
 class PartitionResult(Message):
-    __slots__ = (
-        "partition",
-        "error_code",
-        "error_message",
-        "state_epoch",
-        "leader_epoch",
-        "start_offset",
-        "delivery_complete_count",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("state_epoch", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-        Field("delivery_complete_count", "int32", (1, FOREVER), default=-1, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        state_epoch: int = 0,
-        leader_epoch: int = 0,
-        start_offset: int = 0,
-        delivery_complete_count: int = -1,
-    ) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
-        self.state_epoch = state_epoch
-        self.leader_epoch = leader_epoch
-        self.start_offset = start_offset
-        self.delivery_complete_count = delivery_complete_count
+    partition: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    state_epoch: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
+    delivery_complete_count: int = int32(1, default=-1, ignorable=True)
 
 
 class ReadStateSummaryResult(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionResult] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionResult] = array(PartitionResult, 0, default=())
 
 
 class ReadShareGroupStateSummaryResponse(Message):
-    __slots__ = ("results",)
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 87
-    FIELDS = (
-        Field(
-            "results", "struct", (0, FOREVER), array=True, struct=ReadStateSummaryResult, default=()
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        results: Sequence[ReadStateSummaryResult] = (),
-    ) -> None:
-        self.results = results
+    results: Sequence[ReadStateSummaryResult] = array(ReadStateSummaryResult, 0, default=())

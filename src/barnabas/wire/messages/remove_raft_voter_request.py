@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32, string, uuid
 
 
 class RemoveRaftVoterRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "voter_id",
-        "voter_directory_id",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 81
-    FIELDS = (
-        Field("cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("voter_id", "int32", (0, FOREVER), default=0),
-        Field("voter_directory_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = "",
-        voter_id: int = 0,
-        voter_directory_id: Uuid = ZERO_UUID,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
+    cluster_id: str | None = string(0, nullable=0, default="")
+    voter_id: int = int32(0, default=0)
+    voter_directory_id: Uuid = uuid(0, default=ZERO_UUID)

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, string
 
 
 class RequestHeader(Message):
-    __slots__ = (
-        "request_api_key",
-        "request_api_version",
-        "correlation_id",
-        "client_id",
-    )
     VALID = (1, 2)
     FLEXIBLE = 2
-    FIELDS = (
-        Field("request_api_key", "int16", (0, FOREVER), default=0),
-        Field("request_api_version", "int16", (0, FOREVER), default=0),
-        Field("correlation_id", "int32", (0, FOREVER), default=0),
-        Field(
-            "client_id", "string", (1, FOREVER), nullable=(1, FOREVER), default="", flexible=False
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        request_api_key: int = 0,
-        request_api_version: int = 0,
-        correlation_id: int = 0,
-        client_id: str | None = "",
-    ) -> None:
-        self.request_api_key = request_api_key
-        self.request_api_version = request_api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+    request_api_key: int = int16(0, default=0)
+    request_api_version: int = int16(0, default=0)
+    correlation_id: int = int32(0, default=0)
+    client_id: str | None = string(1, nullable=1, default="", flexible=False)

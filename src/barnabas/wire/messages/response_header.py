@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32
 
 
 class ResponseHeader(Message):
-    __slots__ = ("correlation_id",)
     VALID = (0, 1)
     FLEXIBLE = 1
-    FIELDS = (Field("correlation_id", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        correlation_id: int = 0,
-    ) -> None:
-        self.correlation_id = correlation_id
+    correlation_id: int = int32(0, default=0)

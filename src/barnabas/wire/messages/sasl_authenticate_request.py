@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_
 
 
 class SaslAuthenticateRequest(Message):
-    __slots__ = ("auth_bytes",)
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 36
-    FIELDS = (Field("auth_bytes", "bytes", (0, FOREVER), default=b""),)
-
-    def __init__(
-        self,
-        *,
-        auth_bytes: bytes = b"",
-    ) -> None:
-        self.auth_bytes = auth_bytes
+    auth_bytes: bytes = bytes_(0, default=b"")

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int16, int64, string
 
 
 class SaslAuthenticateResponse(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "auth_bytes",
-        "session_lifetime_ms",
-    )
     VALID = (0, 2)
     FLEXIBLE = 2
     API_KEY = 36
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("auth_bytes", "bytes", (0, FOREVER), default=b""),
-        Field("session_lifetime_ms", "int64", (1, FOREVER), default=0, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        auth_bytes: bytes = b"",
-        session_lifetime_ms: int = 0,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.auth_bytes = auth_bytes
-        self.session_lifetime_ms = session_lifetime_ms
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    auth_bytes: bytes = bytes_(0, default=b"")
+    session_lifetime_ms: int = int64(1, default=0, ignorable=True)

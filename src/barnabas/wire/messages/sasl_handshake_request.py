@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, string
 
 
 class SaslHandshakeRequest(Message):
-    __slots__ = ("mechanism",)
     VALID = (0, 1)
     FLEXIBLE = FOREVER
     API_KEY = 17
-    FIELDS = (Field("mechanism", "string", (0, FOREVER), default=""),)
-
-    def __init__(
-        self,
-        *,
-        mechanism: str = "",
-    ) -> None:
-        self.mechanism = mechanism
+    mechanism: str = string(0, default="")

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import FOREVER, Message, array, int16, string
 
 
 class SaslHandshakeResponse(Message):
-    __slots__ = (
-        "error_code",
-        "mechanisms",
-    )
     VALID = (0, 1)
     FLEXIBLE = FOREVER
     API_KEY = 17
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("mechanisms", "string", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        mechanisms: Sequence[str] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.mechanisms = mechanisms
+    error_code: int = int16(0, default=0)
+    mechanisms: Sequence[str] = array(string, 0, default=())

@@ -5,117 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int32, int64, string, uuid
 
 
 class AcknowledgementBatch(Message):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "acknowledge_types",
-    )
-    FIELDS = (
-        Field("first_offset", "int64", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("acknowledge_types", "int8", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        acknowledge_types: Sequence[int] = (),
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.acknowledge_types = acknowledge_types
+    first_offset: int = int64(0, default=0)
+    last_offset: int = int64(0, default=0)
+    acknowledge_types: Sequence[int] = array(int8, 0, default=())
 
 
 class AcknowledgePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "acknowledgement_batches",
+    partition_index: int = int32(0, default=0)
+    acknowledgement_batches: Sequence[AcknowledgementBatch] = array(
+        AcknowledgementBatch, 0, default=()
     )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field(
-            "acknowledgement_batches",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AcknowledgementBatch,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        acknowledgement_batches: Sequence[AcknowledgementBatch] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.acknowledgement_batches = acknowledgement_batches
 
 
 class AcknowledgeTopic(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AcknowledgePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[AcknowledgePartition] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[AcknowledgePartition] = array(AcknowledgePartition, 0, default=())
 
 
 class ShareAcknowledgeRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "share_session_epoch",
-        "is_renew_ack",
-        "topics",
-    )
     VALID = (1, 2)
     FLEXIBLE = 0
     API_KEY = 79
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("share_session_epoch", "int32", (0, FOREVER), default=0),
-        Field("is_renew_ack", "bool", (2, FOREVER), default=False),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=AcknowledgeTopic, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str | None = None,
-        member_id: str | None = "",
-        share_session_epoch: int = 0,
-        is_renew_ack: bool = False,
-        topics: Sequence[AcknowledgeTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.share_session_epoch = share_session_epoch
-        self.is_renew_ack = is_renew_ack
-        self.topics = topics
+    group_id: str | None = string(0, nullable=0, default=None)
+    member_id: str | None = string(0, nullable=0, default="")
+    share_session_epoch: int = int32(0, default=0)
+    is_renew_ack: bool = bool_(2, default=False)
+    topics: Sequence[AcknowledgeTopic] = array(AcknowledgeTopic, 0, default=())

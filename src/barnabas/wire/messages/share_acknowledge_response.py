@@ -5,156 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, struct, uuid
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "error_message",
-        "current_leader",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "current_leader",
-            "struct",
-            (0, FOREVER),
-            struct=LeaderIdAndEpoch,
-            default=LeaderIdAndEpoch(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.error_message = error_message
-        self.current_leader: LeaderIdAndEpoch = (
-            current_leader if current_leader is not None else LeaderIdAndEpoch()
-        )
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, 0, default_factory=LeaderIdAndEpoch)
 
 
 class ShareAcknowledgeTopicResponse(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "rack",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (0, FOREVER), default=0),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-        Field("rack", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.rack = rack
+    node_id: int = int32(0, default=0)
+    host: str = string(0, default="")
+    port: int = int32(0, default=0)
+    rack: str | None = string(0, nullable=0, default=None)
 
 
 class ShareAcknowledgeResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "acquisition_lock_timeout_ms",
-        "responses",
-        "node_endpoints",
-    )
     VALID = (1, 2)
     FLEXIBLE = 0
     API_KEY = 79
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("acquisition_lock_timeout_ms", "int32", (2, FOREVER), default=0, ignorable=True),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ShareAcknowledgeTopicResponse,
-            default=(),
-        ),
-        Field(
-            "node_endpoints", "struct", (0, FOREVER), array=True, struct=NodeEndpoint, default=()
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    acquisition_lock_timeout_ms: int = int32(2, default=0, ignorable=True)
+    responses: Sequence[ShareAcknowledgeTopicResponse] = array(
+        ShareAcknowledgeTopicResponse, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        acquisition_lock_timeout_ms: int = 0,
-        responses: Sequence[ShareAcknowledgeTopicResponse] = (),
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
-        self.responses = responses
-        self.node_endpoints = node_endpoints
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 0, default=())

@@ -5,169 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int32, int64, string, uuid
 
 
 class AcknowledgementBatch(Message):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "acknowledge_types",
-    )
-    FIELDS = (
-        Field("first_offset", "int64", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("acknowledge_types", "int8", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        acknowledge_types: Sequence[int] = (),
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.acknowledge_types = acknowledge_types
+    first_offset: int = int64(0, default=0)
+    last_offset: int = int64(0, default=0)
+    acknowledge_types: Sequence[int] = array(int8, 0, default=())
 
 
 class FetchPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "partition_max_bytes",
-        "acknowledgement_batches",
+    partition_index: int = int32(0, default=0)
+    partition_max_bytes: int = int32(0, 0, default=0)
+    acknowledgement_batches: Sequence[AcknowledgementBatch] = array(
+        AcknowledgementBatch, 0, default=()
     )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("partition_max_bytes", "int32", (0, 0), default=0),
-        Field(
-            "acknowledgement_batches",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AcknowledgementBatch,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        partition_max_bytes: int = 0,
-        acknowledgement_batches: Sequence[AcknowledgementBatch] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.partition_max_bytes = partition_max_bytes
-        self.acknowledgement_batches = acknowledgement_batches
 
 
 class FetchTopic(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=FetchPartition, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[FetchPartition] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[FetchPartition] = array(FetchPartition, 0, default=())
 
 
 class ForgottenTopic(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class ShareFetchRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "share_session_epoch",
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "max_records",
-        "batch_size",
-        "share_acquire_mode",
-        "is_renew_ack",
-        "topics",
-        "forgotten_topics_data",
-    )
     VALID = (1, 2)
     FLEXIBLE = 0
     API_KEY = 78
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("share_session_epoch", "int32", (0, FOREVER), default=0),
-        Field("max_wait_ms", "int32", (0, FOREVER), default=0),
-        Field("min_bytes", "int32", (0, FOREVER), default=0),
-        Field("max_bytes", "int32", (0, FOREVER), default=2147483647),
-        Field("max_records", "int32", (1, FOREVER), default=0),
-        Field("batch_size", "int32", (1, FOREVER), default=0),
-        Field("share_acquire_mode", "int8", (2, FOREVER), default=0, ignorable=True),
-        Field("is_renew_ack", "bool", (2, FOREVER), default=False),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=FetchTopic, default=()),
-        Field(
-            "forgotten_topics_data",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ForgottenTopic,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str | None = None,
-        member_id: str | None = "",
-        share_session_epoch: int = 0,
-        max_wait_ms: int = 0,
-        min_bytes: int = 0,
-        max_bytes: int = 2147483647,
-        max_records: int = 0,
-        batch_size: int = 0,
-        share_acquire_mode: int = 0,
-        is_renew_ack: bool = False,
-        topics: Sequence[FetchTopic] = (),
-        forgotten_topics_data: Sequence[ForgottenTopic] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.share_session_epoch = share_session_epoch
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.max_records = max_records
-        self.batch_size = batch_size
-        self.share_acquire_mode = share_acquire_mode
-        self.is_renew_ack = is_renew_ack
-        self.topics = topics
-        self.forgotten_topics_data = forgotten_topics_data
+    group_id: str | None = string(0, nullable=0, default=None)
+    member_id: str | None = string(0, nullable=0, default="")
+    share_session_epoch: int = int32(0, default=0)
+    max_wait_ms: int = int32(0, default=0)
+    min_bytes: int = int32(0, default=0)
+    max_bytes: int = int32(0, default=2147483647)
+    max_records: int = int32(1, default=0)
+    batch_size: int = int32(1, default=0)
+    share_acquire_mode: int = int8(2, default=0, ignorable=True)
+    is_renew_ack: bool = bool_(2, default=False)
+    topics: Sequence[FetchTopic] = array(FetchTopic, 0, default=())
+    forgotten_topics_data: Sequence[ForgottenTopic] = array(ForgottenTopic, 0, default=())

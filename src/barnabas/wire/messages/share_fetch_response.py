@@ -5,203 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Records, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, records, string, struct, uuid
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    leader_id: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
 
 
 class AcquiredRecords(Message):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "delivery_count",
-    )
-    FIELDS = (
-        Field("first_offset", "int64", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("delivery_count", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        delivery_count: int = 0,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.delivery_count = delivery_count
+    first_offset: int = int64(0, default=0)
+    last_offset: int = int64(0, default=0)
+    delivery_count: int = int16(0, default=0)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "error_message",
-        "acknowledge_error_code",
-        "acknowledge_error_message",
-        "current_leader",
-        "records",
-        "acquired_records",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("acknowledge_error_code", "int16", (0, FOREVER), default=0),
-        Field("acknowledge_error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field(
-            "current_leader",
-            "struct",
-            (0, FOREVER),
-            struct=LeaderIdAndEpoch,
-            default=LeaderIdAndEpoch(),
-        ),
-        Field("records", "records", (0, FOREVER), nullable=(0, 0)),
-        Field(
-            "acquired_records",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=AcquiredRecords,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        acknowledge_error_code: int = 0,
-        acknowledge_error_message: str | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
-        records: Records | None = None,
-        acquired_records: Sequence[AcquiredRecords] = (),
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.error_message = error_message
-        self.acknowledge_error_code = acknowledge_error_code
-        self.acknowledge_error_message = acknowledge_error_message
-        self.current_leader: LeaderIdAndEpoch = (
-            current_leader if current_leader is not None else LeaderIdAndEpoch()
-        )
-        self.records = records
-        self.acquired_records = acquired_records
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    acknowledge_error_code: int = int16(0, default=0)
+    acknowledge_error_message: str | None = string(0, nullable=0, default=None)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, 0, default_factory=LeaderIdAndEpoch)
+    records: Records | None = records(0, nullable=(0, 0), default=None)
+    acquired_records: Sequence[AcquiredRecords] = array(AcquiredRecords, 0, default=())
 
 
 class ShareFetchableTopicResponse(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class NodeEndpoint(Message):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "rack",
-    )
-    FIELDS = (
-        Field("node_id", "int32", (0, FOREVER), default=0),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-        Field("rack", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        rack: str | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.rack = rack
+    node_id: int = int32(0, default=0)
+    host: str = string(0, default="")
+    port: int = int32(0, default=0)
+    rack: str | None = string(0, nullable=0, default=None)
 
 
 class ShareFetchResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "acquisition_lock_timeout_ms",
-        "responses",
-        "node_endpoints",
-    )
     VALID = (1, 2)
     FLEXIBLE = 0
     API_KEY = 78
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("acquisition_lock_timeout_ms", "int32", (1, FOREVER), default=0),
-        Field(
-            "responses",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=ShareFetchableTopicResponse,
-            default=(),
-        ),
-        Field(
-            "node_endpoints", "struct", (0, FOREVER), array=True, struct=NodeEndpoint, default=()
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    acquisition_lock_timeout_ms: int = int32(1, default=0)
+    responses: Sequence[ShareFetchableTopicResponse] = array(
+        ShareFetchableTopicResponse, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        acquisition_lock_timeout_ms: int = 0,
-        responses: Sequence[ShareFetchableTopicResponse] = (),
-        node_endpoints: Sequence[NodeEndpoint] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
-        self.responses = responses
-        self.node_endpoints = node_endpoints
+    node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, 0, default=())

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int32, string
 
 
 class ShareGroupHeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "rack_id",
-        "subscribed_topic_names",
-    )
     VALID = (1, 1)
     FLEXIBLE = 0
     API_KEY = 76
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("subscribed_topic_names", "string", (0, FOREVER), array=True, nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        member_epoch: int = 0,
-        rack_id: str | None = None,
-        subscribed_topic_names: Sequence[str] | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.rack_id = rack_id
-        self.subscribed_topic_names = subscribed_topic_names
+    group_id: str = string(0, default="")
+    member_id: str = string(0, default="")
+    member_epoch: int = int32(0, default=0)
+    rack_id: str | None = string(0, nullable=0, default=None)
+    subscribed_topic_names: Sequence[str] | None = array(string, 0, nullable=0, default=None)

@@ -5,88 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, struct, uuid
 
 
 class TopicPartitions(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class Assignment(Message):
-    __slots__ = ("topic_partitions",)
-    FIELDS = (
-        Field(
-            "topic_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartitions,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_partitions: Sequence[TopicPartitions] = (),
-    ) -> None:
-        self.topic_partitions = topic_partitions
+    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions, 0, default=())
 
 
 class ShareGroupHeartbeatResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "member_id",
-        "member_epoch",
-        "heartbeat_interval_ms",
-        "assignment",
-    )
     VALID = (1, 1)
     FLEXIBLE = 0
     API_KEY = 76
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("heartbeat_interval_ms", "int32", (0, FOREVER), default=0),
-        Field("assignment", "struct", (0, FOREVER), struct=Assignment, nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        member_id: str | None = None,
-        member_epoch: int = 0,
-        heartbeat_interval_ms: int = 0,
-        assignment: Assignment | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.assignment = assignment
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    member_id: str | None = string(0, nullable=0, default=None)
+    member_epoch: int = int32(0, default=0)
+    heartbeat_interval_ms: int = int32(0, default=0)
+    assignment: Assignment | None = struct(Assignment, 0, nullable=0, default=None)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16
 
 
 class SnapshotFooterRecord(Message):
-    __slots__ = ("version",)
     VALID = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (Field("version", "int16", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-    ) -> None:
-        self.version = version
+    version: int = int16(0, default=0)

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int64
 
 
 class SnapshotHeaderRecord(Message):
-    __slots__ = (
-        "version",
-        "last_contained_log_timestamp",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
-    FIELDS = (
-        Field("version", "int16", (0, FOREVER), default=0),
-        Field("last_contained_log_timestamp", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-        last_contained_log_timestamp: int = 0,
-    ) -> None:
-        self.version = version
-        self.last_contained_log_timestamp = last_contained_log_timestamp
+    version: int = int16(0, default=0)
+    last_contained_log_timestamp: int = int64(0, default=0)

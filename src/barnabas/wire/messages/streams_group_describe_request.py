@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, string
 
 
 class StreamsGroupDescribeRequest(Message):
-    __slots__ = (
-        "group_ids",
-        "include_authorized_operations",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 89
-    FIELDS = (
-        Field("group_ids", "string", (0, FOREVER), array=True, default=()),
-        Field("include_authorized_operations", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_ids: Sequence[str] = (),
-        include_authorized_operations: bool = False,
-    ) -> None:
-        self.group_ids = group_ids
-        self.include_authorized_operations = include_authorized_operations
+    group_ids: Sequence[str] = array(string, 0, default=())
+    include_authorized_operations: bool = bool_(0, default=False)

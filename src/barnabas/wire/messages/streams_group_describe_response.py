@@ -4,360 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, struct, uint16
 
 
 class KeyValue(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: str = "",
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class TopicInfo(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-        "replication_factor",
-        "topic_configs",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), default=0),
-        Field("replication_factor", "int16", (0, FOREVER), default=0),
-        Field("topic_configs", "struct", (0, FOREVER), array=True, struct=KeyValue, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: int = 0,
-        replication_factor: int = 0,
-        topic_configs: Sequence[KeyValue] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
-        self.replication_factor = replication_factor
-        self.topic_configs = topic_configs
+    name: str = string(0, default="")
+    partitions: int = int32(0, default=0)
+    replication_factor: int = int16(0, default=0)
+    topic_configs: Sequence[KeyValue] = array(KeyValue, 0, default=())
 
 
 class Subtopology(Message):
-    __slots__ = (
-        "subtopology_id",
-        "source_topics",
-        "repartition_sink_topics",
-        "state_changelog_topics",
-        "repartition_source_topics",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("source_topics", "string", (0, FOREVER), array=True, default=()),
-        Field("repartition_sink_topics", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "state_changelog_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-        Field(
-            "repartition_source_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        source_topics: Sequence[str] = (),
-        repartition_sink_topics: Sequence[str] = (),
-        state_changelog_topics: Sequence[TopicInfo] = (),
-        repartition_source_topics: Sequence[TopicInfo] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.source_topics = source_topics
-        self.repartition_sink_topics = repartition_sink_topics
-        self.state_changelog_topics = state_changelog_topics
-        self.repartition_source_topics = repartition_source_topics
+    subtopology_id: str = string(0, default="")
+    source_topics: Sequence[str] = array(string, 0, default=())
+    repartition_sink_topics: Sequence[str] = array(string, 0, default=())
+    state_changelog_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
+    repartition_source_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
 
 
 class Topology(Message):
-    __slots__ = (
-        "epoch",
-        "subtopologies",
-    )
-    FIELDS = (
-        Field("epoch", "int32", (0, FOREVER), default=0),
-        Field(
-            "subtopologies",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=Subtopology,
-            nullable=(0, FOREVER),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        subtopologies: Sequence[Subtopology] | None = None,
-    ) -> None:
-        self.epoch = epoch
-        self.subtopologies = subtopologies
+    epoch: int = int32(0, default=0)
+    subtopologies: Sequence[Subtopology] | None = array(Subtopology, 0, nullable=0, default=None)
 
 
 class Endpoint(Message):
-    __slots__ = (
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.host = host
-        self.port = port
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class TaskOffset(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partition",
-        "offset",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("offset", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partition: int = 0,
-        offset: int = 0,
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partition = partition
-        self.offset = offset
+    subtopology_id: str = string(0, default="")
+    partition: int = int32(0, default=0)
+    offset: int = int64(0, default=0)
 
 
 class TaskIds(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions = partitions
+    subtopology_id: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class Assignment(Message):
-    __slots__ = (
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-    )
-    FIELDS = (
-        Field("active_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("standby_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-        Field("warmup_tasks", "struct", (0, FOREVER), array=True, struct=TaskIds, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        active_tasks: Sequence[TaskIds] = (),
-        standby_tasks: Sequence[TaskIds] = (),
-        warmup_tasks: Sequence[TaskIds] = (),
-    ) -> None:
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
+    active_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    standby_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
+    warmup_tasks: Sequence[TaskIds] = array(TaskIds, 0, default=())
 
 
 class Member(Message):
-    __slots__ = (
-        "member_id",
-        "member_epoch",
-        "instance_id",
-        "rack_id",
-        "client_id",
-        "client_host",
-        "topology_epoch",
-        "process_id",
-        "user_endpoint",
-        "client_tags",
-        "task_offsets",
-        "task_end_offsets",
-        "assignment",
-        "target_assignment",
-        "is_classic",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("client_id", "string", (0, FOREVER), default=""),
-        Field("client_host", "string", (0, FOREVER), default=""),
-        Field("topology_epoch", "int32", (0, FOREVER), default=0),
-        Field("process_id", "string", (0, FOREVER), default=""),
-        Field("user_endpoint", "struct", (0, FOREVER), struct=Endpoint, nullable=(0, FOREVER)),
-        Field("client_tags", "struct", (0, FOREVER), array=True, struct=KeyValue, default=()),
-        Field("task_offsets", "struct", (0, FOREVER), array=True, struct=TaskOffset, default=()),
-        Field(
-            "task_end_offsets", "struct", (0, FOREVER), array=True, struct=TaskOffset, default=()
-        ),
-        Field("assignment", "struct", (0, FOREVER), struct=Assignment, default=Assignment()),
-        Field("target_assignment", "struct", (0, FOREVER), struct=Assignment, default=Assignment()),
-        Field("is_classic", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        member_epoch: int = 0,
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "",
-        topology_epoch: int = 0,
-        process_id: str = "",
-        user_endpoint: Endpoint | None = None,
-        client_tags: Sequence[KeyValue] = (),
-        task_offsets: Sequence[TaskOffset] = (),
-        task_end_offsets: Sequence[TaskOffset] = (),
-        assignment: Assignment | None = None,
-        target_assignment: Assignment | None = None,
-        is_classic: bool = False,
-    ) -> None:
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.topology_epoch = topology_epoch
-        self.process_id = process_id
-        self.user_endpoint = user_endpoint
-        self.client_tags = client_tags
-        self.task_offsets = task_offsets
-        self.task_end_offsets = task_end_offsets
-        self.assignment: Assignment = assignment if assignment is not None else Assignment()
-        self.target_assignment: Assignment = (
-            target_assignment if target_assignment is not None else Assignment()
-        )
-        self.is_classic = is_classic
+    member_id: str = string(0, default="")
+    member_epoch: int = int32(0, default=0)
+    instance_id: str | None = string(0, nullable=0, default=None)
+    rack_id: str | None = string(0, nullable=0, default=None)
+    client_id: str = string(0, default="")
+    client_host: str = string(0, default="")
+    topology_epoch: int = int32(0, default=0)
+    process_id: str = string(0, default="")
+    user_endpoint: Endpoint | None = struct(Endpoint, 0, nullable=0, default=None)
+    client_tags: Sequence[KeyValue] = array(KeyValue, 0, default=())
+    task_offsets: Sequence[TaskOffset] = array(TaskOffset, 0, default=())
+    task_end_offsets: Sequence[TaskOffset] = array(TaskOffset, 0, default=())
+    assignment: Assignment = struct(Assignment, 0, default_factory=Assignment)
+    target_assignment: Assignment = struct(Assignment, 0, default_factory=Assignment)
+    is_classic: bool = bool_(0, default=False)
 
 
 class DescribedGroup(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "group_id",
-        "group_state",
-        "group_epoch",
-        "assignment_epoch",
-        "topology",
-        "members",
-        "authorized_operations",
-    )
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("group_state", "string", (0, FOREVER), default=""),
-        Field("group_epoch", "int32", (0, FOREVER), default=0),
-        Field("assignment_epoch", "int32", (0, FOREVER), default=0),
-        Field("topology", "struct", (0, FOREVER), struct=Topology, nullable=(0, FOREVER)),
-        Field("members", "struct", (0, FOREVER), array=True, struct=Member, default=()),
-        Field("authorized_operations", "int32", (0, FOREVER), default=-2147483648),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = None,
-        group_id: str = "",
-        group_state: str = "",
-        group_epoch: int = 0,
-        assignment_epoch: int = 0,
-        topology: Topology | None = None,
-        members: Sequence[Member] = (),
-        authorized_operations: int = -2147483648,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.group_id = group_id
-        self.group_state = group_state
-        self.group_epoch = group_epoch
-        self.assignment_epoch = assignment_epoch
-        self.topology = topology
-        self.members = members
-        self.authorized_operations = authorized_operations
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    group_id: str = string(0, default="")
+    group_state: str = string(0, default="")
+    group_epoch: int = int32(0, default=0)
+    assignment_epoch: int = int32(0, default=0)
+    topology: Topology | None = struct(Topology, 0, nullable=0, default=None)
+    members: Sequence[Member] = array(Member, 0, default=())
+    authorized_operations: int = int32(0, default=-2147483648)
 
 
 class StreamsGroupDescribeResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 89
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("groups", "struct", (0, FOREVER), array=True, struct=DescribedGroup, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        groups: Sequence[DescribedGroup] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.groups = groups
+    throttle_time_ms: int = int32(0, default=0)
+    groups: Sequence[DescribedGroup] = array(DescribedGroup, 0, default=())

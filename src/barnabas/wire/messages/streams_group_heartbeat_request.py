@@ -4,346 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, struct, uint16
 
 
 class KeyValue(Message):
-    __slots__ = (
-        "key",
-        "value",
-    )
-    FIELDS = (
-        Field("key", "string", (0, FOREVER), default=""),
-        Field("value", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        value: str = "",
-    ) -> None:
-        self.key = key
-        self.value = value
+    key: str = string(0, default="")
+    value: str = string(0, default="")
 
 
 class TopicInfo(Message):
-    __slots__ = (
-        "name",
-        "partitions",
-        "replication_factor",
-        "topic_configs",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), default=0),
-        Field("replication_factor", "int16", (0, FOREVER), default=0),
-        Field("topic_configs", "struct", (0, FOREVER), array=True, struct=KeyValue, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: int = 0,
-        replication_factor: int = 0,
-        topic_configs: Sequence[KeyValue] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
-        self.replication_factor = replication_factor
-        self.topic_configs = topic_configs
+    name: str = string(0, default="")
+    partitions: int = int32(0, default=0)
+    replication_factor: int = int16(0, default=0)
+    topic_configs: Sequence[KeyValue] = array(KeyValue, 0, default=())
 
 
 class CopartitionGroup(Message):
-    __slots__ = (
-        "source_topics",
-        "source_topic_regex",
-        "repartition_source_topics",
-    )
-    FIELDS = (
-        Field("source_topics", "int16", (0, FOREVER), array=True, default=()),
-        Field("source_topic_regex", "int16", (0, FOREVER), array=True, default=()),
-        Field("repartition_source_topics", "int16", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        source_topics: Sequence[int] = (),
-        source_topic_regex: Sequence[int] = (),
-        repartition_source_topics: Sequence[int] = (),
-    ) -> None:
-        self.source_topics = source_topics
-        self.source_topic_regex = source_topic_regex
-        self.repartition_source_topics = repartition_source_topics
+    source_topics: Sequence[int] = array(int16, 0, default=())
+    source_topic_regex: Sequence[int] = array(int16, 0, default=())
+    repartition_source_topics: Sequence[int] = array(int16, 0, default=())
 
 
 class Subtopology(Message):
-    __slots__ = (
-        "subtopology_id",
-        "source_topics",
-        "source_topic_regex",
-        "state_changelog_topics",
-        "repartition_sink_topics",
-        "repartition_source_topics",
-        "copartition_groups",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("source_topics", "string", (0, FOREVER), array=True, default=()),
-        Field("source_topic_regex", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "state_changelog_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-        Field("repartition_sink_topics", "string", (0, FOREVER), array=True, default=()),
-        Field(
-            "repartition_source_topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicInfo,
-            default=(),
-        ),
-        Field(
-            "copartition_groups",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=CopartitionGroup,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        source_topics: Sequence[str] = (),
-        source_topic_regex: Sequence[str] = (),
-        state_changelog_topics: Sequence[TopicInfo] = (),
-        repartition_sink_topics: Sequence[str] = (),
-        repartition_source_topics: Sequence[TopicInfo] = (),
-        copartition_groups: Sequence[CopartitionGroup] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.source_topics = source_topics
-        self.source_topic_regex = source_topic_regex
-        self.state_changelog_topics = state_changelog_topics
-        self.repartition_sink_topics = repartition_sink_topics
-        self.repartition_source_topics = repartition_source_topics
-        self.copartition_groups = copartition_groups
+    subtopology_id: str = string(0, default="")
+    source_topics: Sequence[str] = array(string, 0, default=())
+    source_topic_regex: Sequence[str] = array(string, 0, default=())
+    state_changelog_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
+    repartition_sink_topics: Sequence[str] = array(string, 0, default=())
+    repartition_source_topics: Sequence[TopicInfo] = array(TopicInfo, 0, default=())
+    copartition_groups: Sequence[CopartitionGroup] = array(CopartitionGroup, 0, default=())
 
 
 class Topology(Message):
-    __slots__ = (
-        "epoch",
-        "subtopologies",
-    )
-    FIELDS = (
-        Field("epoch", "int32", (0, FOREVER), default=0),
-        Field("subtopologies", "struct", (0, FOREVER), array=True, struct=Subtopology, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        subtopologies: Sequence[Subtopology] = (),
-    ) -> None:
-        self.epoch = epoch
-        self.subtopologies = subtopologies
+    epoch: int = int32(0, default=0)
+    subtopologies: Sequence[Subtopology] = array(Subtopology, 0, default=())
 
 
 class TaskIds(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions = partitions
+    subtopology_id: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class Endpoint(Message):
-    __slots__ = (
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.host = host
-        self.port = port
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class TaskOffset(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partition",
-        "offset",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("offset", "int64", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partition: int = 0,
-        offset: int = 0,
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partition = partition
-        self.offset = offset
+    subtopology_id: str = string(0, default="")
+    partition: int = int32(0, default=0)
+    offset: int = int64(0, default=0)
 
 
 class StreamsGroupHeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "endpoint_information_epoch",
-        "instance_id",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "topology",
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-        "process_id",
-        "user_endpoint",
-        "client_tags",
-        "task_offsets",
-        "task_end_offsets",
-        "shutdown_application",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 88
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("endpoint_information_epoch", "int32", (0, FOREVER), default=0),
-        Field("instance_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rack_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("rebalance_timeout_ms", "int32", (0, FOREVER), default=-1),
-        Field("topology", "struct", (0, FOREVER), struct=Topology, nullable=(0, FOREVER)),
-        Field(
-            "active_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "standby_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "warmup_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field("process_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("user_endpoint", "struct", (0, FOREVER), struct=Endpoint, nullable=(0, FOREVER)),
-        Field(
-            "client_tags",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=KeyValue,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "task_offsets",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskOffset,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "task_end_offsets",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskOffset,
-            nullable=(0, FOREVER),
-        ),
-        Field("shutdown_application", "bool", (0, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        member_epoch: int = 0,
-        endpoint_information_epoch: int = 0,
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        rebalance_timeout_ms: int = -1,
-        topology: Topology | None = None,
-        active_tasks: Sequence[TaskIds] | None = None,
-        standby_tasks: Sequence[TaskIds] | None = None,
-        warmup_tasks: Sequence[TaskIds] | None = None,
-        process_id: str | None = None,
-        user_endpoint: Endpoint | None = None,
-        client_tags: Sequence[KeyValue] | None = None,
-        task_offsets: Sequence[TaskOffset] | None = None,
-        task_end_offsets: Sequence[TaskOffset] | None = None,
-        shutdown_application: bool = False,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.endpoint_information_epoch = endpoint_information_epoch
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.topology = topology
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
-        self.process_id = process_id
-        self.user_endpoint = user_endpoint
-        self.client_tags = client_tags
-        self.task_offsets = task_offsets
-        self.task_end_offsets = task_end_offsets
-        self.shutdown_application = shutdown_application
+    group_id: str = string(0, default="")
+    member_id: str = string(0, default="")
+    member_epoch: int = int32(0, default=0)
+    endpoint_information_epoch: int = int32(0, default=0)
+    instance_id: str | None = string(0, nullable=0, default=None)
+    rack_id: str | None = string(0, nullable=0, default=None)
+    rebalance_timeout_ms: int = int32(0, default=-1)
+    topology: Topology | None = struct(Topology, 0, nullable=0, default=None)
+    active_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    standby_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    warmup_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    process_id: str | None = string(0, nullable=0, default=None)
+    user_endpoint: Endpoint | None = struct(Endpoint, 0, nullable=0, default=None)
+    client_tags: Sequence[KeyValue] | None = array(KeyValue, 0, nullable=0, default=None)
+    task_offsets: Sequence[TaskOffset] | None = array(TaskOffset, 0, nullable=0, default=None)
+    task_end_offsets: Sequence[TaskOffset] | None = array(TaskOffset, 0, nullable=0, default=None)
+    shutdown_application: bool = bool_(0, default=False)

@@ -4,229 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, string, struct, uint16
 
 
 class Status(Message):
-    __slots__ = (
-        "status_code",
-        "status_detail",
-    )
-    FIELDS = (
-        Field("status_code", "int8", (0, FOREVER), default=0),
-        Field("status_detail", "string", (0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        status_code: int = 0,
-        status_detail: str = "",
-    ) -> None:
-        self.status_code = status_code
-        self.status_detail = status_detail
+    status_code: int = int8(0, default=0)
+    status_detail: str = string(0, default="")
 
 
 class TaskIds(Message):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("subtopology_id", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions = partitions
+    subtopology_id: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class Endpoint(Message):
-    __slots__ = (
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.host = host
-        self.port = port
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class TopicPartition(Message):
-    __slots__ = (
-        "topic",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic", "string", (0, FOREVER), default=""),
-        Field("partitions", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: Sequence[int] = (),
-    ) -> None:
-        self.topic = topic
-        self.partitions = partitions
+    topic: str = string(0, default="")
+    partitions: Sequence[int] = array(int32, 0, default=())
 
 
 class EndpointToPartitions(Message):
-    __slots__ = (
-        "user_endpoint",
-        "active_partitions",
-        "standby_partitions",
-    )
-    FIELDS = (
-        Field("user_endpoint", "struct", (0, FOREVER), struct=Endpoint, default=Endpoint()),
-        Field(
-            "active_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartition,
-            default=(),
-        ),
-        Field(
-            "standby_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TopicPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        user_endpoint: Endpoint | None = None,
-        active_partitions: Sequence[TopicPartition] = (),
-        standby_partitions: Sequence[TopicPartition] = (),
-    ) -> None:
-        self.user_endpoint: Endpoint = user_endpoint if user_endpoint is not None else Endpoint()
-        self.active_partitions = active_partitions
-        self.standby_partitions = standby_partitions
+    user_endpoint: Endpoint = struct(Endpoint, 0, default_factory=Endpoint)
+    active_partitions: Sequence[TopicPartition] = array(TopicPartition, 0, default=())
+    standby_partitions: Sequence[TopicPartition] = array(TopicPartition, 0, default=())
 
 
 class StreamsGroupHeartbeatResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "member_id",
-        "member_epoch",
-        "heartbeat_interval_ms",
-        "acceptable_recovery_lag",
-        "task_offset_interval_ms",
-        "status",
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-        "endpoint_information_epoch",
-        "partitions_by_user_endpoint",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 88
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("member_epoch", "int32", (0, FOREVER), default=0),
-        Field("heartbeat_interval_ms", "int32", (0, FOREVER), default=0),
-        Field("acceptable_recovery_lag", "int32", (0, FOREVER), default=0),
-        Field("task_offset_interval_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "status",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=Status,
-            nullable=(0, FOREVER),
-            default=(),
-        ),
-        Field(
-            "active_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "standby_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field(
-            "warmup_tasks",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TaskIds,
-            nullable=(0, FOREVER),
-        ),
-        Field("endpoint_information_epoch", "int32", (0, FOREVER), default=0),
-        Field(
-            "partitions_by_user_endpoint",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=EndpointToPartitions,
-            nullable=(0, FOREVER),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
+    member_id: str = string(0, default="")
+    member_epoch: int = int32(0, default=0)
+    heartbeat_interval_ms: int = int32(0, default=0)
+    acceptable_recovery_lag: int = int32(0, default=0)
+    task_offset_interval_ms: int = int32(0, default=0)
+    status: Sequence[Status] | None = array(Status, 0, nullable=0, default=())
+    active_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    standby_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    warmup_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    endpoint_information_epoch: int = int32(0, default=0)
+    partitions_by_user_endpoint: Sequence[EndpointToPartitions] | None = array(
+        EndpointToPartitions, 0, nullable=0, default=None
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        member_id: str = "",
-        member_epoch: int = 0,
-        heartbeat_interval_ms: int = 0,
-        acceptable_recovery_lag: int = 0,
-        task_offset_interval_ms: int = 0,
-        status: Sequence[Status] | None = (),
-        active_tasks: Sequence[TaskIds] | None = None,
-        standby_tasks: Sequence[TaskIds] | None = None,
-        warmup_tasks: Sequence[TaskIds] | None = None,
-        endpoint_information_epoch: int = 0,
-        partitions_by_user_endpoint: Sequence[EndpointToPartitions] | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.acceptable_recovery_lag = acceptable_recovery_lag
-        self.task_offset_interval_ms = task_offset_interval_ms
-        self.status = status
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
-        self.endpoint_information_epoch = endpoint_information_epoch
-        self.partitions_by_user_endpoint = partitions_by_user_endpoint

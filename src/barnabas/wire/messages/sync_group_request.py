@@ -4,74 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bytes_, int32, string
 
 
 class SyncGroupRequestAssignment(Message):
-    __slots__ = (
-        "member_id",
-        "assignment",
-    )
-    FIELDS = (
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("assignment", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.assignment = assignment
+    member_id: str = string(0, default="")
+    assignment: bytes = bytes_(0, default=b"")
 
 
 class SyncGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-        "protocol_type",
-        "protocol_name",
-        "assignments",
-    )
     VALID = (0, 5)
     FLEXIBLE = 4
     API_KEY = 14
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("generation_id", "int32", (0, FOREVER), default=0),
-        Field("member_id", "string", (0, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER)),
-        Field("protocol_type", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-        Field("protocol_name", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-        Field(
-            "assignments",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=SyncGroupRequestAssignment,
-            default=(),
-        ),
+    group_id: str = string(0, default="")
+    generation_id: int = int32(0, default=0)
+    member_id: str = string(0, default="")
+    group_instance_id: str | None = string(3, nullable=3, default=None)
+    protocol_type: str | None = string(5, nullable=5, default=None, ignorable=True)
+    protocol_name: str | None = string(5, nullable=5, default=None, ignorable=True)
+    assignments: Sequence[SyncGroupRequestAssignment] = array(
+        SyncGroupRequestAssignment, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        generation_id: int = 0,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        protocol_type: str | None = None,
-        protocol_name: str | None = None,
-        assignments: Sequence[SyncGroupRequestAssignment] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.generation_id = generation_id
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.protocol_type = protocol_type
-        self.protocol_name = protocol_name
-        self.assignments = assignments

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, bytes_, int16, int32, string
 
 
 class SyncGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "protocol_type",
-        "protocol_name",
-        "assignment",
-    )
     VALID = (0, 5)
     FLEXIBLE = 4
     API_KEY = 14
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (1, FOREVER), default=0, ignorable=True),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("protocol_type", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-        Field("protocol_name", "string", (5, FOREVER), nullable=(5, FOREVER), ignorable=True),
-        Field("assignment", "bytes", (0, FOREVER), default=b""),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        protocol_type: str | None = None,
-        protocol_name: str | None = None,
-        assignment: bytes = b"",
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.protocol_type = protocol_type
-        self.protocol_name = protocol_name
-        self.assignment = assignment
+    throttle_time_ms: int = int32(1, default=0, ignorable=True)
+    error_code: int = int16(0, default=0)
+    protocol_type: str | None = string(5, nullable=5, default=None, ignorable=True)
+    protocol_name: str | None = string(5, nullable=5, default=None, ignorable=True)
+    assignment: bytes = bytes_(0, default=b"")

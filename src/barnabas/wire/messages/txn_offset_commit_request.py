@@ -4,113 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class TxnOffsetCommitRequestPartition(Message):
-    __slots__ = (
-        "partition_index",
-        "committed_offset",
-        "committed_leader_epoch",
-        "committed_metadata",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("committed_offset", "int64", (0, FOREVER), default=0),
-        Field("committed_leader_epoch", "int32", (2, FOREVER), default=-1, ignorable=True),
-        Field("committed_metadata", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        committed_offset: int = 0,
-        committed_leader_epoch: int = -1,
-        committed_metadata: str | None = "",
-    ) -> None:
-        self.partition_index = partition_index
-        self.committed_offset = committed_offset
-        self.committed_leader_epoch = committed_leader_epoch
-        self.committed_metadata = committed_metadata
+    partition_index: int = int32(0, default=0)
+    committed_offset: int = int64(0, default=0)
+    committed_leader_epoch: int = int32(2, default=-1, ignorable=True)
+    committed_metadata: str | None = string(0, nullable=0, default="")
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[TxnOffsetCommitRequestPartition] = array(
+        TxnOffsetCommitRequestPartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TxnOffsetCommitRequestPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[TxnOffsetCommitRequestPartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class TxnOffsetCommitRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "group_id",
-        "producer_id",
-        "producer_epoch",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-        "topics",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 28
-    FIELDS = (
-        Field("transactional_id", "string", (0, FOREVER), default=""),
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("generation_id", "int32", (3, FOREVER), default=-1),
-        Field("member_id", "string", (3, FOREVER), default=""),
-        Field("group_instance_id", "string", (3, FOREVER), nullable=(3, FOREVER)),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TxnOffsetCommitRequestTopic,
-            default=(),
-        ),
+    transactional_id: str = string(0, default="")
+    group_id: str = string(0, default="")
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int16(0, default=0)
+    generation_id: int = int32(3, default=-1)
+    member_id: str = string(3, default="")
+    group_instance_id: str | None = string(3, nullable=3, default=None)
+    topics: Sequence[TxnOffsetCommitRequestTopic] = array(
+        TxnOffsetCommitRequestTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        group_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        generation_id: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        topics: Sequence[TxnOffsetCommitRequestTopic] = (),
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.group_id = group_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.generation_id = generation_id
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.topics = topics

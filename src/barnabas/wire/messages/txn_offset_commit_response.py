@@ -4,81 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class TxnOffsetCommitResponsePartition(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[TxnOffsetCommitResponsePartition] = array(
+        TxnOffsetCommitResponsePartition, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TxnOffsetCommitResponsePartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[TxnOffsetCommitResponsePartition] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
     VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 28
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=TxnOffsetCommitResponseTopic,
-            default=(),
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    topics: Sequence[TxnOffsetCommitResponseTopic] = array(
+        TxnOffsetCommitResponseTopic, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: Sequence[TxnOffsetCommitResponseTopic] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = topics

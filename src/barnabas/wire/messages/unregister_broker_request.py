@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int32
 
 
 class UnregisterBrokerRequest(Message):
-    __slots__ = ("broker_id",)
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 64
-    FIELDS = (Field("broker_id", "int32", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-    ) -> None:
-        self.broker_id = broker_id
+    broker_id: int = int32(0, default=0)

@@ -4,66 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, string
 
 
 class FeatureUpdateKey(Message):
-    __slots__ = (
-        "feature",
-        "max_version_level",
-        "allow_downgrade",
-        "upgrade_type",
-    )
-    FIELDS = (
-        Field("feature", "string", (0, FOREVER), default=""),
-        Field("max_version_level", "int16", (0, FOREVER), default=0),
-        Field("allow_downgrade", "bool", (0, 0), default=False),
-        Field("upgrade_type", "int8", (1, FOREVER), default=1),
-    )
-
-    def __init__(
-        self,
-        *,
-        feature: str = "",
-        max_version_level: int = 0,
-        allow_downgrade: bool = False,
-        upgrade_type: int = 1,
-    ) -> None:
-        self.feature = feature
-        self.max_version_level = max_version_level
-        self.allow_downgrade = allow_downgrade
-        self.upgrade_type = upgrade_type
+    feature: str = string(0, default="")
+    max_version_level: int = int16(0, default=0)
+    allow_downgrade: bool = bool_(0, 0, default=False)
+    upgrade_type: int = int8(1, default=1)
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "feature_updates",
-        "validate_only",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 57
-    FIELDS = (
-        Field("timeout_ms", "int32", (0, FOREVER), default=60000),
-        Field(
-            "feature_updates",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=FeatureUpdateKey,
-            default=(),
-        ),
-        Field("validate_only", "bool", (1, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        feature_updates: Sequence[FeatureUpdateKey] = (),
-        validate_only: bool = False,
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.feature_updates = feature_updates
-        self.validate_only = validate_only
+    timeout_ms: int = int32(0, default=60000)
+    feature_updates: Sequence[FeatureUpdateKey] = array(FeatureUpdateKey, 0, default=())
+    validate_only: bool = bool_(1, default=False)

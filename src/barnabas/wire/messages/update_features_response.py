@@ -4,67 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class UpdatableFeatureResult(Message):
-    __slots__ = (
-        "feature",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("feature", "string", (0, FOREVER), default=""),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-    )
-
-    def __init__(
-        self,
-        *,
-        feature: str = "",
-        error_code: int = 0,
-        error_message: str | None = "",
-    ) -> None:
-        self.feature = feature
-        self.error_code = error_code
-        self.error_message = error_message
+    feature: str = string(0, default="")
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "results",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 57
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field(
-            "results",
-            "struct",
-            (0, 1),
-            array=True,
-            struct=UpdatableFeatureResult,
-            default=(),
-            ignorable=True,
-        ),
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default="")
+    results: Sequence[UpdatableFeatureResult] = array(
+        UpdatableFeatureResult, 0, 1, default=(), ignorable=True
     )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        results: Sequence[UpdatableFeatureResult] = (),
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.results = results

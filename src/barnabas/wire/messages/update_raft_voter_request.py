@@ -5,95 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, struct, uint16, uuid
 
 
 class Listener(Message):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "uint16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = string(0, default="")
+    host: str = string(0, default="")
+    port: int = uint16(0, default=0)
 
 
 class KRaftVersionFeature(Message):
-    __slots__ = (
-        "min_supported_version",
-        "max_supported_version",
-    )
-    FIELDS = (
-        Field("min_supported_version", "int16", (0, FOREVER), default=0),
-        Field("max_supported_version", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        min_supported_version: int = 0,
-        max_supported_version: int = 0,
-    ) -> None:
-        self.min_supported_version = min_supported_version
-        self.max_supported_version = max_supported_version
+    min_supported_version: int = int16(0, default=0)
+    max_supported_version: int = int16(0, default=0)
 
 
 class UpdateRaftVoterRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "current_leader_epoch",
-        "voter_id",
-        "voter_directory_id",
-        "listeners",
-        "k_raft_version_feature",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 82
-    FIELDS = (
-        Field("cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
-        Field("current_leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("voter_id", "int32", (0, FOREVER), default=0),
-        Field("voter_directory_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("listeners", "struct", (0, FOREVER), array=True, struct=Listener, default=()),
-        Field(
-            "k_raft_version_feature",
-            "struct",
-            (0, FOREVER),
-            struct=KRaftVersionFeature,
-            default=KRaftVersionFeature(),
-        ),
+    cluster_id: str | None = string(0, nullable=0, default="")
+    current_leader_epoch: int = int32(0, default=0)
+    voter_id: int = int32(0, default=0)
+    voter_directory_id: Uuid = uuid(0, default=ZERO_UUID)
+    listeners: Sequence[Listener] = array(Listener, 0, default=())
+    k_raft_version_feature: KRaftVersionFeature = struct(
+        KRaftVersionFeature, 0, default_factory=KRaftVersionFeature
     )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = "",
-        current_leader_epoch: int = 0,
-        voter_id: int = 0,
-        voter_directory_id: Uuid = ZERO_UUID,
-        listeners: Sequence[Listener] = (),
-        k_raft_version_feature: KRaftVersionFeature | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.current_leader_epoch = current_leader_epoch
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
-        self.listeners = listeners
-        self.k_raft_version_feature: KRaftVersionFeature = (
-            k_raft_version_feature if k_raft_version_feature is not None else KRaftVersionFeature()
-        )

@@ -2,69 +2,20 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16, int32, string, struct
 
 
 class CurrentLeader(Message):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-        "host",
-        "port",
-    )
-    FIELDS = (
-        Field("leader_id", "int32", (0, FOREVER), default=-1),
-        Field("leader_epoch", "int32", (0, FOREVER), default=-1),
-        Field("host", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = -1,
-        leader_epoch: int = -1,
-        host: str = "",
-        port: int = 0,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.host = host
-        self.port = port
+    leader_id: int = int32(0, default=-1)
+    leader_epoch: int = int32(0, default=-1)
+    host: str = string(0, default="")
+    port: int = int32(0, default=0)
 
 
 class UpdateRaftVoterResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "current_leader",
-    )
     VALID = (0, 0)
     FLEXIBLE = 0
     API_KEY = 82
-    FIELDS = (
-        Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "current_leader",
-            "struct",
-            (0, FOREVER),
-            struct=CurrentLeader,
-            tag=0,
-            tagged=(0, FOREVER),
-            default=CurrentLeader(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        current_leader: CurrentLeader | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.current_leader: CurrentLeader = (
-            current_leader if current_leader is not None else CurrentLeader()
-        )
+    throttle_time_ms: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    current_leader: CurrentLeader = struct(CurrentLeader, 0, tag=0, default_factory=CurrentLeader)

@@ -5,95 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, int64, string, uuid
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition_index",
-        "replica_epoch",
-        "replica_id",
-        "replica_directory_id",
-        "voter_directory_id",
-        "last_offset_epoch",
-        "last_offset",
-        "pre_vote",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("replica_epoch", "int32", (0, FOREVER), default=0),
-        Field("replica_id", "int32", (0, FOREVER), default=0),
-        Field("replica_directory_id", "uuid", (1, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("voter_directory_id", "uuid", (1, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field("last_offset_epoch", "int32", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("pre_vote", "bool", (2, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        replica_epoch: int = 0,
-        replica_id: int = 0,
-        replica_directory_id: Uuid = ZERO_UUID,
-        voter_directory_id: Uuid = ZERO_UUID,
-        last_offset_epoch: int = 0,
-        last_offset: int = 0,
-        pre_vote: bool = False,
-    ) -> None:
-        self.partition_index = partition_index
-        self.replica_epoch = replica_epoch
-        self.replica_id = replica_id
-        self.replica_directory_id = replica_directory_id
-        self.voter_directory_id = voter_directory_id
-        self.last_offset_epoch = last_offset_epoch
-        self.last_offset = last_offset
-        self.pre_vote = pre_vote
+    partition_index: int = int32(0, default=0)
+    replica_epoch: int = int32(0, default=0)
+    replica_id: int = int32(0, default=0)
+    replica_directory_id: Uuid = uuid(1, default=ZERO_UUID, ignorable=True)
+    voter_directory_id: Uuid = uuid(1, default=ZERO_UUID, ignorable=True)
+    last_offset_epoch: int = int32(0, default=0)
+    last_offset: int = int64(0, default=0)
+    pre_vote: bool = bool_(2, default=False)
 
 
 class TopicData(Message):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = partitions
+    topic_name: str = string(0, default="")
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class VoteRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "voter_id",
-        "topics",
-    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 52
-    FIELDS = (
-        Field("cluster_id", "string", (0, FOREVER), nullable=(0, FOREVER)),
-        Field("voter_id", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        voter_id: int = -1,
-        topics: Sequence[TopicData] = (),
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.topics = topics
+    cluster_id: str | None = string(0, nullable=0, default=None)
+    voter_id: int = int32(1, default=-1, ignorable=True)
+    topics: Sequence[TopicData] = array(TopicData, 0, default=())

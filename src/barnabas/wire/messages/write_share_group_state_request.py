@@ -5,111 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int8, int16, int32, int64, string, uuid
 
 
 class StateBatch(Message):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "delivery_state",
-        "delivery_count",
-    )
-    FIELDS = (
-        Field("first_offset", "int64", (0, FOREVER), default=0),
-        Field("last_offset", "int64", (0, FOREVER), default=0),
-        Field("delivery_state", "int8", (0, FOREVER), default=0),
-        Field("delivery_count", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        delivery_state: int = 0,
-        delivery_count: int = 0,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.delivery_state = delivery_state
-        self.delivery_count = delivery_count
+    first_offset: int = int64(0, default=0)
+    last_offset: int = int64(0, default=0)
+    delivery_state: int = int8(0, default=0)
+    delivery_count: int = int16(0, default=0)
 
 
 class PartitionData(Message):
-    __slots__ = (
-        "partition",
-        "state_epoch",
-        "leader_epoch",
-        "start_offset",
-        "delivery_complete_count",
-        "state_batches",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("state_epoch", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("start_offset", "int64", (0, FOREVER), default=0),
-        Field("delivery_complete_count", "int32", (1, FOREVER), default=-1, ignorable=True),
-        Field("state_batches", "struct", (0, FOREVER), array=True, struct=StateBatch, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        state_epoch: int = 0,
-        leader_epoch: int = 0,
-        start_offset: int = 0,
-        delivery_complete_count: int = -1,
-        state_batches: Sequence[StateBatch] = (),
-    ) -> None:
-        self.partition = partition
-        self.state_epoch = state_epoch
-        self.leader_epoch = leader_epoch
-        self.start_offset = start_offset
-        self.delivery_complete_count = delivery_complete_count
-        self.state_batches = state_batches
+    partition: int = int32(0, default=0)
+    state_epoch: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    start_offset: int = int64(0, default=0)
+    delivery_complete_count: int = int32(1, default=-1, ignorable=True)
+    state_batches: Sequence[StateBatch] = array(StateBatch, 0, default=())
 
 
 class WriteStateData(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionData] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = array(PartitionData, 0, default=())
 
 
 class WriteShareGroupStateRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 85
-    FIELDS = (
-        Field("group_id", "string", (0, FOREVER), default=""),
-        Field("topics", "struct", (0, FOREVER), array=True, struct=WriteStateData, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: Sequence[WriteStateData] = (),
-    ) -> None:
-        self.group_id = group_id
-        self.topics = topics
+    group_id: str = string(0, default="")
+    topics: Sequence[WriteStateData] = array(WriteStateData, 0, default=())

@@ -5,65 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class PartitionResult(Message):
-    __slots__ = (
-        "partition",
-        "error_code",
-        "error_message",
-    )
-    FIELDS = (
-        Field("partition", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER)),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
+    partition: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
+    error_message: str | None = string(0, nullable=0, default=None)
 
 
 class WriteStateResult(Message):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-    )
-    FIELDS = (
-        Field("topic_id", "uuid", (0, FOREVER), default=ZERO_UUID),
-        Field("partitions", "struct", (0, FOREVER), array=True, struct=PartitionResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partitions: Sequence[PartitionResult] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = partitions
+    topic_id: Uuid = uuid(0, default=ZERO_UUID)
+    partitions: Sequence[PartitionResult] = array(PartitionResult, 0, default=())
 
 
 class WriteShareGroupStateResponse(Message):
-    __slots__ = ("results",)
     VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 85
-    FIELDS = (
-        Field("results", "struct", (0, FOREVER), array=True, struct=WriteStateResult, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        results: Sequence[WriteStateResult] = (),
-    ) -> None:
-        self.results = results
+    results: Sequence[WriteStateResult] = array(WriteStateResult, 0, default=())

@@ -4,79 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, int64, string
 
 
 class WritableTxnMarkerTopic(Message):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field("partition_indexes", "int32", (0, FOREVER), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partition_indexes = partition_indexes
+    name: str = string(0, default="")
+    partition_indexes: Sequence[int] = array(int32, 0, default=())
 
 
 class WritableTxnMarker(Message):
-    __slots__ = (
-        "producer_id",
-        "producer_epoch",
-        "transaction_result",
-        "topics",
-        "coordinator_epoch",
-        "transaction_version",
-    )
-    FIELDS = (
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("transaction_result", "bool", (0, FOREVER), default=False),
-        Field(
-            "topics", "struct", (0, FOREVER), array=True, struct=WritableTxnMarkerTopic, default=()
-        ),
-        Field("coordinator_epoch", "int32", (0, FOREVER), default=0),
-        Field("transaction_version", "int8", (2, FOREVER), default=0, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        transaction_result: bool = False,
-        topics: Sequence[WritableTxnMarkerTopic] = (),
-        coordinator_epoch: int = 0,
-        transaction_version: int = 0,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.transaction_result = transaction_result
-        self.topics = topics
-        self.coordinator_epoch = coordinator_epoch
-        self.transaction_version = transaction_version
+    producer_id: int = int64(0, default=0)
+    producer_epoch: int = int16(0, default=0)
+    transaction_result: bool = bool_(0, default=False)
+    topics: Sequence[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic, 0, default=())
+    coordinator_epoch: int = int32(0, default=0)
+    transaction_version: int = int8(2, default=0, ignorable=True)
 
 
 class WriteTxnMarkersRequest(Message):
-    __slots__ = ("markers",)
     VALID = (1, 2)
     FLEXIBLE = 1
     API_KEY = 27
-    FIELDS = (
-        Field("markers", "struct", (0, FOREVER), array=True, struct=WritableTxnMarker, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        markers: Sequence[WritableTxnMarker] = (),
-    ) -> None:
-        self.markers = markers
+    markers: Sequence[WritableTxnMarker] = array(WritableTxnMarker, 0, default=())

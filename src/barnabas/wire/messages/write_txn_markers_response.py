@@ -4,102 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, int64, string
 
 
 class WritableTxnMarkerPartitionResult(Message):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class WritableTxnMarkerTopicResult(Message):
-    __slots__ = (
-        "name",
-        "partitions",
+    name: str = string(0, default="")
+    partitions: Sequence[WritableTxnMarkerPartitionResult] = array(
+        WritableTxnMarkerPartitionResult, 0, default=()
     )
-    FIELDS = (
-        Field("name", "string", (0, FOREVER), default=""),
-        Field(
-            "partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=WritableTxnMarkerPartitionResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: Sequence[WritableTxnMarkerPartitionResult] = (),
-    ) -> None:
-        self.name = name
-        self.partitions = partitions
 
 
 class WritableTxnMarkerResult(Message):
-    __slots__ = (
-        "producer_id",
-        "topics",
+    producer_id: int = int64(0, default=0)
+    topics: Sequence[WritableTxnMarkerTopicResult] = array(
+        WritableTxnMarkerTopicResult, 0, default=()
     )
-    FIELDS = (
-        Field("producer_id", "int64", (0, FOREVER), default=0),
-        Field(
-            "topics",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=WritableTxnMarkerTopicResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        topics: Sequence[WritableTxnMarkerTopicResult] = (),
-    ) -> None:
-        self.producer_id = producer_id
-        self.topics = topics
 
 
 class WriteTxnMarkersResponse(Message):
-    __slots__ = ("markers",)
     VALID = (1, 2)
     FLEXIBLE = 1
     API_KEY = 27
-    FIELDS = (
-        Field(
-            "markers",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=WritableTxnMarkerResult,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        markers: Sequence[WritableTxnMarkerResult] = (),
-    ) -> None:
-        self.markers = markers
+    markers: Sequence[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, 0, default=())

@@ -4,54 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class RemainingPartition(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
+    topic_name: str = string(0, default="")
+    partition_index: int = int32(0, default=0)
 
 
 class ControlledShutdownResponse(Message):
-    __slots__ = (
-        "error_code",
-        "remaining_partitions",
-    )
     VALID = (0, 3)
     FLEXIBLE = 3
     API_KEY = 7
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "remaining_partitions",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=RemainingPartition,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        remaining_partitions: Sequence[RemainingPartition] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.remaining_partitions = remaining_partitions
+    error_code: int = int16(0, default=0)
+    remaining_partitions: Sequence[RemainingPartition] = array(RemainingPartition, 0, default=())

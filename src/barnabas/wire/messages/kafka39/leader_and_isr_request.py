@@ -5,187 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int32, int64, string, uuid
 
 
 class LeaderAndIsrPartitionState(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "controller_epoch",
-        "leader",
-        "leader_epoch",
-        "isr",
-        "partition_epoch",
-        "replicas",
-        "adding_replicas",
-        "removing_replicas",
-        "is_new",
-        "leader_recovery_state",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, 1), default="", ignorable=True),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("controller_epoch", "int32", (0, FOREVER), default=0),
-        Field("leader", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("isr", "int32", (0, FOREVER), array=True, default=()),
-        Field("partition_epoch", "int32", (0, FOREVER), default=0),
-        Field("replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("adding_replicas", "int32", (3, FOREVER), array=True, default=(), ignorable=True),
-        Field("removing_replicas", "int32", (3, FOREVER), array=True, default=(), ignorable=True),
-        Field("is_new", "bool", (1, FOREVER), default=False, ignorable=True),
-        Field("leader_recovery_state", "int8", (6, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        controller_epoch: int = 0,
-        leader: int = 0,
-        leader_epoch: int = 0,
-        isr: Sequence[int] = (),
-        partition_epoch: int = 0,
-        replicas: Sequence[int] = (),
-        adding_replicas: Sequence[int] = (),
-        removing_replicas: Sequence[int] = (),
-        is_new: bool = False,
-        leader_recovery_state: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.controller_epoch = controller_epoch
-        self.leader = leader
-        self.leader_epoch = leader_epoch
-        self.isr = isr
-        self.partition_epoch = partition_epoch
-        self.replicas = replicas
-        self.adding_replicas = adding_replicas
-        self.removing_replicas = removing_replicas
-        self.is_new = is_new
-        self.leader_recovery_state = leader_recovery_state
+    topic_name: str = string(0, 1, default="", ignorable=True)
+    partition_index: int = int32(0, default=0)
+    controller_epoch: int = int32(0, default=0)
+    leader: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    isr: Sequence[int] = array(int32, 0, default=())
+    partition_epoch: int = int32(0, default=0)
+    replicas: Sequence[int] = array(int32, 0, default=())
+    adding_replicas: Sequence[int] = array(int32, 3, default=(), ignorable=True)
+    removing_replicas: Sequence[int] = array(int32, 3, default=(), ignorable=True)
+    is_new: bool = bool_(1, default=False, ignorable=True)
+    leader_recovery_state: int = int8(6, default=0)
 
 
 class LeaderAndIsrTopicState(Message):
-    __slots__ = (
-        "topic_name",
-        "topic_id",
-        "partition_states",
+    topic_name: str = string(2, default="")
+    topic_id: Uuid = uuid(5, default=ZERO_UUID, ignorable=True)
+    partition_states: Sequence[LeaderAndIsrPartitionState] = array(
+        LeaderAndIsrPartitionState, 2, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (2, FOREVER), default=""),
-        Field("topic_id", "uuid", (5, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partition_states",
-            "struct",
-            (2, FOREVER),
-            array=True,
-            struct=LeaderAndIsrPartitionState,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partition_states: Sequence[LeaderAndIsrPartitionState] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.topic_id = topic_id
-        self.partition_states = partition_states
 
 
 class LeaderAndIsrLiveLeader(Message):
-    __slots__ = (
-        "broker_id",
-        "host_name",
-        "port",
-    )
-    FIELDS = (
-        Field("broker_id", "int32", (0, FOREVER), default=0),
-        Field("host_name", "string", (0, FOREVER), default=""),
-        Field("port", "int32", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        host_name: str = "",
-        port: int = 0,
-    ) -> None:
-        self.broker_id = broker_id
-        self.host_name = host_name
-        self.port = port
+    broker_id: int = int32(0, default=0)
+    host_name: str = string(0, default="")
+    port: int = int32(0, default=0)
 
 
 class LeaderAndIsrRequest(Message):
-    __slots__ = (
-        "controller_id",
-        "is_k_raft_controller",
-        "controller_epoch",
-        "broker_epoch",
-        "type",
-        "ungrouped_partition_states",
-        "topic_states",
-        "live_leaders",
-    )
     VALID = (0, 7)
     FLEXIBLE = 4
     API_KEY = 4
-    FIELDS = (
-        Field("controller_id", "int32", (0, FOREVER), default=0),
-        Field("is_k_raft_controller", "bool", (7, FOREVER), default=False),
-        Field("controller_epoch", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (2, FOREVER), default=-1, ignorable=True),
-        Field("type", "int8", (5, FOREVER), default=0),
-        Field(
-            "ungrouped_partition_states",
-            "struct",
-            (0, 1),
-            array=True,
-            struct=LeaderAndIsrPartitionState,
-            default=(),
-        ),
-        Field(
-            "topic_states",
-            "struct",
-            (2, FOREVER),
-            array=True,
-            struct=LeaderAndIsrTopicState,
-            default=(),
-        ),
-        Field(
-            "live_leaders",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=LeaderAndIsrLiveLeader,
-            default=(),
-        ),
+    controller_id: int = int32(0, default=0)
+    is_k_raft_controller: bool = bool_(7, default=False)
+    controller_epoch: int = int32(0, default=0)
+    broker_epoch: int = int64(2, default=-1, ignorable=True)
+    type: int = int8(5, default=0)
+    ungrouped_partition_states: Sequence[LeaderAndIsrPartitionState] = array(
+        LeaderAndIsrPartitionState, 0, 1, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        controller_id: int = 0,
-        is_k_raft_controller: bool = False,
-        controller_epoch: int = 0,
-        broker_epoch: int = -1,
-        type: int = 0,
-        ungrouped_partition_states: Sequence[LeaderAndIsrPartitionState] = (),
-        topic_states: Sequence[LeaderAndIsrTopicState] = (),
-        live_leaders: Sequence[LeaderAndIsrLiveLeader] = (),
-    ) -> None:
-        self.controller_id = controller_id
-        self.is_k_raft_controller = is_k_raft_controller
-        self.controller_epoch = controller_epoch
-        self.broker_epoch = broker_epoch
-        self.type = type
-        self.ungrouped_partition_states = ungrouped_partition_states
-        self.topic_states = topic_states
-        self.live_leaders = live_leaders
+    topic_states: Sequence[LeaderAndIsrTopicState] = array(LeaderAndIsrTopicState, 2, default=())
+    live_leaders: Sequence[LeaderAndIsrLiveLeader] = array(LeaderAndIsrLiveLeader, 0, default=())

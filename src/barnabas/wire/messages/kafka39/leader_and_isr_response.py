@@ -5,91 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class LeaderAndIsrPartitionError(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, 4), default="", ignorable=True),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.error_code = error_code
+    topic_name: str = string(0, 4, default="", ignorable=True)
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class LeaderAndIsrTopicError(Message):
-    __slots__ = (
-        "topic_id",
-        "partition_errors",
+    topic_id: Uuid = uuid(5, default=ZERO_UUID)
+    partition_errors: Sequence[LeaderAndIsrPartitionError] = array(
+        LeaderAndIsrPartitionError, 5, default=()
     )
-    FIELDS = (
-        Field("topic_id", "uuid", (5, FOREVER), default=ZERO_UUID),
-        Field(
-            "partition_errors",
-            "struct",
-            (5, FOREVER),
-            array=True,
-            struct=LeaderAndIsrPartitionError,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: Uuid = ZERO_UUID,
-        partition_errors: Sequence[LeaderAndIsrPartitionError] = (),
-    ) -> None:
-        self.topic_id = topic_id
-        self.partition_errors = partition_errors
 
 
 class LeaderAndIsrResponse(Message):
-    __slots__ = (
-        "error_code",
-        "partition_errors",
-        "topics",
-    )
     VALID = (0, 7)
     FLEXIBLE = 4
     API_KEY = 4
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "partition_errors",
-            "struct",
-            (0, 4),
-            array=True,
-            struct=LeaderAndIsrPartitionError,
-            default=(),
-        ),
-        Field(
-            "topics", "struct", (5, FOREVER), array=True, struct=LeaderAndIsrTopicError, default=()
-        ),
+    error_code: int = int16(0, default=0)
+    partition_errors: Sequence[LeaderAndIsrPartitionError] = array(
+        LeaderAndIsrPartitionError, 0, 4, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_errors: Sequence[LeaderAndIsrPartitionError] = (),
-        topics: Sequence[LeaderAndIsrTopicError] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.partition_errors = partition_errors
-        self.topics = topics
+    topics: Sequence[LeaderAndIsrTopicError] = array(LeaderAndIsrTopicError, 5, default=())

@@ -4,156 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int32, int64, string
 
 
 class StopReplicaPartitionV0(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, 0), default=""),
-        Field("partition_index", "int32", (0, 0), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
+    topic_name: str = string(0, 0, default="")
+    partition_index: int = int32(0, 0, default=0)
 
 
 class StopReplicaTopicV1(Message):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-    )
-    FIELDS = (
-        Field("name", "string", (1, 2), default=""),
-        Field("partition_indexes", "int32", (1, 2), array=True, default=()),
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: Sequence[int] = (),
-    ) -> None:
-        self.name = name
-        self.partition_indexes = partition_indexes
+    name: str = string(1, 2, default="")
+    partition_indexes: Sequence[int] = array(int32, 1, 2, default=())
 
 
 class StopReplicaPartitionState(Message):
-    __slots__ = (
-        "partition_index",
-        "leader_epoch",
-        "delete_partition",
-    )
-    FIELDS = (
-        Field("partition_index", "int32", (3, FOREVER), default=0),
-        Field("leader_epoch", "int32", (3, FOREVER), default=-1),
-        Field("delete_partition", "bool", (3, FOREVER), default=False),
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        leader_epoch: int = -1,
-        delete_partition: bool = False,
-    ) -> None:
-        self.partition_index = partition_index
-        self.leader_epoch = leader_epoch
-        self.delete_partition = delete_partition
+    partition_index: int = int32(3, default=0)
+    leader_epoch: int = int32(3, default=-1)
+    delete_partition: bool = bool_(3, default=False)
 
 
 class StopReplicaTopicState(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_states",
+    topic_name: str = string(3, default="")
+    partition_states: Sequence[StopReplicaPartitionState] = array(
+        StopReplicaPartitionState, 3, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (3, FOREVER), default=""),
-        Field(
-            "partition_states",
-            "struct",
-            (3, FOREVER),
-            array=True,
-            struct=StopReplicaPartitionState,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_states: Sequence[StopReplicaPartitionState] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_states = partition_states
 
 
 class StopReplicaRequest(Message):
-    __slots__ = (
-        "controller_id",
-        "is_k_raft_controller",
-        "controller_epoch",
-        "broker_epoch",
-        "delete_partitions",
-        "ungrouped_partitions",
-        "topics",
-        "topic_states",
-    )
     VALID = (0, 4)
     FLEXIBLE = 2
     API_KEY = 5
-    FIELDS = (
-        Field("controller_id", "int32", (0, FOREVER), default=0),
-        Field("is_k_raft_controller", "bool", (4, FOREVER), default=False),
-        Field("controller_epoch", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (1, FOREVER), default=-1, ignorable=True),
-        Field("delete_partitions", "bool", (0, 2), default=False),
-        Field(
-            "ungrouped_partitions",
-            "struct",
-            (0, 0),
-            array=True,
-            struct=StopReplicaPartitionV0,
-            default=(),
-        ),
-        Field("topics", "struct", (1, 2), array=True, struct=StopReplicaTopicV1, default=()),
-        Field(
-            "topic_states",
-            "struct",
-            (3, FOREVER),
-            array=True,
-            struct=StopReplicaTopicState,
-            default=(),
-        ),
+    controller_id: int = int32(0, default=0)
+    is_k_raft_controller: bool = bool_(4, default=False)
+    controller_epoch: int = int32(0, default=0)
+    broker_epoch: int = int64(1, default=-1, ignorable=True)
+    delete_partitions: bool = bool_(0, 2, default=False)
+    ungrouped_partitions: Sequence[StopReplicaPartitionV0] = array(
+        StopReplicaPartitionV0, 0, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        controller_id: int = 0,
-        is_k_raft_controller: bool = False,
-        controller_epoch: int = 0,
-        broker_epoch: int = -1,
-        delete_partitions: bool = False,
-        ungrouped_partitions: Sequence[StopReplicaPartitionV0] = (),
-        topics: Sequence[StopReplicaTopicV1] = (),
-        topic_states: Sequence[StopReplicaTopicState] = (),
-    ) -> None:
-        self.controller_id = controller_id
-        self.is_k_raft_controller = is_k_raft_controller
-        self.controller_epoch = controller_epoch
-        self.broker_epoch = broker_epoch
-        self.delete_partitions = delete_partitions
-        self.ungrouped_partitions = ungrouped_partitions
-        self.topics = topics
-        self.topic_states = topic_states
+    topics: Sequence[StopReplicaTopicV1] = array(StopReplicaTopicV1, 1, 2, default=())
+    topic_states: Sequence[StopReplicaTopicState] = array(StopReplicaTopicState, 3, default=())

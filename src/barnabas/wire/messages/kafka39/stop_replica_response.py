@@ -4,58 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, int16, int32, string
 
 
 class StopReplicaPartitionError(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "error_code",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, FOREVER), default=""),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.error_code = error_code
+    topic_name: str = string(0, default="")
+    partition_index: int = int32(0, default=0)
+    error_code: int = int16(0, default=0)
 
 
 class StopReplicaResponse(Message):
-    __slots__ = (
-        "error_code",
-        "partition_errors",
-    )
     VALID = (0, 4)
     FLEXIBLE = 2
     API_KEY = 5
-    FIELDS = (
-        Field("error_code", "int16", (0, FOREVER), default=0),
-        Field(
-            "partition_errors",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=StopReplicaPartitionError,
-            default=(),
-        ),
+    error_code: int = int16(0, default=0)
+    partition_errors: Sequence[StopReplicaPartitionError] = array(
+        StopReplicaPartitionError, 0, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_errors: Sequence[StopReplicaPartitionError] = (),
-    ) -> None:
-        self.error_code = error_code
-        self.partition_errors = partition_errors

@@ -5,219 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.types import ZERO_UUID, Uuid
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, array, bool_, int8, int16, int32, int64, string, uuid
 
 
 class UpdateMetadataPartitionState(Message):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "controller_epoch",
-        "leader",
-        "leader_epoch",
-        "isr",
-        "zk_version",
-        "replicas",
-        "offline_replicas",
-    )
-    FIELDS = (
-        Field("topic_name", "string", (0, 4), default="", ignorable=True),
-        Field("partition_index", "int32", (0, FOREVER), default=0),
-        Field("controller_epoch", "int32", (0, FOREVER), default=0),
-        Field("leader", "int32", (0, FOREVER), default=0),
-        Field("leader_epoch", "int32", (0, FOREVER), default=0),
-        Field("isr", "int32", (0, FOREVER), array=True, default=()),
-        Field("zk_version", "int32", (0, FOREVER), default=0),
-        Field("replicas", "int32", (0, FOREVER), array=True, default=()),
-        Field("offline_replicas", "int32", (4, FOREVER), array=True, default=(), ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        controller_epoch: int = 0,
-        leader: int = 0,
-        leader_epoch: int = 0,
-        isr: Sequence[int] = (),
-        zk_version: int = 0,
-        replicas: Sequence[int] = (),
-        offline_replicas: Sequence[int] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.controller_epoch = controller_epoch
-        self.leader = leader
-        self.leader_epoch = leader_epoch
-        self.isr = isr
-        self.zk_version = zk_version
-        self.replicas = replicas
-        self.offline_replicas = offline_replicas
+    topic_name: str = string(0, 4, default="", ignorable=True)
+    partition_index: int = int32(0, default=0)
+    controller_epoch: int = int32(0, default=0)
+    leader: int = int32(0, default=0)
+    leader_epoch: int = int32(0, default=0)
+    isr: Sequence[int] = array(int32, 0, default=())
+    zk_version: int = int32(0, default=0)
+    replicas: Sequence[int] = array(int32, 0, default=())
+    offline_replicas: Sequence[int] = array(int32, 4, default=(), ignorable=True)
 
 
 class UpdateMetadataTopicState(Message):
-    __slots__ = (
-        "topic_name",
-        "topic_id",
-        "partition_states",
+    topic_name: str = string(5, default="")
+    topic_id: Uuid = uuid(7, default=ZERO_UUID, ignorable=True)
+    partition_states: Sequence[UpdateMetadataPartitionState] = array(
+        UpdateMetadataPartitionState, 5, default=()
     )
-    FIELDS = (
-        Field("topic_name", "string", (5, FOREVER), default=""),
-        Field("topic_id", "uuid", (7, FOREVER), default=ZERO_UUID, ignorable=True),
-        Field(
-            "partition_states",
-            "struct",
-            (5, FOREVER),
-            array=True,
-            struct=UpdateMetadataPartitionState,
-            default=(),
-        ),
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        topic_id: Uuid = ZERO_UUID,
-        partition_states: Sequence[UpdateMetadataPartitionState] = (),
-    ) -> None:
-        self.topic_name = topic_name
-        self.topic_id = topic_id
-        self.partition_states = partition_states
 
 
 class UpdateMetadataEndpoint(Message):
-    __slots__ = (
-        "port",
-        "host",
-        "listener",
-        "security_protocol",
-    )
-    FIELDS = (
-        Field("port", "int32", (1, FOREVER), default=0),
-        Field("host", "string", (1, FOREVER), default=""),
-        Field("listener", "string", (3, FOREVER), default="", ignorable=True),
-        Field("security_protocol", "int16", (1, FOREVER), default=0),
-    )
-
-    def __init__(
-        self,
-        *,
-        port: int = 0,
-        host: str = "",
-        listener: str = "",
-        security_protocol: int = 0,
-    ) -> None:
-        self.port = port
-        self.host = host
-        self.listener = listener
-        self.security_protocol = security_protocol
+    port: int = int32(1, default=0)
+    host: str = string(1, default="")
+    listener: str = string(3, default="", ignorable=True)
+    security_protocol: int = int16(1, default=0)
 
 
 class UpdateMetadataBroker(Message):
-    __slots__ = (
-        "id",
-        "v0_host",
-        "v0_port",
-        "endpoints",
-        "rack",
+    id: int = int32(0, default=0)
+    v0_host: str = string(0, 0, default="", ignorable=True)
+    v0_port: int = int32(0, 0, default=0, ignorable=True)
+    endpoints: Sequence[UpdateMetadataEndpoint] = array(
+        UpdateMetadataEndpoint, 1, default=(), ignorable=True
     )
-    FIELDS = (
-        Field("id", "int32", (0, FOREVER), default=0),
-        Field("v0_host", "string", (0, 0), default="", ignorable=True),
-        Field("v0_port", "int32", (0, 0), default=0, ignorable=True),
-        Field(
-            "endpoints",
-            "struct",
-            (1, FOREVER),
-            array=True,
-            struct=UpdateMetadataEndpoint,
-            default=(),
-            ignorable=True,
-        ),
-        Field("rack", "string", (2, FOREVER), nullable=(0, FOREVER), default="", ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        id: int = 0,
-        v0_host: str = "",
-        v0_port: int = 0,
-        endpoints: Sequence[UpdateMetadataEndpoint] = (),
-        rack: str | None = "",
-    ) -> None:
-        self.id = id
-        self.v0_host = v0_host
-        self.v0_port = v0_port
-        self.endpoints = endpoints
-        self.rack = rack
+    rack: str | None = string(2, nullable=0, default="", ignorable=True)
 
 
 class UpdateMetadataRequest(Message):
-    __slots__ = (
-        "controller_id",
-        "is_k_raft_controller",
-        "type",
-        "controller_epoch",
-        "broker_epoch",
-        "ungrouped_partition_states",
-        "topic_states",
-        "live_brokers",
-    )
     VALID = (0, 8)
     FLEXIBLE = 6
     API_KEY = 6
-    FIELDS = (
-        Field("controller_id", "int32", (0, FOREVER), default=0),
-        Field("is_k_raft_controller", "bool", (8, FOREVER), default=False),
-        Field("type", "int8", (8, FOREVER), tag=0, tagged=(8, FOREVER), default=0),
-        Field("controller_epoch", "int32", (0, FOREVER), default=0),
-        Field("broker_epoch", "int64", (5, FOREVER), default=-1, ignorable=True),
-        Field(
-            "ungrouped_partition_states",
-            "struct",
-            (0, 4),
-            array=True,
-            struct=UpdateMetadataPartitionState,
-            default=(),
-        ),
-        Field(
-            "topic_states",
-            "struct",
-            (5, FOREVER),
-            array=True,
-            struct=UpdateMetadataTopicState,
-            default=(),
-        ),
-        Field(
-            "live_brokers",
-            "struct",
-            (0, FOREVER),
-            array=True,
-            struct=UpdateMetadataBroker,
-            default=(),
-        ),
+    controller_id: int = int32(0, default=0)
+    is_k_raft_controller: bool = bool_(8, default=False)
+    type: int = int8(8, tag=0, default=0)
+    controller_epoch: int = int32(0, default=0)
+    broker_epoch: int = int64(5, default=-1, ignorable=True)
+    ungrouped_partition_states: Sequence[UpdateMetadataPartitionState] = array(
+        UpdateMetadataPartitionState, 0, 4, default=()
     )
-
-    def __init__(
-        self,
-        *,
-        controller_id: int = 0,
-        is_k_raft_controller: bool = False,
-        type: int = 0,
-        controller_epoch: int = 0,
-        broker_epoch: int = -1,
-        ungrouped_partition_states: Sequence[UpdateMetadataPartitionState] = (),
-        topic_states: Sequence[UpdateMetadataTopicState] = (),
-        live_brokers: Sequence[UpdateMetadataBroker] = (),
-    ) -> None:
-        self.controller_id = controller_id
-        self.is_k_raft_controller = is_k_raft_controller
-        self.type = type
-        self.controller_epoch = controller_epoch
-        self.broker_epoch = broker_epoch
-        self.ungrouped_partition_states = ungrouped_partition_states
-        self.topic_states = topic_states
-        self.live_brokers = live_brokers
+    topic_states: Sequence[UpdateMetadataTopicState] = array(
+        UpdateMetadataTopicState, 5, default=()
+    )
+    live_brokers: Sequence[UpdateMetadataBroker] = array(UpdateMetadataBroker, 0, default=())

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import FOREVER, Field, Message
+from barnabas.wire.schema import Message, int16
 
 
 class UpdateMetadataResponse(Message):
-    __slots__ = ("error_code",)
     VALID = (0, 8)
     FLEXIBLE = 6
     API_KEY = 6
-    FIELDS = (Field("error_code", "int16", (0, FOREVER), default=0),)
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-    ) -> None:
-        self.error_code = error_code
+    error_code: int = int16(0, default=0)
