@@ -20,7 +20,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.avro_schema import columns_of, parsed
-from barnabas.pipeline.formats.decoding import Decoded, error_column, raw_column, sentence_of
+from barnabas.pipeline.formats.decoding import Decoded, error_column, sentence_of
 from barnabas.pipeline.formats.fitting import fit
 from barnabas.pipeline.formats.framing import HEADER_BYTES, FramingError, schema_id
 from barnabas.pipeline.formats.schema_registry import (
@@ -62,7 +62,7 @@ class AvroDecoder:
                 errors[row] = sentence_of(error)
                 found.append(None)
         data = self._column(found, errors)
-        return Decoded(data, error_column(errors, len(values)), raw_column(values, errors))
+        return Decoded(data, error_column(errors, len(values)))
 
     def _decode(self, value: bytes) -> Any:
         if self._registry is None:

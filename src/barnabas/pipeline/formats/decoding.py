@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 ERROR_CHARACTERS_MAX = 300
@@ -17,8 +16,6 @@ class Decoded:
 
     data: pa.Array
     errors: pa.Array
-    raw: pa.Array
-    """The values that were not decoded; null for the others."""
 
 
 Decoder = Callable[[pa.Array], Decoded]
@@ -30,15 +27,6 @@ def error_column(errors: Mapping[int, str], rows: int) -> pa.Array:
     if not errors:
         return pa.nulls(rows, pa.string())
     return pa.array([errors.get(row) for row in range(rows)], pa.string())
-
-
-def raw_column(values: pa.Array, errors: Mapping[int, str]) -> pa.Array:
-    rows = len(values)
-    if not errors:
-        return pa.nulls(rows, pa.binary())
-    good = np.ones(rows, bool)
-    good[list(errors)] = False
-    return values.take(pa.array(np.arange(rows), mask=good))
 
 
 def sentence_of(error: BaseException) -> str:

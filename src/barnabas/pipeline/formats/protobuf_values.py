@@ -19,7 +19,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from barnabas.pipeline.formats.decoding import Decoded, error_column, raw_column, sentence_of
+from barnabas.pipeline.formats.decoding import Decoded, error_column, sentence_of
 from barnabas.pipeline.formats.fitting import fit
 from barnabas.pipeline.formats.framing import FramingError, message_path, schema_id
 from barnabas.pipeline.formats.protobuf_schema import (
@@ -75,7 +75,7 @@ class ProtobufDecoder:
                     errors[row] = sentence_of(error)
             messages.append(message)
         data = self._column(messages, errors)
-        return Decoded(data, error_column(errors, len(values)), raw_column(values, errors))
+        return Decoded(data, error_column(errors, len(values)))
 
     def _decode(self, value: bytes) -> Any:
         if self._registry is not None:

@@ -22,6 +22,7 @@ from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
 from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
+from barnabas.pipeline.jobs.typed_values import check_source, check_writer
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
@@ -243,6 +244,7 @@ class _Reading:
         mode = self.one_of(transform, ("transform",), "output_mode", OUTPUT_MODES, "append")
         self.check_lands(sinks, source, is_transformed=bool(transform) or kind != "pipeline")
         dead = self.dead_letters(raw, cluster, source, name, checkpoint)
+        self.check_values(source, sinks, sql, dead, is_copied=not (sql or function))
         trigger = self.trigger(raw)
         if self.errors or source is None:
             return None
@@ -419,6 +421,27 @@ class _Reading:
             return
         if len(sinks) > 1 or is_transformed or source is None or not source.is_topics:
             self.wrong(("sink",), "land is for the only sink of topics without a transformation")
+
+    def check_values(
+        self,
+        source: Source | None,
+        sinks: tuple[Sink, ...],
+        sql: str,
+        dead: Sink | None,
+        *,
+        is_copied: bool,
+    ) -> None:
+        """`is_copied`: sinks get records as they were read."""
+        if source is not None:
+            found = check_source(source.options, sql, has_dead_letters=dead is not None)
+            if found is not None:
+                self.wrong(("transform", "sql"), found)
+        copied = [("sink", each) for each in sinks if is_copied]
+        copied += [("dead_letters", dead)] if dead is not None else []
+        for key, sink in copied:
+            found = check_writer(sink.options)
+            if found is not None:
+                self.wrong((key,), found)
 
     def rules(self, table: dict[str, Any], path: KeyPath, kind: str) -> TableRules:
         columns = {

@@ -1,7 +1,8 @@
 """From columns of records to the columns that a query reads, with decoded values among them.
 
-Owns which columns are filled at all, so that a query that reads offsets decodes no record, and where
-`data`, `_error` and the raw value of a bad record come from (:mod:`barnabas.pipeline.formats.decoding`).
+Owns which columns are filled at all, so that a query that reads offsets decodes no record, and where `data`
+and `_error` come from (:mod:`barnabas.pipeline.formats.decoding`). Column `value` has the raw bytes of every
+record, good or bad: what is copied from it to a topic is what was read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class DecodedColumns:
     def to_arrow(self, columns: Columns, topic: str, partition: int) -> pa.RecordBatch:
         if self._decode is None:
             return columns.to_arrow(topic, partition, self.schema)
-        found = self._decode(columns.values.to_arrow())
+        values = columns.values.to_arrow()
+        found = self._decode(values)
         plain = columns.to_arrow(topic, partition, self._record_schema)
         arrays = []
         for each in self.schema:
@@ -45,7 +47,7 @@ class DecodedColumns:
                 case "_error":
                     arrays.append(found.errors)
                 case "value":
-                    arrays.append(found.raw)
+                    arrays.append(values)
                 case name:
                     arrays.append(plain.column(name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

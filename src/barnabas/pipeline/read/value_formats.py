@@ -1,7 +1,7 @@
 """Values decoded in the worker, straight to Arrow: ``value.format`` json or csv with ``value.schema``.
 
-Owns the way from a column of raw values to a struct column `data`, an error column `_error` and the raw
-values of those that could not be decoded. Rows keep their places. Arrow's readers take many values at once
+Owns the way from a column of raw values to a struct column `data` and an error column `_error`. Rows keep
+their places. Arrow's readers take many values at once
 and fail for all of them together, so a lot that fails is halved until the bad value is alone; a lot without
 a bad value costs one call.
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
-from barnabas.pipeline.formats.decoding import Decoded, error_column, raw_column, sentence_of
+from barnabas.pipeline.formats.decoding import Decoded, error_column, sentence_of
 from barnabas.pipeline.formats.framing import HEADER_BYTES, MAGIC
 from barnabas.record.json_kernels import mark_objects
 
@@ -71,7 +71,7 @@ class TextDecoder:
         }
         errors |= dict.fromkeys(bare, NOT_FRAMED)
         rows = len(values)
-        return Decoded(found.data, error_column(errors, rows), raw_column(values, errors))
+        return Decoded(found.data, error_column(errors, rows))
 
 
 def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
@@ -89,14 +89,14 @@ def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
     _parse_lots(parse, lines, ends, whole, tables, places, errors)
     found = pa.concat_tables(tables).combine_chunks() if tables else format_.fields.empty_table()
     if not len(format_.fields):
-        return Decoded(pa.nulls(rows), error_column(errors, rows), raw_column(values, errors))
+        return Decoded(pa.nulls(rows), error_column(errors, rows))
     struct = _struct_of(found, format_.fields)
     order = np.full(rows, -1, np.int64)
     if places:
         order[np.concatenate(places)] = np.arange(len(struct))
     places_in = pa.array(np.maximum(order, 0), mask=order < 0)
     data = struct.take(places_in) if len(struct) else pa.nulls(rows, struct.type)
-    return Decoded(data, error_column(errors, rows), raw_column(values, errors))
+    return Decoded(data, error_column(errors, rows))
 
 
 def _lines_of(values: pa.Array, format_: ValueFormat) -> tuple[bytes, Any, Any]:

@@ -137,3 +137,46 @@ def test_tasks_land_tables_of_all_kinds_by_append(table: str, error: str | None)
     with pytest.raises(JobFileError) as found:
         parse("job.toml", text, {})
     assert error in str(found.value)
+
+
+TYPED = """
+name = "typed"
+checkpoint = "/data/checkpoint"
+[cluster]
+kafka.bootstrap.servers = "h:1"
+[source]
+topics = ["a"]
+options = {{ value.format = "json", value.schema = "id BIGINT" }}
+{more}
+[[sink]]
+topic = "b"
+{options}
+"""
+SQL = '[transform]\nsql = "select {} from source"\n'
+ENCODED = 'options = { value.format = "json" }'
+DEAD = '[dead_letters]\ntopic = "d"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "error"),
+    [
+        ("", "", None),
+        ("", ENCODED, "sink: value.format encodes a struct"),
+        (SQL.format("data as value"), ENCODED, "transform.sql: reads data"),
+        (SQL.format("data.id, '_error' as value"), "", "transform.sql: reads data"),
+        (SQL.format("if(_error is null, data, null) as value"), ENCODED, None),
+        (SQL.format("value, 'data' as key"), "", None),
+        (DEAD + SQL.format("data as value"), ENCODED, None),
+        (DEAD + ENCODED, "", "dead_letters: value.format encodes"),
+    ],
+)  # fmt: skip
+def test_bad_values_become_no_rows_of_nulls_by_a_job_that_is_valid(
+    more: str, options: str, error: str | None
+) -> None:
+    text = TYPED.format(more=more, options=options)
+    if error is None:
+        assert parse("job.toml", text, {}).sinks
+        return
+    with pytest.raises(JobFileError) as found:
+        parse("job.toml", text, {})
+    assert error in str(found.value)

@@ -1,0 +1,62 @@
+"""Jobs whose source decodes values: what reaches a topic is what was read, good or bad."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.jobs.job_file import load
+from barnabas.pipeline.jobs.job_run import JobRun
+from tests.spark.conftest import MakeTopic
+from tests.spark.topics import read, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GOOD, BAD = [b'{"id": 1}', b'{ "id": 2, "more": [] }'], b"{broken"
+JOB = """
+name = "typed-{kind}"
+kind = "{kind}"
+checkpoint = "{directory}/{target}"
+[cluster]
+kafka.bootstrap.servers = "{bootstrap}"
+[source]
+topics = ["{source}"]
+options = {{ {more} value.format = "json", value.schema = "id BIGINT" }}
+{extra}
+"""
+EARLIEST = 'startingOffsets = "earliest",'
+
+
+def test_typed_records_are_copied_replayed_and_mirrored_as_their_bytes(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, dead = make_topic(1), make_topic(1)
+    write(bootstrap, source, [*GOOD, BAD])
+    mirrored = f"m.{source}"
+    sink = '[[sink]]\ntopic = "{target}"\n'
+    sql = '[transform]\nsql = "select key, value from source where value is not null"\n' + sink
+    mirror = f'[mirror]\nalias = "m"\ntarget.kafka.bootstrap.servers = "{bootstrap}"'
+    jobs = [
+        ("pipeline", make_topic(1), sink, [*GOOD, BAD]),
+        ("pipeline", make_topic(1), sql, [*GOOD, BAD]),
+        ("pipeline", make_topic(1), sink + f'[dead_letters]\ntopic = "{dead}"', GOOD),
+        ("replay", make_topic(1), "[replay]\nbegin = 2020-01-01T00:00:00Z\n" + sink, [*GOOD, BAD]),
+        ("mirror", mirrored, mirror, [*GOOD, BAD]),
+    ]
+    for kind, target, extra, expected in jobs:
+        file = tmp_path / f"{target}.toml"
+        text = JOB.format(
+            kind=kind,
+            directory=tmp_path,
+            target=target,
+            bootstrap=bootstrap,
+            source=source,
+            more="" if kind == "replay" else EARLIEST,
+            extra=extra.format(target=target),
+        )
+        file.write_text(text)
+        JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)
+        found = read(bootstrap, target)
+        assert [(each.key, each.value) for each in found] == [(each, each) for each in expected]
+    assert [each.value for each in read(bootstrap, dead)] == [BAD]
