@@ -3,7 +3,13 @@
 There are two generations (KIP-890). Before transaction.version 2 a producer keeps its epoch, and a retry is
 recognized by the state. From version 2 on every end gives a new epoch, and a retry is recognized by the
 previous epoch. A producer may then abort a transaction that was not begun, since it does not know whether its
-first write arrived. The table shows the answers to a retry and to a first request:
+first write arrived.
+
+While a transaction is ending, every request of version 2 is answered CONCURRENT_TRANSACTIONS whatever id and
+epoch it names: the producer has its next epoch, and perhaps its next id, before the completion is recorded.
+Before version 2 the id and the epoch are compared first.
+
+In the other states the table shows the answers to a retry and to a first request:
 
 ======================  ==========================  ==========================
 state                   abort, retry / first        commit, retry / first
@@ -32,7 +38,6 @@ from barnabas.transaction.transaction import (
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 _COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
-_PREPARED = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 
 
 class Ending(NamedTuple):
@@ -57,12 +62,16 @@ def decide_end(now: Transaction, wish: Ending, wall_ms: int) -> Transaction | No
         raise _fenced(now)
     if now.state is TransactionState.ONGOING:
         return prepared(now, wish.commit, 0, NO_PRODUCER_ID, wall_ms)
+    if now.is_ending:
+        raise busy()
     if now.state is _COMPLETE[wish.commit]:
         return None
     raise _refused(now, wish)
 
 
 def _decide_with_bump(now: Transaction, wish: Ending, wall_ms: int) -> Transaction | None:
+    if now.is_ending:
+        raise busy()
     retry_of_rotation = (
         now.previous_producer_id == wish.producer_id
         and wish.producer_epoch == CLIENT_EPOCH_MAX
@@ -75,8 +84,6 @@ def _decide_with_bump(now: Transaction, wish: Ending, wall_ms: int) -> Transacti
         raise _fenced(now)
     if now.state is TransactionState.ONGOING:
         return _prepare(now, wish, wall_ms)
-    if now.is_ending:
-        raise _refused(now, wish)
     if retry:  # in CompleteCommit or CompleteAbort: Empty has no retries
         if now.state is _COMPLETE[wish.commit]:
             return None
@@ -88,8 +95,6 @@ def _decide_with_bump(now: Transaction, wish: Ending, wall_ms: int) -> Transacti
 
 def _has_right_epoch(now: Transaction, wish: Ending, retry: bool) -> bool:
     is_present = wish.producer_epoch == now.producer_epoch
-    if now.is_ending:
-        return retry
     if now.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         return retry or is_present
     return is_present
@@ -110,12 +115,15 @@ def next_id(now: Transaction, fresh_id: int | None) -> int:
 
 
 def _refused(now: Transaction, wish: Ending) -> KafkaError:
-    if now.state is _PREPARED[wish.commit]:
-        return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is being ended")
     wanted = "commit" if wish.commit else "abort"
     return KafkaError(
         ErrorCode.INVALID_TXN_STATE, f"there is nothing to {wanted} in the state {now.state.label}"
     )
+
+
+def busy() -> KafkaError:
+    """The answer while the markers of a transaction are being written."""
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is being ended")
 
 
 def _no_mapping() -> KafkaError:

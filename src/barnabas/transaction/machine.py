@@ -22,7 +22,7 @@ from functools import partial
 
 from barnabas.config.settings import TransactionSettings
 from barnabas.timeline import Journal, TimelineMap
-from barnabas.transaction.ending import Ending, decide_end, next_id
+from barnabas.transaction.ending import Ending, busy, decide_end, next_id
 from barnabas.transaction.metrics import TransactionCounters
 from barnabas.transaction.outcome import (
     Completed,
@@ -137,12 +137,12 @@ class TransactionMachine:
                 raise NeedsProducerId
             known = created(fresh_id, timeout_ms, at.wall_ms)
         expected = None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
+        if known.is_ending:  # its producer id may be about to change
+            raise busy()
         if expected is not None:
             _check_known(known, request.producer_id, expected)
-        if known.is_ending:
-            raise _busy()
         if known.state is TransactionState.ONGOING:
-            return self._fence(transactional_id, known, fresh_id, at, reply=_busy())
+            return self._fence(transactional_id, known, fresh_id, at, reply=busy())
         if known.is_exhausted and expected in (None, known.producer_epoch):
             if fresh_id is None:
                 raise NeedsProducerId
@@ -170,7 +170,10 @@ class TransactionMachine:
         """Add `partitions` to the producer's transaction, which begins if none is open. On success the
         outcome has no reply."""
         try:
-            known = self._checked(transactional_id, producer_id, producer_epoch)
+            known = self._known(transactional_id)
+            if known.is_ending:  # its producer may have its next id or epoch already
+                raise busy()
+            _check_producer(known, producer_id, producer_epoch)
         except KafkaError as error:
             return Outcome(reply=error)
         is_open = known.state is TransactionState.ONGOING
@@ -183,9 +186,13 @@ class TransactionMachine:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
     ) -> Outcome:
         """Check which of `partitions` belong to the producer's open transaction: the reply has NONE for
-        these, TRANSACTION_ABORTABLE for the others."""
+        these, TRANSACTION_ABORTABLE for the others. The id and the epoch are compared in every state: a
+        producer before version 2 keeps them."""
         try:
-            known = self._checked(transactional_id, producer_id, producer_epoch)
+            known = self._known(transactional_id)
+            _check_producer(known, producer_id, producer_epoch)
+            if known.is_ending:
+                raise busy()
         except KafkaError as error:
             return Outcome(reply=error)
         topics: dict[str, AddPartitionsToTxnTopicResult] = {}
@@ -250,23 +257,6 @@ class TransactionMachine:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id has no producer id"
             )
-        return known
-
-    def _checked(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction:
-        """The transaction of this producer. Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-        CONCURRENT_TRANSACTIONS."""
-        known = self._known(transactional_id)
-        if known.producer_id != producer_id:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                f"the transactional id has the producer id {known.producer_id}",
-            )
-        if known.producer_epoch != producer_epoch:
-            raise KafkaError(
-                ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {known.producer_epoch}"
-            )
-        if known.is_ending:
-            raise _busy()
         return known
 
     def _fence(
@@ -405,6 +395,19 @@ def _timeout_ms(request: InitProducerIdRequest, settings: TransactionSettings) -
     return timeout_ms
 
 
+def _check_producer(known: Transaction, producer_id: int, producer_epoch: int) -> None:
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+    if known.producer_id != producer_id:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"the transactional id has the producer id {known.producer_id}",
+        )
+    if known.producer_epoch != producer_epoch:
+        raise KafkaError(
+            ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {known.producer_epoch}"
+        )
+
+
 def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:
     """Check that a producer which names its id and epoch may continue: they are current, or it missed the
     answer with its new id, or the coordinator has forgotten the transactional id. Raises PRODUCER_FENCED."""
@@ -415,10 +418,6 @@ def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:
     raise KafkaError(
         ErrorCode.PRODUCER_FENCED, f"the transactional id has the producer id {known.producer_id}"
     )
-
-
-def _busy() -> KafkaError:
-    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is being ended")
 
 
 def _ended(producer: tuple[int, int] | None) -> EndTxnResponse:

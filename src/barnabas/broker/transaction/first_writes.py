@@ -2,7 +2,8 @@
 
 First a :class:`~barnabas.log.state.producer_state.Verification` is begun in the partition's log. Then the
 coordinator is asked whether the partition belongs to the transaction; for newer clients it adds the
-partition. The log appends the batch only if nothing of that producer was written in between.
+partition. The log appends the batch only if nothing was written in between that may have opened or ended the
+transaction; the marker of the transaction before does not count.
 :mod:`barnabas.broker.transaction.partition_verifier` sends and batches the requests.
 
 Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` of Apache Kafka 4.3.
@@ -141,20 +142,24 @@ def verify_produce(
     if not is_verifying(broker, question):
         return {(key, index): TRUSTED for key, index, *_ in first}
     wanted: dict[Key, tuple[Place, Verification]] = {}
+    fenced: dict[Key, Proof] = {}
     for key, index, _, _, sequence in first:
         try:
             partition = find(key, index)
             verification = _begin(broker, partition, question, sequence)
-        except KafkaError:  # the append says so
-            continue
+        except KafkaError as error:
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                fenced[key, index] = error
+            continue  # the append finds every other error again
         if verification is not None:
             wanted[key, index] = (partition.topic, partition.index), verification
     if not wanted:
-        return {}
+        return fenced
 
     def answered(answers: Answers) -> None:
         proceed(
-            {
+            fenced
+            | {
                 key: _for_producers(answers[place]) or verification
                 for key, (place, verification) in wanted.items()
             }
@@ -169,7 +174,7 @@ def _begin(
     broker: TransactionalWriteRole, partition: Partition, question: WriteQuestion, sequence: int
 ) -> Verification | None:
     """Begin a verification; None if the transaction is open in the partition already. Raises ``KafkaError``
-    if this broker does not lead the partition."""
+    if this broker does not lead the partition, or the partition knows a later epoch of the producer."""
     log = partition.readable_log(-1, leader_only=True)
     return log.producers.begin_verification(
         question.producer_id,

@@ -6,10 +6,12 @@ before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_
 
 A leader appends the first batch of a transaction only if the transaction coordinator confirmed that the
 partition belongs to the transaction. :class:`Verification` is the proof: it is created before the coordinator
-is asked, and becomes void when any batch or marker of the producer is written (KIP-890).
+is asked. A batch that is written meanwhile voids it if that batch may have opened or ended the transaction
+(:meth:`Verification.is_voided_by`). The marker of the transaction before must not void it: a producer of
+transaction.version 2 begins its next transaction while that marker is on its way (KIP-890).
 
-Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager`` and
-``VerificationStateEntry`` for behaviour; file schema ``ProducerSnapshot``.
+Source: KIP-98, KIP-360, KIP-890; ``ProducerAppendInfo``, ``ProducerStateManager``,
+``VerificationStateEntry`` and ``UnifiedLog`` for behaviour; file schema ``ProducerSnapshot``.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ class CompletedTransaction(NamedTuple):
 
 class Verification:
     """A pending question to the transaction coordinator about a producer's first batch. Compared by identity:
-    a later one does not prove what an earlier one asked."""
+    a later one does not prove what an earlier one asked. It is of one epoch: the question of another epoch is
+    another one."""
 
     __slots__ = ("bumps_epochs", "epoch", "lowest_sequence", "started_ms")
 
@@ -91,12 +94,21 @@ class Verification:
         """The producer has a new epoch for each transaction (transaction.version 2)."""
         self.started_ms = started_ms
 
-    def lower(self, epoch: int, sequence: int) -> None:
-        """Another batch waits for the same answer."""
-        if epoch > self.epoch:
-            self.epoch, self.lowest_sequence = epoch, sequence
-        elif epoch == self.epoch and sequence < self.lowest_sequence:
-            self.lowest_sequence = sequence
+    def lower(self, sequence: int) -> None:
+        """Another batch of this epoch waits for the same answer."""
+        self.lowest_sequence = min(self.lowest_sequence, sequence)
+
+    def is_voided_by(self, header: BatchHeader) -> bool:
+        """Whether a transactional batch of the producer, or a marker, ends this proof.
+
+        A batch of a lower epoch is of an earlier transaction, and one of a higher epoch is of a later one. A
+        data batch of this epoch opens the transaction. A marker of this epoch ends the transaction before if
+        the producer gets a new epoch with each end, as the marker then has the new epoch. Otherwise it may be
+        the marker of this very transaction, and no record may follow it.
+        """
+        if header.producer_epoch != self.epoch:
+            return header.producer_epoch > self.epoch
+        return not (header.is_control and self.bumps_epochs)
 
 
 TRUSTED = Verification(-1, -1, False, -1)
@@ -143,15 +155,21 @@ class ProducerStates:
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, wall_ms: int
     ) -> Verification | None:
         """Begin to verify a transactional batch. Returns what to pass to `check` once the coordinator has
-        agreed; None if the transaction is open here, so that the coordinator need not be asked."""
+        agreed; None if the transaction is open here, so that the coordinator need not be asked. Raises
+        INVALID_PRODUCER_EPOCH if a later epoch of the producer is known."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise _stale_epoch(producer_id, epoch, entry.epoch)
         if self.has_open_transaction(producer_id, epoch):
             return None
         known = self.verifications.get(producer_id)
-        if known is None:
+        if known is None or known.epoch < epoch:
             known = Verification(epoch, sequence, bumps_epochs, wall_ms)
             self.verifications[producer_id] = known
+        elif known.epoch > epoch:
+            raise _stale_epoch(producer_id, epoch, known.epoch)
         else:
-            known.lower(epoch, sequence)
+            known.lower(sequence)
         return known
 
     def check(
@@ -171,6 +189,8 @@ class ProducerStates:
         if header.is_transactional and verification is not TRUSTED:
             self._check_verified(header, verification)
         known = self.verifications.get(header.producer_id) if self.verifications else None
+        if known is not None and known.epoch != header.producer_epoch:
+            known = None  # another transaction's
         if entry is None:
             if first >= 0 and known is not None:
                 _check_first_sequence(header, known, is_new=True)
@@ -246,8 +266,9 @@ class ProducerStates:
         if producer_id < 0:
             return None
         if self.verifications and header.attributes & TRANSACTIONAL:
-            # The transaction is open now, or it has ended: a pending verification is void.
-            self.verifications.pop(producer_id, None)
+            known = self.verifications.get(producer_id)
+            if known is not None and known.is_voided_by(header):
+                del self.verifications[producer_id]
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(header.producer_epoch)
@@ -415,10 +436,13 @@ def _entry_of(row: EntryRecord) -> ProducerEntry:
 
 def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.producer_epoch < entry.epoch:
-        raise KafkaError(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}",
-        )
+        raise _stale_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+
+
+def _stale_epoch(producer_id: int, epoch: int, known: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} has epoch {known}, not {epoch}"
+    )
 
 
 def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
