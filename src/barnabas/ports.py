@@ -119,7 +119,8 @@ class Disk(Protocol):
     def remove(self, path: str) -> None:
         """One file."""
 
-    def remove_tree(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None:
+        """A directory with all that is in it. A symbolic link is removed, not followed."""
 
     def size(self, path: str) -> int: ...
 

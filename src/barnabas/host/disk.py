@@ -235,7 +235,10 @@ class HostDisk(Disk):
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        shutil.rmtree(path)
+        if os.path.islink(path):
+            os.unlink(path)
+        else:
+            shutil.rmtree(path)
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size

@@ -17,7 +17,6 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
-LEADER_EPOCH = "leader-epoch-checkpoint"
 
 
 class MalformedCheckpoint(ValueError):

@@ -18,6 +18,9 @@ REPAIRED = ".repaired"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 PARTITION_METADATA = "partition.metadata"
 """The topic's id."""
+LEADER_EPOCH = "leader-epoch-checkpoint"
+TEMPORARY = ".tmp"
+"""A file that is not in its place yet."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -29,3 +32,9 @@ def offset_of(name: str) -> int | None:
     head = name[:20]
     is_number = head.isascii() and head.isdigit()
     return int(head) if len(name) > 20 and name[20] == "." and is_number else None
+
+
+def is_file_of_log(name: str) -> bool:
+    """Whether a file in a log's folder has a name that a broker gives."""
+    plain = name.removesuffix(TEMPORARY)
+    return offset_of(name) is not None or plain in (PARTITION_METADATA, LEADER_EPOCH)

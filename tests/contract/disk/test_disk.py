@@ -3,6 +3,7 @@ same."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +174,22 @@ def test_removing(world: World) -> None:
     assert disk.list_dir(root) == []
     with pytest.raises(FileNotFoundError):
         disk.remove(f"{root}/g")
+
+
+@pytest.mark.parametrize("make", [real, trial], ids=["real", "trial"])
+def test_a_link_is_removed_and_not_followed(make: Callable[[Path], World], tmp_path: Path) -> None:
+    """(The simulated disk has no links.)"""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "f").write_bytes(b"kept")
+    disk, root = make(tmp_path)
+    for link in (f"{root}/link", f"{root}/tree/link"):
+        disk.make_dirs(os.path.dirname(link))
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink(f"{root}/elsewhere", link)
+    disk.remove_tree(f"{root}/link")
+    disk.remove_tree(f"{root}/tree")
+    assert disk.list_dir(root) == ["elsewhere"]
+    assert (tmp_path / "elsewhere" / "f").read_bytes() == b"kept"
 
 
 def test_a_lock_is_taken_once(world: World) -> None:

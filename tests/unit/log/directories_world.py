@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -15,6 +15,7 @@ from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.process import SimMachine
 from barnabas.sim.world.world import World
 from barnabas.types import NodeId, TopicPartition, Uuid
+from tests.unit.log.refusing_disk import RefusingDisk
 
 PATHS = ("/disk1/logs", "/disk2/logs")
 
@@ -42,9 +43,17 @@ class DirectoriesWorld:
         self.offline: list[tuple[str, list[TopicPartition]]] = []
         self.start()
 
-    def start(self, *, writing: bool = True, unreadable: Sequence[str] = ()) -> None:
+    def start(
+        self,
+        *,
+        writing: bool = True,
+        unreadable: Sequence[str] = (),
+        refused: Collection[str] = (),
+    ) -> None:
         """A new process opens them; `writing`: it is in the cluster and takes up roles."""
         self.process = self.machine.start_process()
+        if refused:
+            self.refuse_removal().refused.update(refused)
         disk = self.process.disk
         identities = dict[str, MetaProperties | None].fromkeys(unreadable)
         for number, path in enumerate(PATHS):
@@ -59,6 +68,14 @@ class DirectoriesWorld:
         self.logs.open()
         if writing:
             self.logs.begin_writing()
+
+    def refuse_removal(self) -> RefusingDisk:
+        """The process's disk from now on, which removes what it does not refuse."""
+        disk: object = self.process.disk
+        if not isinstance(disk, RefusingDisk):
+            disk = RefusingDisk(disk)
+            self.process.disk = disk  # type: ignore[assignment]
+        return disk
 
     def _went_offline(self, directory: LogDirectory, gone: list[TopicPartition]) -> None:
         self.offline.append((directory.path, gone))

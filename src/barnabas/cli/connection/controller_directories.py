@@ -25,7 +25,7 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.log.directories.log_directory import LOCK_FILE
+from barnabas.log.directories.entry_names import LOCK_FILE
 from barnabas.metadata.storage_format import bootstrap_checkpoint, directories_of, format_node
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.schema import Message

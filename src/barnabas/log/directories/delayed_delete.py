@@ -1,7 +1,8 @@
 """Deletes files that are no longer needed after a delay: deleted partitions, removed segments.
 
 Files are renamed first, so that a start ignores them, and removed in the background once their delay
-(``file.delete.delay.ms``) has passed.
+(``file.delete.delay.ms``) has passed. What cannot be removed takes up room and does no other harm: that is a
+warning, and the removal is tried again, less and less often. It is no failure of the directory.
 
 Source: Kafka's ``LogManager.asyncDelete``.
 """
@@ -9,15 +10,18 @@ Source: Kafka's ``LogManager.asyncDelete``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
-from barnabas.log.directories.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory
+from barnabas.log.directories.entry_names import DELETE_SUFFIX, STRAY_SUFFIX
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports
 
 NAME_MAX = 255
 """Longest file name in bytes."""
+RETRY_MS = 60_000.0
+RETRY_MS_MAX = 3_600_000.0
 
 
 class _Old(NamedTuple):
@@ -25,6 +29,7 @@ class _Old(NamedTuple):
     directory: LogDirectory
     path: str
     is_tree: bool
+    failures: int = 0
 
 
 class DelayedDelete:
@@ -100,16 +105,36 @@ class DelayedDelete:
         for olds in due.values():
             self._remove(olds[0].directory, olds)
 
+    def remove_now(self, directory: LogDirectory, path: str) -> None:
+        """Remove the directory `path`, which a crash left behind. Blocks."""
+        old = _Old(self._ports.clock.now_ms(), directory, path, True)
+        for failed, error in self._remove_each([old]):
+            self._try_again(failed, error)
+
     def _remove(self, directory: LogDirectory, olds: list[_Old]) -> None:
-        remove, remove_tree = self._ports.disk.remove, self._ports.disk.remove_tree
+        def finish(result: list[tuple[_Old, OSError]] | BaseException) -> None:
+            if isinstance(result, list) and directory.is_online:
+                for old, error in result:
+                    self._try_again(old, error)
 
-        def job() -> None:
-            for old in olds:
-                with suppress(FileNotFoundError):  # its log was deleted or moved meanwhile
-                    (remove_tree if old.is_tree else remove)(old.path)
-
-        def finish(result: object) -> None:
-            if isinstance(result, OSError):
-                self._fail(directory, f"removing old files failed: {result}")
-
+        job = partial(self._remove_each, olds)
         self._ports.background.run(f"remove {directory.path}", job, finish)
+
+    def _remove_each(self, olds: list[_Old]) -> list[tuple[_Old, OSError]]:
+        """Those that could not be removed. Blocks."""
+        disk, failed = self._ports.disk, []
+        for old in olds:
+            try:
+                (disk.remove_tree if old.is_tree else disk.remove)(old.path)
+            except FileNotFoundError:
+                pass  # its log was deleted or moved meanwhile
+            except OSError as error:
+                failed.append((old, error))
+        return failed
+
+    def _try_again(self, old: _Old, error: OSError) -> None:
+        wait_ms = min(RETRY_MS * 2**old.failures, RETRY_MS_MAX)
+        reason, retry_s = str(error), int(wait_ms / 1000)
+        self._ports.log("warning", "log.not_removed", path=old.path, reason=reason, retry_s=retry_s)
+        again = self._ports.clock.now_ms() + wait_ms
+        self._waiting.append(old._replace(when_ms=again, failures=min(old.failures + 1, 16)))

@@ -19,11 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.log.directories.log_directory import (
-    LogDirectory,
-    deleted_partition_of,
-    name_of_future,
-)
+from barnabas.log.directories.entry_names import deleted_partition_of, name_of_future
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.partition.flush_jobs import watch_recovery_point
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.log_moves import inherit, relocate
@@ -106,12 +103,9 @@ class FutureLogs:
             except OSError as error:
                 owner.fail(target_dir, f"opening {log.directory} failed: {error}")
         for directory, names in leftovers.items():
-            try:
-                for name in names:
-                    if deleted_partition_of(name) not in unclear:
-                        self._disk.remove_tree(f"{directory.path}/{name}")
-            except OSError as error:
-                owner.fail(directory, f"removing old files failed: {error}")
+            for name in names:
+                if deleted_partition_of(name) not in unclear:
+                    owner.old_files.remove_now(directory, f"{directory.path}/{name}")
 
     def _begin_again(self, partition: TopicPartition, target_dir: LogDirectory) -> None:
         """Drop a copy whose topic is unknown and begin again: the file with the topic id is durable only with

@@ -18,10 +18,11 @@ from barnabas.limits import SLICE_MS
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
 from barnabas.log.directories.delayed_delete import DelayedDelete
+from barnabas.log.directories.entry_names import LOCK_FILE
 from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
-from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory, never_had_topic_id
+from barnabas.log.directories.log_directory import LogDirectory, never_had_topic_id
 from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.file_cache import FileCache
@@ -50,6 +51,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 ConfigOf = Callable[[str], LogConfig]
 TICK_MS = 1000.0
+FOREIGN_TOLD_MAX = 10
+"""Names of foreign entries in one line of the log."""
 UNREADABLE = "its meta.properties could not be read at the start"
 
 
@@ -152,6 +155,8 @@ class LogDirectories:
         directory.segments_at_close = {}
         self.futures.open(directory)
         _check_all_are_there(self, directory, found_here)
+        if directory.foreign:
+            _tell_foreign(self, directory)
         self.cleaner.load(directory)
         directory.forget_old_checkpoints()
         self.ports.log(
@@ -588,6 +593,18 @@ def _check_all_are_there(
             directory.distrust()
             reason = f"it was closed at {closed_at} and is gone"
             logs.ports.log("warning", "log.missing", partition=str(partition), reason=reason)
+
+
+def _tell_foreign(logs: LogDirectories, directory: LogDirectory) -> None:
+    names = directory.foreign[:FOREIGN_TOLD_MAX]
+    logs.ports.log(
+        "warning",
+        "log.foreign_entries",
+        path=directory.path,
+        count=len(directory.foreign),
+        names=",".join(map(repr, names)),
+        reason="a broker did not make them, so they are left as they are",
+    )
 
 
 def _sync_full_segments(logs: LogDirectories, until_ms: float) -> None:

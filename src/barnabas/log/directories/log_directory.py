@@ -18,6 +18,15 @@ from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.directories import segment_manifest
 from barnabas.log.directories.disk_watchdog import DiskWatchdog
+from barnabas.log.directories.entry_names import (
+    CLEAN_SHUTDOWN_FILE,
+    NEXT_SUFFIX,
+    are_of_a_log,
+    deleted_partition_of,
+    future_partition_of,
+    is_foreign,
+    partition_of,
+)
 from barnabas.log.file_names import PARTITION_METADATA
 from barnabas.log.partition.flush_jobs import (
     begin_checkpoint,
@@ -27,21 +36,12 @@ from barnabas.log.partition.flush_jobs import (
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import (
-    METADATA_TOPIC,
     TopicPartition,
     Uuid,
-    is_int32,
     uuid_from_text,
     uuid_text,
 )
 
-LOCK_FILE = ".lock"
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
-FUTURE_SUFFIX = "-future"
-NEXT_SUFFIX = ".next"
-"""A checkpoint that is durable but not yet in its place."""
 OFFSET_MAX = (1 << 63) - 1
 
 
@@ -74,6 +74,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
         """Copies of logs of other directories; the checkpoints speak of them, too."""
+        self.foreign: list[str] = []
+        """Names of entries that no broker made; they stay as they are."""
         self.was_clean = False
         self.previous_broker_epoch = -1
         """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
@@ -146,12 +148,20 @@ class LogDirectory:
         return self._compacted_to.get(partition, 0)
 
     def partitions(self) -> list[PartitionDirectory]:
-        """The partitions in it, by name."""
+        """The partitions in it, by name. The names of what is there and no log's go to `foreign`."""
         found = []
         for name in self.disk.list_dir(self.path):
-            partition = partition_of(name)
-            if partition is not None and self.disk.is_dir(f"{self.path}/{name}"):
-                found.append(PartitionDirectory(name, partition, self._topic_id(name)))
+            partition, path = partition_of(name), f"{self.path}/{name}"
+            if partition is None:
+                if is_foreign(name):
+                    self.foreign.append(name)
+                continue
+            if self.disk.is_dir(path):
+                topic_id = self._topic_id(name)
+                if topic_id is not None or are_of_a_log(self.disk.list_dir(path)):
+                    found.append(PartitionDirectory(name, partition, topic_id))
+                    continue
+            self.foreign.append(name)
         return found
 
     def futures_on_disk(self) -> list[PartitionDirectory]:
@@ -165,7 +175,11 @@ class LogDirectory:
 
     def leftovers(self) -> list[str]:
         """Directories of deleted partitions that a crash left behind."""
-        return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
+        return [
+            name
+            for name in self.disk.list_dir(self.path)
+            if deleted_partition_of(name) is not None and self.disk.is_dir(f"{self.path}/{name}")
+        ]
 
     def _topic_id(self, name: str) -> Uuid | None:
         """Whose log the directory `name` holds; None where that was lost."""
@@ -339,28 +353,6 @@ def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
     return CheckpointJob(job, finish)
 
 
-def partition_of(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None for anything else."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not is_int32(number) or topic == METADATA_TOPIC:
-        return None
-    return TopicPartition(topic, int(number))
-
-
-def name_of_future(partition: TopicPartition, unique: str) -> str:
-    return f"{partition}.{unique}{FUTURE_SUFFIX}"
-
-
-def future_partition_of(name: str) -> TopicPartition | None:
-    """The partition whose future log has this name; None for anything else."""
-    return _partition_before(name, FUTURE_SUFFIX)
-
-
-def deleted_partition_of(name: str) -> TopicPartition | None:
-    """The partition whose log was deleted, or moved away, and has this name since."""
-    return _partition_before(name, DELETE_SUFFIX)
-
-
 def _still_compacted(
     offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]
 ) -> dict[TopicPartition, int]:
@@ -370,11 +362,6 @@ def _still_compacted(
         for name, offset in offsets.items()
         if name in logs
     }
-
-
-def _partition_before(name: str, suffix: str) -> TopicPartition | None:
-    plain, dot, rest = name.rpartition(".")
-    return partition_of(plain) if dot and rest.endswith(suffix) else None
 
 
 def _broker_epoch(data: bytes) -> int:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
@@ -22,13 +21,16 @@ from barnabas.log.file_names import (
     CLEANED,
     DELETED,
     INDEX,
+    LEADER_EPOCH,
     LOG,
     REPAIRED,
     SNAPSHOT,
     SWAP,
+    TEMPORARY,
     TIME_INDEX,
     TXN_INDEX,
     file_name,
+    is_file_of_log,
     offset_of,
 )
 from barnabas.log.partition import segment_swap, truncation
@@ -42,7 +44,6 @@ from barnabas.log.state.producer_state import CompletedTransaction, snapshot_off
 from barnabas.ports import Disk
 from barnabas.types import TopicPartition, Uuid
 
-TEMPORARY = ".tmp"
 INTERRUPTED = (SWAP, DELETED, CLEANED, REPAIRED, TEMPORARY)
 """How names end that a crash may have left behind."""
 STAND_IN = b"?"
@@ -130,13 +131,14 @@ def open_log(
 
 def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
     """Finish or undo what a crash interrupted (see :mod:`barnabas.log.partition.segment_swap`) of what is
-    found there; the names that are left, sorted."""
-    left = [name for name in names if name.endswith(INTERRUPTED)]
+    found there; the names that are left, sorted. Files with other names than a broker gives are left."""
+    left = [name for name in names if name.endswith(INTERRUPTED) and is_file_of_log(name)]
     swapped = {offset_of(name) for name in left if name.endswith(LOG + SWAP)}
     changed = False
     for name in left:
         if not name.endswith(SWAP) or offset_of(name) not in swapped:
-            disk.remove(f"{directory}/{name}")
+            with suppress(PermissionError, IsADirectoryError):  # it takes up room, and is ignored
+                disk.remove(f"{directory}/{name}")
             changed = True
     for base in sorted(base for base in swapped if base is not None):
         segment_swap.finish(disk, directory, base)

@@ -5,7 +5,7 @@ Source: ``UnifiedLog.renameDir`` and Kafka's LogManager.replaceCurrentWithFuture
 
 from __future__ import annotations
 
-from barnabas.log.checkpoints import LEADER_EPOCH
+from barnabas.log.file_names import LEADER_EPOCH
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import segment as segment_files
 

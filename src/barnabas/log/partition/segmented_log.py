@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log.checkpoints import LEADER_EPOCH
+from barnabas.log.file_names import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.file_cache import FileCache

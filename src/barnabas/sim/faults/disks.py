@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 
-from barnabas.log.directories.log_directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.directories.entry_names import CLEAN_SHUTDOWN_FILE
 from barnabas.log.file_names import LOG, SEGMENT_SUFFIXES, offset_of
 from barnabas.raft.storage.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.record.batch import CorruptBatchError, iterate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.log.directories.log_directory import STRAY_SUFFIX, deleted_partition_of
+from barnabas.log.directories.entry_names import STRAY_SUFFIX, deleted_partition_of
 from barnabas.types import TopicPartition
 from tests.unit.log.directories.test_directories import T0, T1, TOPIC_ID, fill
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
@@ -42,3 +42,52 @@ def test_a_log_of_a_long_name_is_set_aside_under_one_that_kafka_reads(topic: str
     names = world.process.disk.list_dir(PATHS[0])
     (name,) = [name for name in names if name.endswith(STRAY_SUFFIX)]
     assert len(name) <= 255 and "-12." in name
+
+
+def told(world: DirectoriesWorld) -> list[str]:
+    lines = [line for line in world.process.log_lines if "warning log.not_removed" in line]
+    return [line.split("path=")[1].split()[0] for line in lines]
+
+
+def test_a_log_that_cannot_be_removed_is_said_and_tried_again_less_and_less_often() -> None:
+    """It took its directory offline, and with the only directory the node ended."""
+    world = DirectoriesWorld()
+    disk = world.refuse_removal()
+    for partition in (T0, T1):
+        fill(world.logs.create(partition, TOPIC_ID, world.logs.directories[0].directory_id), 3)
+    world.logs.delete(T0)
+    (name,) = (name for name in disk.list_dir(PATHS[0]) if name.endswith("-delete"))
+    disk.refused.add(name)
+    world.run_ms(600_000)
+    assert told(world) == [f"{PATHS[0]}/{name}"] * 4  # after 5 s, 1, 3 and 7 minutes
+    assert not world.offline and T1 in world.logs.logs
+    disk.refused.clear()
+    world.run_ms(600_000)
+    assert name not in disk.list_dir(PATHS[0])
+
+
+def test_a_leftover_that_cannot_be_removed_at_a_start_is_said_and_tried_again() -> None:
+    world = DirectoriesWorld()
+    fill(world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id), 3)
+    world.logs.delete(T0)
+    world.kill()
+    world.start(refused={"-delete"})
+    assert len(told(world)) == 1 and not world.offline
+    (name,) = (name for name in world.process.disk.list_dir(PATHS[0]) if name.endswith("-delete"))
+    world.refuse_removal().refused.clear()
+    world.run_ms(70_000)
+    assert name not in world.process.disk.list_dir(PATHS[0])
+
+
+def test_a_segment_file_that_cannot_be_removed_holds_up_no_other() -> None:
+    world = DirectoriesWorld()
+    disk = world.refuse_removal()
+    log = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    fill(log, 40)
+    log.move_high_watermark(40)
+    log.advance_log_start(30)
+    disk.refused.add(f"{0:020}.log.deleted")
+    world.logs.apply_retention()
+    world.run_ms(20_000)
+    left = [name for name in disk.list_dir(f"{PATHS[0]}/{T0}") if name.endswith(".deleted")]
+    assert left == [f"{0:020}.log.deleted"] and not world.offline

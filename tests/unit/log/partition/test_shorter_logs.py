@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from barnabas.log import checkpoints
 from barnabas.log.directories import segment_manifest
-from barnabas.log.directories.log_directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.directories.entry_names import CLEAN_SHUTDOWN_FILE
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_names import DELETED, LOG
 from barnabas.log.partition import segment_repair
