@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -19,8 +18,6 @@ from tests.process.launch import wait_until
 from tests.process.test_node import format_storage, write_properties
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_FOWNER = 24, 1, 3
-"""Of Linux: prctl(2), capabilities(7)."""
 UNIQUE = "0123456789abcdef" * 2
 SETTINGS = {"log.segment.delete.delay.ms": "1000", "offsets.topic.num.partitions": "1"}
 
@@ -61,12 +58,14 @@ def test_foreign_entries_and_a_linked_partition_end_no_node(tmp_path: Path) -> N
     assert "log.directory_offline" not in after
 
 
-def _obey_permissions() -> None:
-    """This process's program, which root runs, may not what the permissions of files forbid."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    for capability in (CAP_DAC_OVERRIDE, CAP_FOWNER):
-        if os.getuid() == 0 and prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "a capability stays")
+OBEY_PERMISSIONS = """
+import ctypes, os, sys
+prctl = ctypes.CDLL(None).prctl
+for capability in (1, 3):  # CAP_DAC_OVERRIDE, CAP_FOWNER
+    assert os.getuid() or not prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Runs a Python program that may not what the permissions of files forbid, also where root runs it."""
 
 
 def test_a_deleted_log_that_its_process_may_not_remove_ends_no_node(tmp_path: Path) -> None:
@@ -80,9 +79,8 @@ def test_a_deleted_log_that_its_process_may_not_remove_ends_no_node(tmp_path: Pa
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "barnabas", "node", "start", str(file)],
+            [sys.executable, "-c", OBEY_PERMISSIONS, "-m", "barnabas", "node", "start", str(file)],
             stderr=stderr,
-            preexec_fn=_obey_permissions,
         )
     try:
         wait_until(lambda: "broker.unfenced" in log.read_text(), "the node runs")

@@ -1,9 +1,9 @@
 """Names of the entries of a log directory: which of them are logs, and which are foreign.
 
 Only entries of exactly our form are ours: ``<topic>-<partition>`` for a log, and
-``<topic>-<partition>.<32 hexadecimal digits>`` with ``-delete``, ``-stray`` or ``-future`` behind it. Operators
-put other things there (copies, notes, ``lost+found``): those are neither opened, renamed nor removed. Apache Kafka
-does not start where such a folder exists, and ignores files.
+``<topic>-<partition>.<32 hexadecimal digits>`` with ``-delete``, ``-stray`` or ``-future`` behind it.
+Operators put other things there (copies, notes, ``lost+found``): those are neither opened, renamed nor
+removed. Apache Kafka does not start where such a folder exists, and ignores files.
 
 Source: Kafka's ``UnifiedLog.parseTopicPartitionName`` and ``logDirNameWithSuffixCap``.
 """

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log.file_names import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import LEADER_EPOCH
 from barnabas.log.partition import aborted_ranges, timestamp_lookup
 from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.log.segments.checked_range import SHORTER, check_run

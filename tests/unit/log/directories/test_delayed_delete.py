@@ -49,7 +49,7 @@ def told(world: DirectoriesWorld) -> list[str]:
     return [line.split("path=")[1].split()[0] for line in lines]
 
 
-def test_a_log_that_cannot_be_removed_is_said_and_tried_again_less_and_less_often() -> None:
+def test_a_log_that_cannot_be_removed_is_tried_again_less_and_less_often() -> None:
     """It took its directory offline, and with the only directory the node ended."""
     world = DirectoriesWorld()
     disk = world.refuse_removal()
@@ -66,7 +66,7 @@ def test_a_log_that_cannot_be_removed_is_said_and_tried_again_less_and_less_ofte
     assert name not in disk.list_dir(PATHS[0])
 
 
-def test_a_leftover_that_cannot_be_removed_at_a_start_is_said_and_tried_again() -> None:
+def test_a_leftover_that_cannot_be_removed_at_a_start_is_tried_again() -> None:
     world = DirectoriesWorld()
     fill(world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id), 3)
     world.logs.delete(T0)

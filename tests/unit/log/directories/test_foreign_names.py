@@ -30,7 +30,9 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("name", ["t-²", "t-٣", "t-", "-1", "t", f"t-{'9' * 200}", "t-007", "a b-1"])
+@pytest.mark.parametrize(
+    "name", ["t-²", "t-٣", "t-", "-1", "t", f"t-{'9' * 200}", "t-007", "a b-1"]
+)
 def test_a_folder_without_a_partitions_number_is_no_log(name: str) -> None:
     """``str.isdigit`` accepts ``²``, at which ``int`` raises: a broker with such a folder did not start."""
     assert partition_of(name) is None
@@ -88,7 +90,7 @@ def test_a_file_with_a_partitions_name_is_left() -> None:
 
 
 def test_an_entry_that_a_broker_makes_is_not_foreign() -> None:
-    """Those of a directory with a log, a copy of one, a deleted and a stray one, while it is used and after."""
+    """The directory has a log, a copy of one, a deleted and a stray one."""
     world = DirectoriesWorld()
     first, second = (directory.directory_id for directory in world.logs.directories)
     for number in range(4):
