@@ -15,7 +15,7 @@ CODE := src tests tools bench examples
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy commits unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,7 @@ test: venv ## All tests (about 20 minutes on two cores); brings Kafka's Java cli
 
 # Two of these at a time; the tests in two parts of about the same length.
 check: venv ## Well under a minute: what every commit passes (`make test` has the model and slow tests besides)
-	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-first unit-second format lint types layers tidy
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-first unit-second format lint types layers tidy commits
 
 format: venv
 	$(BIN)/ruff format --check $(CODE)
@@ -56,6 +56,9 @@ layers: venv
 
 tidy: venv
 	$(PYTEST) -q tests/test_tidy.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
+
+commits: venv
+	$(BIN)/python -m tools.commit_subjects
 
 UNIT := BARNABAS_EFFORT=0.05 $(PYTEST) -q -m "not slow"
 unit: unit-first unit-second
