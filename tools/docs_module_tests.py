@@ -46,9 +46,9 @@ def imported_by_tests(modules: Mapping[str, ast.Module]) -> dict[str, list[str]]
     for name in sorted(imports, key=lambda name: (len(imports[name]), name)):
         for module in imports[name]:
             tests[module].append(name)
-    for module, found in tests.items():
+    for module, names in tests.items():
         own = f"test_{module.rpartition('.')[2]}.py"
-        found.sort(key=lambda name: name.rpartition("/")[2] != own)
+        names.sort(key=lambda name: name.rpartition("/")[2] != own)
     return tests
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.transaction.id_pattern import compile_pattern
 from barnabas.transaction.queries import Filters, known_states, list_transactions
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.wire.messages.list_transactions_response import ListTransactionsResponse
+from barnabas.wire.regular_expressions import NameExpression
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def handle(
         states,
         frozenset(request.producer_id_filters),
         request.duration_filter,
-        compile_pattern(pattern) if pattern else None,
+        NameExpression(pattern, "TransactionalIdPattern").matches if pattern else None,
     )
     query = partial(list_transactions, filters=filters, wall_ms=broker.ports.clock.wall_ms())
     found = broker.transactions.coordinators.read_all(query)

@@ -28,7 +28,6 @@ from barnabas.group.consumer.records import (
     regex_tombstone,
     subscription_tombstone,
 )
-from barnabas.group.consumer.regex import check_regex, matching
 from barnabas.group.consumer.target_assignment import (
     assignment_of,
     subscribed_ids,
@@ -37,6 +36,7 @@ from barnabas.group.consumer.target_assignment import (
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Caller, Instant
 from barnabas.group.record_codec import GroupRecord
+from barnabas.wire.regular_expressions import NameExpression
 
 REGEX_REFRESH_MIN_MS = 10_000
 """Topics that come one after the other cost one rebalance per this time."""
@@ -92,7 +92,7 @@ class GroupChange:
         changed = old.regex != new.regex
         if changed:
             if new.regex and not group.regex_subscribers(new.regex):
-                check_regex(new.regex)
+                NameExpression(new.regex, "SubscribedTopicRegex")
             if old.regex and group.regex_subscribers(old.regex) == 1:
                 self.drop_regex(old.regex)
         subscribed = [r for r in group.subscribed_regexes() if r not in self.regexes]
@@ -103,7 +103,7 @@ class GroupChange:
             names, may_describe = self.cluster.names(), caller.may_describe
             for regex in stale:
                 known = group.regexes.get(regex)
-                topics = matching(regex, names)
+                topics = NameExpression(regex, "SubscribedTopicRegex").matching(names)
                 if may_describe is not None:
                     topics = tuple(filter(may_describe, topics))
                 found = ResolvedRegex(topics, self.cluster.version, self.at.wall_ms)

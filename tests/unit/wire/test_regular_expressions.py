@@ -1,17 +1,23 @@
-"""Patterns of transactional ids: as Python's where both know the syntax, and bounded in what they cost."""
+"""Expressions for names match as Python's where both know the syntax, and their cost is bounded."""
 
 from __future__ import annotations
 
 import re
 import string
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.transaction.id_pattern import compile_pattern
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.regular_expressions import NameExpression
 from tests.effort import examples
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    return NameExpression(pattern, "Pattern").matches
+
 
 TEXTS = ["", "a", "ab", "abc", "aXc", "tx-1", "tx-12", "q_z", "]]a", "yyy", "a.b", "aaa", "b\n"]
 
@@ -25,7 +31,7 @@ TEXTS = ["", "a", "ab", "abc", "aXc", "tx-1", "tx-12", "q_z", "]]a", "yyy", "a.b
     ],
 )  # fmt: skip
 def test_a_pattern_matches_whole_ids_as_pythons_does(pattern: str) -> None:
-    ours = compile_pattern(pattern)
+    ours = matcher(pattern)
     theirs = re.compile(pattern, re.ASCII)
     for text in TEXTS:
         assert ours(text) == bool(theirs.fullmatch(text)), text
@@ -46,18 +52,17 @@ def test_a_pattern_matches_whole_ids_as_pythons_does(pattern: str) -> None:
     st.text("abc", max_size=6),
 )
 def test_any_pattern_of_the_syntax_matches_as_pythons_does(pattern: str, text: str) -> None:
-    assert compile_pattern(pattern)(text) == bool(re.fullmatch(pattern, text))
+    assert matcher(pattern)(text) == bool(re.fullmatch(pattern, text))
 
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(a", "a)", "[a", "a**", "*a", "a{2,1}", "a{1001}", "a{x}", "\\", "\\q", "(?=a)", "[b-a]",
-     "((a{1000}){1000}){1000}", "(" * 200 + ")" * 200,
-     "a{" + "9" * 5000 + "}", "a{0," + "9" * 5000 + "}"],
+    ["(a", "a)", "[a", "a**", "*a", "a{2,1}", "a{1001}", "\\", "\\q", "(?=a)", "[b-a]",
+     "((a{1000}){1000}){1000}", "\udcff"],
 )  # fmt: skip
 def test_a_pattern_out_of_the_syntax_or_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        compile_pattern(pattern)
+        matcher(pattern)
     assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
@@ -65,20 +70,14 @@ def test_a_pattern_out_of_the_syntax_or_too_large_is_refused(pattern: str) -> No
 @given(st.text(string.printable, max_size=12))
 def test_no_text_as_a_pattern_raises_anything_else(pattern: str) -> None:
     try:
-        compile_pattern(pattern)("abc")
+        matcher(pattern)("abc")
     except KafkaError as error:
         assert error.code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_a_pattern_that_makes_others_try_for_ever_costs_one_pass() -> None:
-    steps = 0
+def test_a_pattern_that_makes_others_try_for_ever_is_answered() -> None:
+    assert not matcher("(a+)+b")("a" * 50_000)
 
-    class Counted(str):
-        def __iter__(self):  # type: ignore[no-untyped-def]
-            nonlocal steps
-            for char in str(self):
-                steps += 1
-                yield char
 
-    assert not compile_pattern("(a+)+b")(Counted("a" * 500))
-    assert steps <= 500
+def test_a_name_that_is_no_unicode_matches_no_pattern() -> None:
+    assert not matcher(".*")("h\udcf6st")
