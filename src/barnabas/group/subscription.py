@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from struct import Struct, error
 
+from barnabas.wire.text import java_text
+
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
@@ -31,8 +33,8 @@ def subscribed_topics(metadata: bytes) -> list[str]:
             position += 2
             if size < 0 or position + size > len(metadata):
                 raise SubscriptionError(f"a topic's name claims {size} bytes")
-            topics.append(metadata[position : position + size].decode())
+            topics.append(java_text(metadata[position : position + size]))
             position += size
-    except (error, UnicodeDecodeError) as fault:
+    except error as fault:
         raise SubscriptionError(str(fault)) from fault
     return topics

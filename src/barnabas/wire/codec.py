@@ -1,8 +1,8 @@
 """Encodes and decodes messages, by a reader and a writer that are compiled per (class, version) on first use.
 
-The reader checks every claimed length against the bytes that are left. Null is read and written only
-where the schema allows it. The reader skips unknown tagged fields (KIP-482). All malformed input raises one
-typed error.
+The reader checks every claimed length, refuses null where the schema does, and skips unknown tagged fields
+(KIP-482). All malformed input raises one typed error. A second reader decodes strings that are not UTF-8
+(:mod:`barnabas.wire.text`).
 
 Frames, headers and correlation ids are not handled here (:mod:`barnabas.wire.frames`,
 :mod:`barnabas.wire.server`). Measured, hand-written readers of frequent messages are no faster than the
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from barnabas.limits import REPLICAS_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from barnabas.types import Buffer
 from barnabas.wire.schema import Field, Message
+from barnabas.wire.text import KEPT_AS_BYTES, java_text, kept_text
 
 M = TypeVar("M", bound=Message)
 Reader = Callable[[memoryview, int], tuple[Any, int]]
@@ -63,19 +64,21 @@ def decode(cls: type[M], version: int, data: Buffer) -> M:
 def decode_prefix(cls: type[M], version: int, data: memoryview, position: int) -> tuple[M, int]:
     """The message at `position` of `data`, and the position after it. Raises :class:`MalformedError`."""
     try:
-        reader = _readers.get((cls, version)) or reader_for(cls, version)
-        return reader(data, position)
-    except (StructError, IndexError, UnicodeDecodeError, OverflowError) as error:
+        try:
+            reader = _readers.get((cls, version)) or reader_for(cls, version)
+            return reader(data, position)
+        except UnicodeDecodeError:
+            return _tolerant_reader(cls, version)(data, position)
+    except (StructError, IndexError, OverflowError) as error:
         raise MalformedError(f"{cls.__name__} v{version}: {error}") from error
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
     """The message as buffers to send in order; large records are not copied. Raises
     :class:`UnsupportedFieldError`."""
-    out = bytearray()
-    splices: Splices = []
+    out, splices = bytearray(), Splices()
     write_into(message, version, out, splices)
-    return join(out, splices) if splices else [out]
+    return join(out, splices)
 
 
 def join(out: bytearray, splices: Splices) -> list[Buffer]:
@@ -96,8 +99,7 @@ def join(out: bytearray, splices: Splices) -> list[Buffer]:
 
 def encode_bytes(message: Message, version: int) -> bytes:
     """The message as one byte string."""
-    out = bytearray()
-    splices: Splices = []
+    out, splices = bytearray(), Splices()
     write_into(message, version, out, splices)
     return b"".join(join(out, splices)) if splices else bytes(out)
 
@@ -109,7 +111,7 @@ def write_into(message: Message, version: int, out: bytearray, splices: Splices)
     try:
         writer = _writers.get((cls, version)) or writer_for(cls, version)
         writer(message, out, splices)
-    except (StructError, TypeError, AttributeError) as error:
+    except (StructError, TypeError, AttributeError, UnicodeEncodeError) as error:
         raise UnsupportedFieldError(f"{cls.__name__} v{version}: {error}: {message!r}") from error
 
 
@@ -122,6 +124,13 @@ def reader_for(cls: type[Message], version: int) -> Reader:
     reader = _ReaderSource(version, is_flexible(cls, version)).reader(cls)
     _readers[cls, version] = reader
     return reader
+
+
+@cache
+def _tolerant_reader(cls: type[Message], version: int) -> Reader:
+    source = _ReaderSource(version, is_flexible(cls, version))
+    source.tolerant = True
+    return source.reader(cls)
 
 
 def writer_for(cls: type[Message], version: int) -> Writer:
@@ -225,6 +234,7 @@ class _Source:
             "uvarint": read_uvarint, "write_uvarint": write_uvarint, "skip_tags": skip_tags,
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
             "not_in_version": not_in_version, "write_runs": write_runs, "too_many": too_many,
+            "java_text": java_text, "kept_text": kept_text,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:
@@ -278,6 +288,8 @@ class _ReaderSource(_Source):
     """
 
     bounded = False
+    tolerant = False
+    """Whether the reader decodes strings that are not UTF-8."""
 
     def reader(self, cls: type[Message]) -> Reader:
         self.add(0, "def read(buf, pos):")
@@ -394,8 +406,11 @@ class _ReaderSource(_Source):
     def read_sized(self, field: Field, depth: int, target: str, what: str) -> None:
         self.add(depth, "end = pos + n")
         self.add(depth, f"if end > size: raise bad_length({what}, n, size - pos)")
+        text = "str(buf[pos:end], 'utf-8')"
+        if self.tolerant:
+            text = f"{'kept' if what[1:-1] in KEPT_AS_BYTES else 'java'}_text(buf[pos:end])"
         source = {
-            "string": "str(buf[pos:end], 'utf-8') if n else ''",
+            "string": f"{text} if n else ''",
             "bytes": "bytes(buf[pos:end])",
             "records": "buf[pos:end]",
         }[field.kind]
@@ -581,7 +596,7 @@ class _WriterSource(_Source):
         elif field.kind == "records" and out == "out":
             self.write_records(field, depth + 1, v)
         else:
-            self.write_sized(field, depth + 1, v, out)
+            self.write_sized(field, depth + 1, v, out, what[1:-1] in KEPT_AS_BYTES)
 
     def write_records(self, field: Field, depth: int, v: str) -> None:
         self.add(depth, f"if isinstance({v}, list):")
@@ -593,9 +608,10 @@ class _WriterSource(_Source):
         self.add(depth + 1, f"if n < {SPLICE_MIN}: out += {v}")
         self.add(depth + 1, f"else: splices.append((len(out), {v}))")
 
-    def write_sized(self, field: Field, depth: int, v: str, out: str) -> None:
+    def write_sized(self, field: Field, depth: int, v: str, out: str, kept: bool = False) -> None:
         if field.kind == "string":
-            self.add(depth, f"{v} = {v}.encode()")
+            how = "'utf-8', 'surrogateescape'" if kept else ""
+            self.add(depth, f"{v} = {v}.encode({how})")
         self.add(depth, f"n = len({v})")
         self.write_length(field, depth, field.kind == "string", out)
         self.add(depth, f"{out} += {v}")

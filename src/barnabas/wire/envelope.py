@@ -47,6 +47,7 @@ from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Parked, Proof, RequestContext
 from barnabas.wire.schema import Message
+from barnabas.wire.text import java_text
 
 _HEAD = Struct(">hhih")
 _PRINCIPAL_VERSION = Struct(">h")
@@ -110,7 +111,7 @@ def open_envelope(
             api_key=header.api_key,
             api_version=header.api_version,
             correlation_id=header.correlation_id,
-            client_id=None if header.client_id is None else header.client_id.decode(),
+            client_id=None if header.client_id is None else java_text(header.client_id),
             listener=ctx.listener,
             principal=principal,
             proof=proof,
@@ -118,7 +119,7 @@ def open_envelope(
             connection_id=ctx.connection_id,
             software=ctx.software,
         )
-    except (MalformedError, UnicodeDecodeError):
+    except MalformedError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)

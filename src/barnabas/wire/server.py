@@ -49,6 +49,7 @@ from barnabas.wire.frames import SIZE, FrameReader
 from barnabas.wire.metering import Charge, RequestMeter, Spent
 from barnabas.wire.request import Api, Parked, Proof, RequestContext, Working
 from barnabas.wire.schema import Message
+from barnabas.wire.text import java_text
 
 NO_PEER = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
@@ -597,10 +598,7 @@ class ServerConnection:
         raw, text = self._client_id
         if client_id != raw or text is None:
             raw = client_id
-            try:
-                text = None if raw is None else raw.decode()
-            except UnicodeDecodeError as error:
-                raise MalformedError(f"client id: {error}") from error
+            text = None if raw is None else java_text(raw)
             self._client_id = (raw, text)
         # Not by the constructor: its eleven keywords cost more than decoding most requests.
         ctx = _new_context(RequestContext)

@@ -1,7 +1,7 @@
 """ZooKeeper's serialization (jute): big-endian numbers, byte strings and vectors with a length before them.
 
 Pure. A reader checks every bound and raises `JuteError`; a length of -1 is null. A null byte string is read
-as `NULL`, which is empty and is written as null again.
+as `NULL`, which is empty and is written as null again. Strings that are not UTF-8 are decoded as by Java.
 
 Source: `org.apache.jute.BinaryInputArchive`, `BinaryOutputArchive`.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from barnabas.types import Buffer
+from barnabas.wire.text import java_text
 
 T = TypeVar("T")
 
@@ -65,10 +66,7 @@ class JuteReader:
         return NULL if size == -1 else bytes(self._take(size))
 
     def text(self) -> str:
-        try:
-            return self.buffer().decode()
-        except UnicodeDecodeError as error:
-            raise JuteError("a string is no UTF-8") from error
+        return java_text(self.buffer())
 
     def vector(self, item: Callable[[], T]) -> tuple[T, ...]:
         size = self.number()
