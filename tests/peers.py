@@ -27,6 +27,10 @@ CLIENTS = LIBS.with_name("clients")
 CLASS_PATH_CLIENTS = f"{CLIENTS}/*"
 """Kafka's Java clients and Connect of `KAFKA_VERSION`, which ``make test`` brings by itself."""
 
+PROGRAMS = LIBS.with_name("programs")
+CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{CLASS_PATH}"
+"""Trogdor, MirrorMaker, the smoke test of Streams and Spring Kafka, on Kafka's libraries."""
+
 FLINK_VERSION = "2.2.1"
 FLINK = LIBS.with_name("flink")
 CLASS_PATH_FLINK = f"{FLINK}/*"
@@ -68,6 +72,16 @@ def _no_clients() -> str | None:
     return _no_java()
 
 
+def _no_programs() -> str | None:
+    if not (PROGRAMS / f"trogdor-{KAFKA_VERSION}.jar").is_file():
+        return "programs that use transactions are not in peers/programs: run `make peers`"
+    return _no_kafka()
+
+
+def _no_go() -> str | None:
+    return None if shutil.which("go") else "Go is not installed"
+
+
 def _no_kafka_39() -> str | None:
     if not (LIBS_39 / f"kafka_2.13-{KAFKA_39_VERSION}.jar").is_file():
         return f"Apache Kafka {KAFKA_39_VERSION} is not in peers/libs39: run `make peers`"
@@ -107,6 +121,8 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "java": _no_java,
     "kafka": _no_kafka,
     "clients": _no_clients,
+    "programs": _no_programs,
+    "go": _no_go,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "s3": _no_s3,

@@ -1,7 +1,8 @@
 """Fetches the systems that tests and benchmarks compare with: ``make peers``.
 
 Apache Kafka 4.3.0 goes into peers/libs, its Java clients and Connect alone into peers/clients, Kafka 3.9.1
-with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Spark's Kafka connector into peers/spark,
+with its ZooKeeper into peers/libs39, programs that use transactions into peers/programs, Apache Flink into
+peers/flink, Spark's Kafka connector into peers/spark,
 kafka-python's own tests into peers/python, Hadoop's S3A into peers/s3, and moto, a server of S3's protocol,
 into an environment of its own in peers/s3-server. ``make test`` brings peers/clients (34 MB) by itself, by
 `problem_of_clients`.
@@ -33,6 +34,7 @@ SETS = {
     "peers": PEERS / "libs",
     "peers39": PEERS / "libs39",
     "clients": PEERS / "clients",
+    "programs": PEERS / "programs",
     "flink": PEERS / "flink",
     "spark": PEERS / "spark",
     "s3": PEERS / "s3",

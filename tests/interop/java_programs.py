@@ -16,21 +16,21 @@ PROGRAMS = Path(__file__).parent / "java"
 PATIENCE_S = 120.0
 
 
-class Program:
-    """One process of ``java PROGRAM.java ARGUMENTS``; `lines` has what it printed."""
+class JavaProcess:
+    """One process of ``java WORDS``; `lines` has what it printed on its standard output."""
 
     def __init__(
         self,
-        name: str,
-        *arguments: str,
+        *words: str,
         log: Path,
         class_path: str = CLASS_PATH,
         options: Sequence[str] = ("-Xmx300m",),
     ) -> None:
+        """`words` are a main class or a source file, and its arguments. Standard error goes to `log`."""
         self._log: IO[bytes] = log.open("ab")
         self.log = log
         self.process = subprocess.Popen(
-            ["java", *options, "-cp", class_path, str(PROGRAMS / f"{name}.java"), *arguments],
+            ["java", *options, "-cp", class_path, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -65,8 +65,18 @@ class Program:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def wait(self) -> int:
-        return self.process.wait(PATIENCE_S)
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
+        return self.process.wait(timeout_s)
+
+    def wait_for_all_lines(self, timeout_s: float = PATIENCE_S) -> list[str]:
+        """Everything that it printed until its own end, which has to be in order."""
+        code = self.wait(timeout_s)
+        self._reader.join(timeout_s)
+        while not self._queue.empty():
+            self.lines.append(self._queue.get())
+        text = self.log.read_text(errors="replace")[-2_000:]
+        assert code == 0, f"exit {code}: {self.lines[-10:]}\n{text}"
+        return self.lines
 
     def end_input(self) -> None:
         """Ask it to end in order."""
@@ -80,3 +90,18 @@ class Program:
         self.process.wait(10)
         self._reader.join(10)
         self._log.close()
+
+
+class Program(JavaProcess):
+    """One process of ``java PROGRAM.java ARGUMENTS``, from the folder `PROGRAMS`."""
+
+    def __init__(
+        self,
+        name: str,
+        *arguments: str,
+        log: Path,
+        class_path: str = CLASS_PATH,
+        options: Sequence[str] = ("-Xmx300m",),
+    ) -> None:
+        words = [str(PROGRAMS / f"{name}.java"), *arguments]
+        super().__init__(*words, log=log, class_path=class_path, options=options)
