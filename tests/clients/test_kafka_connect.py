@@ -14,18 +14,19 @@ from tests.clients.connect_worker import ConnectWorker
 
 pytestmark = [pytest.mark.process, pytest.mark.java, pytest.mark.peers("clients"), pytest.mark.slow]
 
-LINES = 2_000
-BATCH = 20
+LINES = 1_200
+LINE = "line {:0110}"
+"""The task reads 1,024 characters at a time and writes them in one transaction: nine of these lines."""
 TIMEOUT_S = 180.0
 
 
 def copy_file(bootstrap: str, folder: Path) -> None:
-    """The source stays RUNNING through 100 transactions, and each line of the file is committed once."""
+    """The source stays RUNNING through more than 100 transactions, and each line is committed once."""
     topic = fresh("lines")
     connected = connect(bootstrap)
     connected.create_topic(topic, 6, 3, {"min.insync.replicas": "2"})
     connected.close()
-    lines = [f"line {number}" for number in range(LINES)]
+    lines = [LINE.format(number) for number in range(LINES)]
     source = folder / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in lines))
     worker = ConnectWorker(bootstrap, folder, fresh("worker"))
@@ -37,7 +38,6 @@ def copy_file(bootstrap: str, folder: Path) -> None:
                 "tasks.max": "1",
                 "file": str(source),
                 "topic": topic,
-                "batch.size": str(BATCH),
                 "exactly.once.support": "required",
                 "transaction.boundary": "poll",
             },
