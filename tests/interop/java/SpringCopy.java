@@ -32,13 +32,15 @@ public class SpringCopy {
         KafkaTemplate<byte[], byte[]> template = new KafkaTemplate<>(producers);
         ContainerProperties properties = new ContainerProperties(source);
         properties.setGroupId(name);
-        properties.setKafkaAwareTransactionManager(new KafkaTransactionManager<>(producers));
+        KafkaTransactionManager<byte[], byte[]> manager = new KafkaTransactionManager<>(producers);
+        manager.setTransactionSynchronization(KafkaTransactionManager.SYNCHRONIZATION_ALWAYS);
+        properties.setKafkaAwareTransactionManager(manager);
         properties.setMessageListener((MessageListener<byte[], byte[]>) record -> {
             TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
                 @Override
                 public void afterCompletion(int status) {
                     if (status != STATUS_COMMITTED) {
-                        rolledBack.incrementAndGet();
+                        System.err.println("rolled back " + rolledBack.incrementAndGet());
                     } else if (committed.incrementAndGet() >= total) {
                         done.countDown();
                     }
