@@ -63,7 +63,7 @@ def killing(cluster: Cluster, choose: Callable[[str], int]) -> Disturbance:
             before = written()
             cluster.kill(victim)
             try:
-                wait_for(lambda: written() > before, "the program to go on", PATIENCE_S)
+                wait_for(lambda: written() > before, "the program to continue", PATIENCE_S)
             finally:
                 cluster.restart(victim)
         finally:
