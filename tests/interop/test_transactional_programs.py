@@ -114,9 +114,10 @@ class Copier:
             names.target,
             names.group,
             names.transactional_id,
+            size=100,
         )
         try:
-            process.wait_for_all_lines(PATIENCE_S)
+            process.wait_for_all_lines(programs.TIMEOUT_S)
         finally:
             process.kill()
 
