@@ -261,7 +261,7 @@ def chained_etl(bootstrap: str, folder: Path) -> None:
 
 def spring_listener(bootstrap: str, folder: Path, disturb: Disturbance = undisturbed) -> None:
     """Spring Kafka's listener copies each record in a transaction of its container."""
-    source, target, count = fresh("spring-source"), fresh("spring-target"), 500
+    source, target, count = fresh("spring-source"), fresh("spring-target"), 200
     create(bootstrap, source, target)
     feed(bootstrap, source, count)
     arguments = (bootstrap, source, target, fresh("spring"), str(count * PARTITIONS))
