@@ -45,3 +45,8 @@ class BatchRefusedTooLargeError(WriteRefusedError):
 
 class ExecutorError(PipelineError):
     """An executor, or the driver, has another version of something than the pipeline needs."""
+
+
+class TableRefusedError(PipelineError):
+    """A table asks its writers for something that a job does not do, or the job asks for another table than
+    is there. Writing would leave rows that break the table's rules, or that its readers see as nulls."""

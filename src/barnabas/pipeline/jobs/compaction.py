@@ -32,6 +32,7 @@ from barnabas.pipeline.jobs.parquet_table import (
     ParquetTable,
     finish_compaction,
 )
+from barnabas.pipeline.jobs.rules import delta_duties, iceberg_duties
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
 
 TARGET_BYTES = 128 << 20
@@ -73,6 +74,7 @@ def compact_delta(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
     table = open_delta(as_folder(path))
     if table is None:
         raise PipelineError(f"there is no Delta table at {path}")
+    delta_duties.duties_of(table, path)
     try:
         found = table.optimize.compact(target_size=target_bytes)
     except DeltaError as error:
@@ -96,6 +98,7 @@ def compact_iceberg(
         table = open_catalog(properties).load_table(name)
     except NoSuchTableError as error:
         raise PipelineError(str(error)) from error
+    iceberg_duties.duties_of(table, name)
     lots = list(_lots_of(table, target_bytes))
     before = after = 0
     if not lots:

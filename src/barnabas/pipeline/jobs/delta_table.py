@@ -1,9 +1,10 @@
 """A Delta table that has each micro-batch once: the commit of its rows has the batch's number.
 
 Tasks write the files; the driver names them in one commit with a transaction identifier (``txn``: the job and
-the batch's number). A file that no commit names is no data. For an upsert deltalake merges the rows on the
-driver, under the same identifier. A repeated batch finds its number in the log. If two drivers commit one
-batch at once, they conflict in the log, and one fails.
+the batch's number). A file that no commit names is no data. Where a table has rules for its rows
+(:mod:`rules.delta_duties`), and for an upsert, deltalake writes or merges the rows on the driver, under the
+same identifier. A repeated batch finds its number in the log. If two drivers commit one batch at once, they
+conflict in the log, and one fails.
 
 Needs the extra ``[tables]``. Source: Delta's protocol, "Transaction Identifiers".
 """
@@ -15,12 +16,14 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from barnabas.pipeline.errors import LedgerError, PipelineError
+from barnabas.pipeline.errors import LedgerError, PipelineError, TableRefusedError
 from barnabas.pipeline.jobs.batch_files import (
     Batch,
     BatchRows,
@@ -29,9 +32,26 @@ from barnabas.pipeline.jobs.batch_files import (
     data_files,
     sync,
 )
-from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
+from barnabas.pipeline.jobs.rules.delta_duties import (
+    APPEND_ONLY,
+    PLAIN_PARTS,
+    DeltaDuties,
+    check_part,
+    duties_of,
+    type_text,
+)
+from barnabas.pipeline.jobs.table_rules import (
+    NO_RULES,
+    TableRules,
+    agreed_parts,
+    arrow_schema,
+    check_types,
+    streamed_rows,
+    with_nulls,
+)
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
 from barnabas.pipeline.places.stored_files import (
+    StoredFile,
     for_delta,
     remove,
     rows_of_files,
@@ -43,6 +63,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PLANNED = "barnabas.planned"
+REFUSAL_MAX = 400
+"""Characters of what deltalake says; it shows rows."""
 COMMITS_MAX = 1000
 """How many commits back a repeated batch is looked for; other writers may have committed since."""
 
@@ -65,12 +87,17 @@ class DeltaTable:
         self.path = as_folder(path)
         self._in_store = is_in_store(path)
         self.partition_by = rules.partition_by
+        """Folders of the files that tasks write: none where deltalake writes the rows."""
         self._rules = rules
 
     def begin(self) -> None:
-        """Clean up what an earlier run of a job has left. For the start of a run."""
+        """Clean up what an earlier run of a job has left. For the start of a run. Raises `TableRefusedError`
+        where the table is not one that the job can write to."""
         if not self._in_store:
             clear_staged(self.path)
+        table = self._open()
+        if table is not None:
+            self._duties_of(table)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
@@ -86,19 +113,83 @@ class DeltaTable:
         table = self._open()
         if table is not None and self._is_there(table, batch):
             return False
-        if self._rules.upsert_by:
-            self._upsert(table or self._create(rows), rows, batch)
+        check_types(rows.schema, self.path)
+        if table is None and not self._starts_with_files(rows):
+            table = self._create(rows)
+        duties = None if table is None else self._duties_of(table)
+        if duties is None or not (duties.by_rows or self._rules.upsert_by):
+            self._take_files(table, rows, batch)
             return True
+        with self._read_again(rows, batch) as found, refusals(self.path):
+            if self._rules.upsert_by:
+                self._upsert(table, found.read_all(), rows, batch, duties)
+            else:
+                self._append_rows(table, found, rows, batch, duties)
+        return True
+
+    def _duties_of(self, table: Any) -> DeltaDuties:
+        duties = duties_of(table, self.path)
+        agreed_parts(self.path, self._rules.partition_by, duties.partition_by)
+        if duties.is_append_only and self._rules.upsert_by:
+            raise TableRefusedError(
+                f"Delta table {self.path} has {APPEND_ONLY}: it is appended to, and not upserted"
+            )
+        self.partition_by = () if duties.by_rows else duties.partition_by
+        return duties
+
+    def _starts_with_files(self, rows: BatchRows) -> bool:
+        """Whether a table that is not there yet begins with the commit of the tasks' files."""
+        if self._rules.upsert_by:
+            return False
+        types = {each.name: each.dataType.jsonValue() for each in rows.schema.fields}
+        for name in self._rules.partition_by:
+            check_part(self.path, name, types.get(name))
+        return all(types.get(each) in PLAIN_PARTS for each in self._rules.partition_by)
+
+    def _take_files(self, table: Any, rows: BatchRows, batch: Batch) -> None:
         if self._in_store:
             files = rows.stored(self.path, batch, self.partition_by)
-            actions = [_action(each.name, each.size, each.rows, each.parts) for each in files]
+            actions = [self._named_in_store(each) for each in files]
         else:
             staged = rows.staged(self.path, batch, self.partition_by)
             actions = [self._named(each, staged, batch) for each in data_files(staged)]
             sync(Path(self.path))
             shutil.rmtree(staged, ignore_errors=True)
         self._commit(table, actions, rows, batch)
-        return True
+
+    @contextmanager
+    def _read_again(self, rows: BatchRows, batch: Batch) -> Iterator[Any]:
+        """The rows that tasks have staged, as a reader of Arrow; what they staged is removed behind it."""
+        schema = arrow_schema(rows.schema)
+        if self._in_store:
+            files = rows.stored(self.path, batch)
+            yield rows_of_files(self.path, files, schema).to_reader()
+            remove(self.path, files)
+            return
+        staged = rows.staged(self.path, batch)
+        yield streamed_rows(staged, schema)
+        shutil.rmtree(staged, ignore_errors=True)
+
+    def _append_rows(
+        self, table: Any, found: Any, rows: BatchRows, batch: Batch, duties: DeltaDuties
+    ) -> None:
+        """Have deltalake write the rows, as the table's rules ask for it."""
+        import pyarrow as pa
+        from deltalake import Schema, write_deltalake
+
+        self._grow(table, Schema.from_arrow(arrow_schema(rows.schema)), duties.generated)
+        there = pa.schema(table.schema().to_arrow())
+        missing = {
+            each.name: each.type
+            for each in there
+            if each.name not in found.schema.names and each.name not in duties.generated
+        }
+        write_deltalake(
+            table,
+            with_nulls(found, missing) if missing else found,
+            mode="append",
+            commit_properties=_properties(batch),
+        )
 
     def last(self, job: str) -> int | None:
         """The last batch of `job` in the table."""
@@ -143,7 +234,22 @@ class DeltaTable:
         rows = pq.read_metadata(file).num_rows
         target = Path(self.path, name)
         os.rename(file, target)
-        return _action(name, target.stat().st_size, rows, values)
+        return self._action(name, target.stat().st_size, rows, values)
+
+    def _named_in_store(self, file: StoredFile) -> Any:
+        return self._action(file.name, file.size, file.rows, file.parts)
+
+    def _action(self, name: str, size: int, rows: int, values: dict[str, str | None]) -> Any:
+        """The log's entry that names a file; the log has paths as parts of a URI."""
+        from deltalake.transaction import AddAction
+
+        if values.keys() != set(self.partition_by):
+            raise TableRefusedError(
+                f"table {self.path} is partitioned by {', '.join(self.partition_by) or 'nothing'}, and tasks"
+                f" have written files by {', '.join(values) or 'nothing'}: run the job again"
+            )
+        stats = json.dumps({"numRecords": rows})
+        return AddAction(quote(name), size, values, int(time.time() * 1000), True, stats)
 
     def _commit(self, table: Any, actions: list[Any], rows: BatchRows, batch: Batch) -> None:
         from deltalake import Schema
@@ -168,26 +274,23 @@ class DeltaTable:
             actions, "append", schema, partition_by, commit_properties=properties
         )
 
-    def _grow(self, table: Any, schema: Any) -> None:
+    def _grow(self, table: Any, schema: Any, generated: frozenset[str] = frozenset()) -> None:
         """Add columns that the table lacks, in a commit of their own; a repeated batch finds them there."""
         there, given = _types(table.schema()), _types(schema)
-        fresh = self._rules.check_columns(self.path, there, given)
+        fresh = self._rules.check_columns(self.path, there, given, generated)
         if fresh:
-            table.alter.add_columns([each for each in schema.fields if each.name in fresh])
+            with refusals(self.path):
+                table.alter.add_columns([each for each in schema.fields if each.name in fresh])
             table.update_incremental()
 
-    def _upsert(self, table: Any, given: BatchRows, batch: Batch) -> None:
+    def _upsert(
+        self, table: Any, rows: Any, given: BatchRows, batch: Batch, duties: DeltaDuties
+    ) -> None:
         """Replace rows whose key the table has, and add the others, in one commit."""
         from deltalake import Schema
 
-        if self._in_store:
-            files = given.stored(self.path, batch)
-            rows = rows_of_files(self.path, files)
-        else:
-            staged = given.staged(self.path, batch)
-            rows = staged_rows(staged)
         self._rules.check_keys(rows, self.path)
-        self._grow(table, Schema.from_arrow(arrow_schema(given.schema)))
+        self._grow(table, Schema.from_arrow(arrow_schema(given.schema)), duties.generated)
         same = " and ".join(f"t.`{each}` = s.`{each}`" for each in self._rules.upsert_by)
         names = [each for each in rows.column_names if each not in self._rules.upsert_by]
         merger = table.merge(
@@ -197,10 +300,23 @@ class DeltaTable:
         if names:
             merger = merger.when_matched_update({f"`{each}`": f"s.`{each}`" for each in names})
         merger.when_not_matched_insert(columns).execute()
-        if self._in_store:
-            remove(self.path, files)
-        else:
-            shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def refusals(place: str) -> Iterator[None]:
+    """What deltalake refuses, rows or a table, as one sentence; a commit of another writer is no refusal."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except (DeltaError, ValueError) as error:
+        text = " ".join(str(error).split())
+        text = text.removeprefix("Generic DeltaTable error: ").removeprefix("External error: ")
+        raise TableRefusedError(
+            f"Delta table {place} refuses the batch: {text[:REFUSAL_MAX]}"
+        ) from error
 
 
 def open_delta(place: str) -> Any:
@@ -217,14 +333,6 @@ def open_delta(place: str) -> Any:
         raise PipelineError(f"Delta table {place} cannot be opened: {error}") from error
 
 
-def _action(name: str, size: int, rows: int, values: dict[str, str | None]) -> Any:
-    """The log's entry that names a file; the log has paths as parts of a URI."""
-    from deltalake.transaction import AddAction
-
-    stats = json.dumps({"numRecords": rows})
-    return AddAction(quote(name), size, values, int(time.time() * 1000), True, stats)
-
-
 def _properties(batch: Batch) -> Any:
     from deltalake import CommitProperties, Transaction
 
@@ -235,4 +343,6 @@ def _properties(batch: Batch) -> Any:
 
 
 def _types(schema: Any) -> dict[str, str]:
-    return {each.name: str(each.type) for each in schema.fields}
+    return {
+        each["name"]: type_text(each["type"]) for each in json.loads(schema.to_json())["fields"]
+    }

@@ -5,8 +5,9 @@ table's property ``barnabas.job.<job>`` to the batch's number and digest, and pu
 summary. A repeated batch finds its number in the property, which remains when snapshots expire. If two
 drivers commit at once, the catalog accepts one; the other reads the table again.
 
-Files are added by name mapping, as they have no field ids. For an upsert the driver reads the rows and looks
-for their keys in the table: this suits small batches.
+Files are added by name mapping, as they have no field ids. Where a table has rules for its rows
+(:mod:`rules.iceberg_duties`) pyiceberg writes them on the driver. For an upsert the driver reads the rows and
+looks for their keys in the table: this suits small batches.
 
 Needs the extra ``[tables]``. Source: Iceberg's table spec, "Snapshots", "Name Mapping"; pyiceberg's
 ``add_files``.
@@ -17,7 +18,8 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,15 @@ from barnabas.pipeline.jobs.batch_files import (
     data_files,
     sync,
 )
-from barnabas.pipeline.jobs.table_rules import NO_RULES, TableRules, arrow_schema, staged_rows
+from barnabas.pipeline.jobs.rules.iceberg_duties import IcebergDuties, duties_of, fitted, parts_of
+from barnabas.pipeline.jobs.table_rules import (
+    NO_RULES,
+    TableRules,
+    agreed_parts,
+    arrow_schema,
+    check_types,
+    streamed_rows,
+)
 from barnabas.pipeline.places import s3_settings
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
 from barnabas.pipeline.places.stored_files import remove, rows_of_files
@@ -79,10 +89,14 @@ class IcebergTable:
         self._rules = rules
 
     def begin(self) -> None:
-        """Clean up what an earlier run of a job has left. For the start of a run."""
+        """Clean up what an earlier run of a job has left. For the start of a run. Raises `TableRefusedError`
+        where the table is not one that the job can write to."""
         table = self._open()
-        if table is not None and not is_in_store(table.location()):
+        if table is None:
+            return
+        if not is_in_store(table.location()):
             clear_staged(folder_of(table))
+        self._duties_of(table)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
@@ -92,7 +106,9 @@ class IcebergTable:
     def land_in(self, schema: StructType) -> str:
         """The folder below which reading tasks write files with such rows. A missing table is created
         first, because the catalog chooses the folder."""
-        return folder_of(self._open() or self._create(schema))
+        table = self._open() or self._create(schema)
+        self._duties_of(table)
+        return folder_of(table)
 
     @property
     def given(self) -> str:
@@ -103,36 +119,46 @@ class IcebergTable:
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
         """As `append`, of rows that may be files already."""
+        check_types(rows.schema, self.name)
         table = self._open() or self._create(rows.schema)
         if self._is_there(table, batch):
             return False
-        if is_in_store(table.location()):
-            return self._take_in_store(table, rows, batch)
-        folder = Path(folder_of(table))
-        if self._rules.upsert_by:
-            staged = rows.staged(str(folder), batch)
-            found = staged_rows(staged)
-            self._rules.check_keys(found, self.name)
-            written = self._commit(table, rows, batch, lambda change: self._upsert(change, found))
-        else:
-            staged = rows.staged(str(folder), batch, self.partition_by, keeps=True)
-            files = [self._moved(each, folder, batch) for each in data_files(staged)]
-            written = self._commit(table, rows, batch, lambda change: self._add(change, files))
+        duties = self._duties_of(table)
+        if duties.by_rows or self._rules.upsert_by:
+            put = self._upsert if self._rules.upsert_by else self._append
+            with self._read_again(table, rows, batch) as read:
+                return self._commit(table, rows, batch, lambda change: put(change, read()))
+        place = folder_of(table)
+        if is_in_store(place):
+            stored = rows.stored(place, batch, self.partition_by, keeps=True)
+            names = [f"{place}/{each.name}" for each in stored]
+            return self._commit(table, rows, batch, lambda change: self._add(change, names))
+        staged = rows.staged(place, batch, self.partition_by, keeps=True)
+        files = [self._moved(each, Path(place), batch) for each in data_files(staged)]
+        written = self._commit(table, rows, batch, lambda change: self._add(change, files))
         shutil.rmtree(staged, ignore_errors=True)
         return written
 
-    def _take_in_store(self, table: Any, rows: BatchRows, batch: Batch) -> bool:
-        place = folder_of(table)
-        if self._rules.upsert_by:
+    def _duties_of(self, table: Any) -> IcebergDuties:
+        duties = duties_of(table, self.name)
+        agreed_parts(self.name, self._rules.partition_by, parts_of(table))
+        self.partition_by = duties.partition_by
+        return duties
+
+    @contextmanager
+    def _read_again(self, table: Any, rows: BatchRows, batch: Batch) -> Iterator[Callable[[], Any]]:
+        """Opens a reader of the rows that tasks have staged, each time; what they staged is removed behind
+        it."""
+        place, schema = folder_of(table), arrow_schema(rows.schema)
+        if is_in_store(place):
             files = rows.stored(place, batch)
-            found = rows_of_files(place, files)
-            self._rules.check_keys(found, self.name)
-            written = self._commit(table, rows, batch, lambda change: self._upsert(change, found))
+            found = rows_of_files(place, files, schema)
+            yield found.to_reader
             remove(place, files)
-            return written
-        files = rows.stored(place, batch, self.partition_by, keeps=True)
-        names = [f"{place}/{each.name}" for each in files]
-        return self._commit(table, rows, batch, lambda change: self._add(change, names))
+            return
+        staged = rows.staged(place, batch)
+        yield lambda: streamed_rows(staged, schema)
+        shutil.rmtree(staged, ignore_errors=True)
 
     def last(self, job: str) -> int | None:
         """The last batch of `job` in the table."""
@@ -214,10 +240,19 @@ class IcebergTable:
         if files:
             change.add_files(files, self._summary, check_duplicate_files=False)
 
+    def _append(self, change: Any, rows: Any) -> None:
+        """Have pyiceberg write the rows. It takes those of a table with partitions as a whole."""
+        found = fitted(rows, change.table_metadata.schema(), self.name)
+        if change.table_metadata.spec().fields:
+            found = found.read_all()
+        change.append(found, self._summary)
+
     def _upsert(self, change: Any, rows: Any) -> None:
-        if len(rows):
+        found = fitted(rows, change.table_metadata.schema(), self.name).read_all()
+        self._rules.check_keys(found, self.name)
+        if len(found):
             change.upsert(
-                rows, join_cols=list(self._rules.upsert_by), snapshot_properties=self._summary
+                found, join_cols=list(self._rules.upsert_by), snapshot_properties=self._summary
             )
 
     def _grow(self, table: Any, change: Any, schema: Any) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
 from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
-from barnabas.pipeline.jobs.typed_values import check_source, check_writer
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store

@@ -18,7 +18,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.errors import LedgerError, OptionError
+from barnabas.pipeline.errors import LedgerError, OptionError, TableRefusedError
 from barnabas.pipeline.jobs.batch_files import (
     STAGED,
     Batch,
@@ -27,7 +27,9 @@ from barnabas.pipeline.jobs.batch_files import (
     clear_staged,
     sync,
 )
+from barnabas.pipeline.jobs.table_rules import agreed_parts
 from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
+from barnabas.pipeline.places.stored_files import values_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,9 +57,13 @@ class ParquetTable:
         self.partition_by = partition_by
 
     def begin(self) -> None:
-        """Finish a compaction and clean up what an earlier run of a job has left. For the start of a run."""
+        """Finish a compaction and clean up what an earlier run of a job has left. For the start of a run.
+        Raises `TableRefusedError` where the table has other partitions than the job says."""
         finish_compaction(Path(self.path))
         clear_staged(self.path)
+        parts = self._parts()
+        if parts is not None:
+            self.partition_by = agreed_parts(self.path, self.partition_by, parts)
 
     def append(self, frame: DataFrame, batch: Batch) -> bool:
         """Write the batch, unless the table has it: then False. Raises `LedgerError` for another batch of
@@ -77,6 +83,13 @@ class ParquetTable:
         folder = Path(self.path, f"{COLUMN}={batch.job}-{batch.number}")
         if self._is_there(folder, batch):
             return False
+        parts = self._parts()
+        if parts is not None and set(parts) != set(self.partition_by):
+            # Readers would have nulls for a column that is in the names of some folders only.
+            raise TableRefusedError(
+                f"table {self.path} has folders by {', '.join(parts) or 'nothing'}, the job writes them by"
+                f" {', '.join(self.partition_by) or 'nothing'}: the table's partitioning counts"
+            )
         staged = rows.staged(self.path, batch, self.partition_by)
         mark = staged / MARK
         mark.write_text(json.dumps({"version": 1, "planned": batch.planned}))
@@ -93,6 +106,14 @@ class ParquetTable:
             return False
         sync(folder.parent)
         return True
+
+    def _parts(self) -> tuple[str, ...] | None:
+        """Partition columns of the batches that are there."""
+        for folder in Path(self.path).glob(f"{COLUMN}=*"):
+            file = next(folder.rglob("*.parquet"), None)
+            if file is not None:
+                return tuple(values_in(file.relative_to(folder).parts[:-1]))
+        return None
 
     def _is_there(self, folder: Path, batch: Batch) -> bool:
         try:

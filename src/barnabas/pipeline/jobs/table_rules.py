@@ -1,16 +1,19 @@
 """What holds for every table of a job: how rows become an upsert, which columns a batch may have.
 
-Owns the choice of one row per key within a batch (the last by `order_by`) and the check of columns against
-those of the table. A table's own commit is :mod:`delta_table`'s and :mod:`iceberg_table`'s.
+Owns the choice of one row per key within a batch (the last by `order_by`), the check of columns and
+partitions against those of the table, and how a staged batch is read again. A table's own commit is
+:mod:`delta_table`'s and :mod:`iceberg_table`'s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.errors import LedgerError, PipelineError
+from barnabas.pipeline.errors import LedgerError, PipelineError, TableRefusedError
+from barnabas.pipeline.jobs.batch_files import data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,14 +33,21 @@ class TableRules:
     order_by: tuple[str, ...] = ()
     adds_columns: bool = False
 
-    def check_columns(self, table: str, there: dict[str, str], given: dict[str, str]) -> list[str]:
-        """Names that the table lacks. `there` and `given` are types by name. Raises `LedgerError`."""
+    def check_columns(
+        self,
+        table: str,
+        there: dict[str, str],
+        given: dict[str, str],
+        computed: frozenset[str] = frozenset(),
+    ) -> list[str]:
+        """Names that the table lacks. `there` and `given` are types by name; a batch may lack those that are
+        `computed`. Raises `LedgerError`."""
         for name in given.keys() & there.keys():
             if given[name] != there[name]:
                 raise LedgerError(
                     f"column {name} of table {table} is {there[name]}, the batch has {given[name]}"
                 )
-        if not self.adds_columns and given.keys() != there.keys():
+        if not self.adds_columns and given.keys() | computed != there.keys() | computed:
             raise LedgerError(
                 f"table {table} has columns {', '.join(there)}, the batch has {', '.join(given)};"
                 ' schema.evolution = "add-columns" lets a table grow'
@@ -83,6 +93,41 @@ NO_RULES = TableRules()
 _NUMBER = "__barnabas_row_number"
 
 
+def agreed_parts(table: str, said: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The partitioning of a table that is there, which counts. Raises `TableRefusedError` where a job has
+    `said` another one."""
+    if said and set(said) != set(parts):
+        has = f"is partitioned by {', '.join(parts)}" if parts else "has no partitions"
+        raise TableRefusedError(
+            f"table {table} {has}, the job says partition_by {', '.join(said)}: the table's counts, and"
+            " partition_by is for a table that is made"
+        )
+    return parts
+
+
+def check_types(schema: StructType, table: str) -> None:
+    """Raises `TableRefusedError` for columns whose values would not survive in a table."""
+    for field in schema.fields:
+        if "variant" in _primitives(field.dataType.jsonValue()):
+            raise TableRefusedError(
+                f"column {field.name} is VARIANT, which no job writes into table {table}: give it as text,"
+                f" to_json({field.name})"
+            )
+
+
+def _primitives(type_: Any) -> set[str]:
+    """Names of types in the JSON of a type, at any depth."""
+    match type_:
+        case {"type": "struct", "fields": fields}:
+            return {name for each in fields for name in _primitives(each["type"])}
+        case {"type": "array", "elementType": element}:
+            return _primitives(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return _primitives(key) | _primitives(value)
+        case _:
+            return {str(type_)}
+
+
 def arrow_schema(schema: StructType) -> Any:
     """Every column nullable: a later batch may have nulls where this one has a constant."""
     import pyarrow as pa
@@ -102,8 +147,26 @@ def arrow_schema(schema: StructType) -> Any:
     return pa.schema([nullable(each) for each in found])
 
 
-def staged_rows(staged: Path) -> Any:
-    """The rows of a staged batch as an Arrow table."""
+def streamed_rows(staged: Path, schema: Any) -> Any:
+    """A reader of the rows of a staged batch, with the types of an Arrow schema."""
     import pyarrow.dataset as ds
 
-    return ds.dataset(staged, format="parquet").to_table()
+    if not data_files(staged):
+        return schema.empty_table().to_reader()
+    parts = ds.partitioning(schema, flavor="hive")
+    return ds.dataset(staged, schema, format="parquet", partitioning=parts).scanner().to_reader()
+
+
+def with_nulls(reader: Any, missing: Mapping[str, Any]) -> Any:
+    """A reader's rows with columns of nulls behind them; `missing` are their types by name."""
+    import pyarrow as pa
+
+    fields = [pa.field(name, type_) for name, type_ in missing.items()]
+    schema = pa.schema([*reader.schema, *fields])
+
+    def batches() -> Iterator[Any]:
+        for each in reader:
+            empty = [pa.nulls(each.num_rows, field.type) for field in fields]
+            yield pa.RecordBatch.from_arrays([*each.columns, *empty], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -89,16 +89,16 @@ def check_there(table: str, files: list[StoredFile]) -> None:
             )
 
 
-def rows_of_files(table: str, files: list[StoredFile]) -> Any:
-    """The rows as an Arrow table."""
+def rows_of_files(table: str, files: list[StoredFile], schema: Any) -> Any:
+    """The rows as an Arrow table of this schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     store = table_store(table)
-    tables = []
+    tables = [schema.empty_table()]
     for each in files:
         with store.open_input(each.name) as file:
-            tables.append(pq.read_table(file))
+            tables.append(pq.read_table(file).select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from barnabas.pipeline.errors import LedgerError
+from barnabas.pipeline.errors import LedgerError, TableRefusedError
 from barnabas.pipeline.jobs.batch_files import Batch, write_staged
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame
@@ -60,3 +60,17 @@ def test_rows_with_the_column_of_the_folders_are_refused(tmp_path: Path) -> None
     rows: Any = ArrowFrame(pa.table({"batch": [1]}))
     with pytest.raises(LedgerError, match="a column 'batch'"):
         ParquetTable(str(tmp_path)).append(rows, Batch("job", 0, "a"))
+
+
+def test_the_partitioning_of_a_folder_counts(tmp_path: Path) -> None:
+    rows: Any = ArrowFrame(pa.table({"p": ["a", "b"], "n": [1, 2]}))
+    ParquetTable(str(tmp_path), ("p",)).append(rows, Batch("job", 0, "a"))
+    with pytest.raises(TableRefusedError, match="the job says partition_by n"):
+        ParquetTable(str(tmp_path), ("n",)).begin()
+    with pytest.raises(TableRefusedError, match="has folders by p"):
+        ParquetTable(str(tmp_path)).append(rows, Batch("job", 1, "b"))
+    table = ParquetTable(str(tmp_path))
+    table.begin()
+    assert table.append(rows, Batch("job", 1, "b"))
+    found = ds.dataset(tmp_path, format="parquet", partitioning="hive").to_table()
+    assert sorted(found["p"].to_pylist()) == ["a", "a", "b", "b"]

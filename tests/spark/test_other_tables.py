@@ -1,0 +1,189 @@
+"""Tables that jobs did not make: written by job, by landing and by upsert, read by other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.job_file import load
+from barnabas.pipeline.jobs.job_run import JobRun
+from tests.spark.conftest import MakeTopic
+from tests.spark.test_interpreter import bare_environment
+from tests.spark.test_jobs import barnabas
+from tests.spark.topics import read, write
+from tests.unit.pipeline.jobs.other_iceberg_tables import REFUSED as ICEBERG_REFUSED
+from tests.unit.pipeline.jobs.other_iceberg_tables import WRITTEN as ICEBERG
+from tests.unit.pipeline.jobs.other_iceberg_tables import read_by_all as read_iceberg
+from tests.unit.pipeline.jobs.other_tables import (
+    REFUSED,
+    WRITTEN,
+    OtherTable,
+    column,
+    read_by_all,
+    versions,
+)
+from tests.unit.pipeline.jobs.table_kinds import NAME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = """
+name = "{name}"
+checkpoint = "{directory}/checkpoint-{name}"
+[cluster]
+kafka.bootstrap.servers = "{bootstrap}"
+[source]
+topics = ["{topic}"]
+options = {{ startingOffsets = "earliest", columns = "offset,value" }}
+"""
+VALUES = [b"a", b"b", b"c"]
+
+
+class Jobs:
+    def __init__(self, spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> None:
+        self._spark = spark
+        self._given = {"bootstrap": bootstrap, "topic": topic, "directory": directory}
+        self._directory = directory
+
+    def run(self, name: str, *sinks: str) -> None:
+        """A job with these tables, each the lines of a ``[[sink]]``."""
+        text = JOB.format(name=name, **self._given)
+        file = self._directory / f"{name}.toml"
+        file.write_text(text + "".join(f"[[sink]]\n{each}\n" for each in sinks))
+        JobRun(load(str(file)), self._spark, lambda line: None).run(available_now=True)
+
+
+def made(tables: list[OtherTable], folder: Path) -> dict[Path, OtherTable]:
+    return {each.make(folder): each for each in tables}
+
+
+def check(tables: dict[Path, OtherTable]) -> None:
+    for path, other in tables.items():
+        for reader, rows in read_by_all(other, path).items():
+            found = [(row["offset"], row["value"]) for row in rows]
+            assert found == list(enumerate(VALUES)), (path, reader)
+
+
+def iceberg_sink(catalog: dict[str, str]) -> str:
+    return f'iceberg = "{NAME}"\n' + "\n".join(
+        f'catalog.{key} = "{value}"' for key, value in catalog.items()
+    )
+
+
+@pytest.fixture
+def jobs(spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> Jobs:
+    topic = make_topic(1)
+    write(bootstrap, topic, VALUES)
+    return Jobs(spark, bootstrap, topic, tmp_path)
+
+
+def test_delta_tables_of_every_feature_have_each_row_by_every_way(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    appended, landed = made(WRITTEN, tmp_path / "appended"), made(WRITTEN, tmp_path / "landed")
+    jobs.run("append", *(f'delta = "{each}"' for each in appended))
+    check(appended)
+    upserted = {path: other for path, other in appended.items() if not other.upsert_refused}
+    jobs.run("upsert", *(f'delta = "{each}"\nupsert_by = "offset"' for each in upserted))
+    check(upserted)
+    for path, other in landed.items():
+        if other.parts == ("offset",) and "mapped" not in other.name:
+            with pytest.raises(PipelineError, match="partitioned by topic and partition only"):
+                jobs.run(f"land-{other.name}", f'delta = "{path}"\nland = true')
+            continue
+        jobs.run(f"land-{other.name}", f'delta = "{path}"\nland = true')
+        check({path: other})
+
+
+@pytest.mark.parametrize("way", ["", "land = true", 'upsert_by = "offset"'])
+def test_a_delta_table_of_another_feature_is_refused_before_anything_is_read(
+    way: str, jobs: Jobs, tmp_path: Path
+) -> None:
+    for number, (path, other) in enumerate(made(REFUSED[::7], tmp_path).items()):
+        with pytest.raises(PipelineError, match=other.refused):
+            jobs.run(f"refused-{number}", f'delta = "{path}"\n{way}')
+        assert not (tmp_path / f"checkpoint-refused-{number}" / "commits").exists()
+
+
+@pytest.mark.parametrize("way", ["", "land = true", 'upsert_by = "offset"'])
+def test_rows_that_break_a_rule_end_the_job_with_a_sentence(
+    way: str, jobs: Jobs, tmp_path: Path
+) -> None:
+    rule = {"delta.constraints.few": "offset < 2"}
+    path = OtherTable("few", versions(3), settings=rule).make(tmp_path)
+    with pytest.raises(PipelineError, match=r"refuses the batch: .*failed validation"):
+        jobs.run("few", f'delta = "{path}"\n{way}')
+    assert DeltaTable(path).version() == 0
+
+
+def test_iceberg_tables_of_every_kind_have_each_row_by_every_way(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    written = {each.name: each.make(tmp_path / "written" / each.name) for each in ICEBERG}
+    landed = {each.name: each.make(tmp_path / "landed" / each.name) for each in ICEBERG}
+    for name, catalog in written.items():
+        jobs.run(f"append-{name}", iceberg_sink(catalog))
+        jobs.run(f"upsert-{name}", iceberg_sink(catalog) + '\nupsert_by = "offset"')
+    for name, catalog in landed.items():
+        if name != "identity":
+            jobs.run(f"land-{name}", iceberg_sink(catalog) + "\nland = true")
+    with pytest.raises(PipelineError, match="partitioned by topic and partition only"):
+        jobs.run("land-identity", iceberg_sink(landed.pop("identity")) + "\nland = true")
+    for catalog in (*written.values(), *landed.values()):
+        for reader, rows in read_iceberg(catalog).items():
+            found = [(row["offset"], row["value"]) for row in rows]
+            assert found == list(enumerate(VALUES)), (catalog, reader)
+
+
+@pytest.mark.parametrize("way", ["", "land = true", 'upsert_by = "offset"'])
+def test_an_iceberg_table_that_asks_for_more_is_refused_before_anything_is_read(
+    way: str, jobs: Jobs, tmp_path: Path
+) -> None:
+    for each in ICEBERG_REFUSED:
+        sink = iceberg_sink(each.make(tmp_path / each.name))
+        with pytest.raises(PipelineError, match=each.refused):
+            jobs.run(each.name, f"{sink}\n{way}")
+
+
+def test_the_command_copies_typed_bytes_and_keeps_the_rules_of_a_table(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(1), make_topic(1)
+    values = [b'{"n": %d}' % n for n in range(4)]
+    write(bootstrap, source, values)
+    inner = {"type": "struct", "fields": [column("n", "long")]}
+    fields = [
+        column("value", "binary"),
+        column("partition", "integer"),
+        column("data", inner),
+        column("_error", "string"),
+    ]
+    rule = {"delta.constraints.good": "_error is null"}
+    other = OtherTable("good", versions(3), fields, rule, parts=("partition",))
+    table = other.make(tmp_path)
+    given = {"name": "typed", "directory": tmp_path, "bootstrap": bootstrap, "topic": source}
+    typed = 'columns = "value,partition", value.format = "json", value.schema = "n BIGINT"'
+    file = tmp_path / "typed.toml"
+    file.write_text(
+        JOB.format(**given).replace('columns = "offset,value"', typed)
+        + f'[[sink]]\ndelta = "{table}"\n[[sink]]\ntopic = "{target}"\n'
+    )
+    environment = bare_environment(tmp_path)
+    words = ("run", str(file), "--master", "local[2]", "--available-now")
+    barnabas(tmp_path, environment, *words)
+    write(bootstrap, source, [b"{bad"])
+    with pytest.raises(AssertionError, match=r"refuses the batch: .*failed validation"):
+        barnabas(tmp_path, environment, *words)
+    assert [each.value for each in read(bootstrap, target)] == values
+    found = (
+        QueryBuilder().register("t", DeltaTable(table)).execute("select * from t order by value")
+    )
+    assert pa.table(found).to_pylist() == [
+        {"value": each, "partition": 0, "data": {"n": n}, "_error": None}
+        for n, each in enumerate(values)
+    ]
