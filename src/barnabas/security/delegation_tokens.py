@@ -20,10 +20,10 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
 from barnabas.security.scram import (
     MIN_ITERATIONS,
-    SALT_BYTES,
     ScramCredential,
     TokenCredential,
     new_credential,
+    new_salt,
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
@@ -161,7 +161,7 @@ class TokenCredentials:
             if len(self._kept) >= CREDENTIALS_MAX:
                 self._kept.clear()
             password = password_of(self._secrets.hmac_of(token_id))
-            salt = self._random_bytes(SALT_BYTES)
+            salt = new_salt(self._random_bytes)
             found = new_credential(mechanism, password, salt, MIN_ITERATIONS)
             self._kept[mechanism, token_id] = found
         return found

@@ -68,6 +68,11 @@ Lookup = Callable[[str], ScramCredential | None]
 TokenLookup = Callable[[str], TokenCredential | None]
 
 
+def new_salt(random: Callable[[int], bytes]) -> bytes:
+    """A salt with the entropy of `SALT_BYTES` random bytes, in ASCII: kafka-ts reads a salt as text."""
+    return base64.b64encode(random(SALT_BYTES))
+
+
 def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
 
@@ -178,7 +183,8 @@ class ScramServer:
         """Of a user that is not known: the same each time it is asked for."""
         seed = hmac.new(self._pepper, name.encode(), "sha512").digest()
         size = hashlib.new(HASHES[self._mechanism]).digest_size
-        return ScramCredential(seed[:SALT_BYTES], seed[-size:], seed[-size:], MIN_ITERATIONS)
+        salt = new_salt(lambda count: seed[:count])
+        return ScramCredential(salt, seed[-size:], seed[-size:], MIN_ITERATIONS)
 
 
 class ScramClient:

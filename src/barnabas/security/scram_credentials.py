@@ -16,10 +16,10 @@ from barnabas.security.jaas import SCRAM_SHA_256, SCRAM_SHA_512
 from barnabas.security.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    SALT_BYTES,
     TYPES,
     ScramCredential,
     credential_of,
+    new_salt,
     salted_password,
 )
 from barnabas.types import is_int32
@@ -65,7 +65,7 @@ def parse_credential(text: str, random: Callable[[int], bytes]) -> UserScramCred
     iterations = int(given)
     if "saltedpassword" in parts and "salt" not in parts:
         raise ValueError("a saltedpassword needs its salt")
-    salt = _bytes_of("salt", parts["salt"]) if "salt" in parts else random(SALT_BYTES)
+    salt = _bytes_of("salt", parts["salt"]) if "salt" in parts else new_salt(random)
     if "password" in parts:
         salted = salted_password(mechanism, parts["password"].encode(), salt, iterations)
     else:

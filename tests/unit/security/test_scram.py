@@ -16,6 +16,7 @@ from barnabas.security.scram import (
     ScramClient,
     ScramServer,
     new_credential,
+    new_salt,
     salted_password,
 )
 from barnabas.security.scram_credentials import parse_credential
@@ -221,3 +222,11 @@ def test_a_wrong_argument_is_refused_without_its_secret(text: str) -> None:
     with pytest.raises(ValueError) as error:
         parse_credential(text, bytes)
     assert "secret" not in str(error.value)
+
+
+def test_a_salt_is_text_and_has_the_entropy_of_24_bytes() -> None:
+    """kafka-ts decodes the challenge's salt as text, so that other bytes give another password."""
+    chance = bytes(range(200, 224))
+    salt = new_salt(lambda count: chance[:count])
+    assert salt.isascii() and salt.decode().isprintable()
+    assert base64.b64decode(salt) == chance

@@ -23,9 +23,9 @@ from barnabas.client.scram_users import (
     remove_user,
     set_password,
 )
+from barnabas.security.scram import new_salt
 
 app = typer.Typer(help="List, add and remove SCRAM users.", no_args_is_help=True)
-SALT_BYTES = 16
 DEFAULT_MECHANISM = "SCRAM-SHA-512"
 _Mechanism = typer.Option(
     [], "--mechanism", metavar="NAME", help=f"{' or '.join(sorted(CODE_OF))}, once or for both."
@@ -63,7 +63,7 @@ def add(
     password = read_password(name, password_file, password_env)
     with cluster(bootstrap, data) as connected:
         for each in mechanisms:
-            salt = os.urandom(SALT_BYTES)
+            salt = new_salt(os.urandom)
             connected.call(set_password(connected.client, name, each, password, salt, iterations))
     _show(as_json, [ScramUser(name, each, iterations) for each in mechanisms], "added")
 
