@@ -95,6 +95,13 @@ class TestFindCoordinator:
             found = self.find(three, version, "x", node=node, kind=TRANSACTION)
             assert found == [("NONE", leader)]
 
+    @pytest.mark.parametrize("version", [1, 2, 3])
+    def test_a_single_coordinator_comes_with_the_message_none(
+        self, three: Cluster, version: int
+    ) -> None:
+        three.until(lambda: self.find(three, version, "g")[0][0] == "NONE")
+        assert three.ask(FindCoordinatorRequest(key="g"), 1, version).error_message == "NONE"
+
     def test_unknown_kinds_are_refused(self, three: Cluster) -> None:
         request = FindCoordinatorRequest(key_type=9, coordinator_keys=["x"])
         answer = three.ask(request).coordinators[0]

@@ -191,3 +191,21 @@ def test_a_log_that_is_compacted_meanwhile_is_searched_again(timestamp: int | No
     assert not search.on_result(_outcome(search.job)) and search.try_again()
     assert search.on_result(_outcome(search.job))
     assert settled == [log.search_job(timestamp)()] != [None]
+
+
+def test_the_largest_timestamp_of_records_without_one_is_that_of_the_first() -> None:
+    """Kafka 4.3 answers timestamp -1 and the first offset."""
+    cluster = Cluster(1)
+    cluster.create_topic("t", replication=1)
+    assert searched(cluster, MAX_TIMESTAMP) == ("NONE", -1, -1)
+    for _ in range(2):
+        batch = build_batch([(b"k", b"v", (), -1) for _ in range(2)], timestamp_ms=-1)
+        assert cluster.produce([], batch=batch).error_code == 0
+    assert searched(cluster, MAX_TIMESTAMP) == ("NONE", -1, 0)
+    assert searched(cluster, 0) == ("NONE", -1, -1)
+
+
+def searched(cluster: Cluster, timestamp: int) -> tuple[str, int, int]:
+    answer = ask(cluster, timestamp)
+    cluster.until(lambda: answer.is_there)
+    return found(answer)

@@ -100,7 +100,10 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         else ErrorCode.INVALID_TOPIC_EXCEPTION
     )
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

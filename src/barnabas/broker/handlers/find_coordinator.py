@@ -6,7 +6,8 @@ transactional id's coordinator leads that of ``__transaction_state``. Where the 
 created, and the client is answered COORDINATOR_NOT_AVAILABLE and asks again. Where the coordinator was lost a
 moment ago, the answer waits for its successor (`metadata_hold`).
 
-Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
+Version notes: before 4 one key and one answer at the top, whose message is ``NONE`` on success; from 4 on
+many keys. 6 may ask for share
 groups, which this broker does not have.
 """
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 GROUP = 0
 TRANSACTION = 1
 MANY_KEYS_SINCE = 4
+SUCCESS = "NONE"
+"""The message of a single coordinator that was found. Kafka sends the name of the error code."""
 TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 
 
@@ -88,7 +91,7 @@ def respond(
     found = _find(broker, ctx, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message if found.error_code else SUCCESS,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -114,7 +117,7 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
 
 
 def _not_available(key: str) -> Coordinator:
-    return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
 
 
 def _refused(key: str, code: int, message: str) -> Coordinator:

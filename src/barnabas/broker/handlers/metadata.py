@@ -117,7 +117,7 @@ def _known_topics(
         yield from image.topics_by_id.values()
         return
     for asked in request.topics:
-        if asked.name is None:
+        if asked.name is None or asked.topic_id != ZERO_UUID:  # the id decides, as in Kafka
             known = image.topics_by_id.get(Uuid(asked.topic_id))
         else:
             known = image.topics_by_name.get(asked.name)
@@ -180,7 +180,7 @@ class _Answering:
         image = broker.image
         to_create: dict[str, None] = {}
         for asked in request.topics or ():
-            if asked.name is None:
+            if asked.name is None or asked.topic_id != ZERO_UUID:
                 known = image.topics_by_id.get(Uuid(asked.topic_id))
                 if known is None or known.name in image.incomplete_topics:
                     topics.append(_unknown_id(asked.topic_id))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from barnabas.log.partition.segmented_log import SegmentedLog
 
 JOB_FILES = 8
+NO_TIMESTAMP = -1
+"""The timestamp of a record that its producer gave none: a search finds it where no record has another."""
 
 
 class Stamped(NamedTuple):
@@ -84,9 +86,7 @@ def search_job(log: SegmentedLog, timestamp: int | None) -> Callable[[], Stamped
             if wanted is None:
                 if probes and probes[0].base_offset < start:
                     stamps[0] = _largest_from(segments[0], probes[0], start)
-                wanted = max(stamps, default=-1)
-                if wanted < 0:
-                    return None
+                wanted = max(stamps, default=NO_TIMESTAMP)
             for segment, probe, stamp in zip(segments, probes, stamps, strict=True):
                 if stamp >= wanted:
                     found = _search(segment, probe, wanted, start)
