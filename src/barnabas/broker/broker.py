@@ -505,4 +505,5 @@ def _fetch_service(
         partial(add_fetch_leaders, broker),
         broker.throttle,
         selector,
+        brokers_died=broker.metadata_hold.shown,
     )

@@ -69,7 +69,7 @@ class Parked:
 
     def hurry(self) -> None:
         """Called by the connection when the answer to a later request is ready and must wait for this one. A
-        request that can be answered early is then answered."""
+        request that may be answered early is then answered."""
 
     def abandon(self) -> None:
         """The connection has ended: the answer is no longer needed."""

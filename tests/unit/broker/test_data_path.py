@@ -183,10 +183,24 @@ class TestFetch:
         assert 400 <= shared.world.now_ms - began < 450
         assert not empty.responses[0].partitions[0].records
 
-    def test_it_does_not_wait_while_it_holds_up_another_answer(self, shared: Cluster) -> None:
+    def test_a_later_answer_of_its_connection_waits_with_it(self, shared: Cluster) -> None:
+        """As in Kafka: aiokafka's own test of ``fetch.min.bytes`` rests on it."""
+        name = topic(shared, "holds-up")
+        request = shared.fetch_request(0, topic=name, max_wait_ms=1000)
+        fetched = shared.ask_later(request, purpose="one connection")
+        shared.run(200)
+        told = shared.ask_later(MetadataRequest(topics=[]), purpose="one connection")
+        shared.run(500)
+        assert not told.is_there and not fetched.is_there
+        shared.until(lambda: told.is_there and fetched.is_there)
+
+    def test_it_does_not_hold_up_another_answer_after_a_death(
+        self, shared: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """aiokafka asks for metadata and its coordinator on the connection that it fetches by: after a death
         each of them waited for a fetch of 500 ms, 2.5 s in all."""
-        name = topic(shared, "holds-up")
+        monkeypatch.setattr(shared.broker().fetches, "brokers_died", lambda: [9])
+        name = topic(shared, "after-a-death")
         request = shared.fetch_request(0, topic=name, max_wait_ms=5000)
         fetched = shared.ask_later(request, purpose="one connection")
         shared.run(200)
@@ -306,6 +320,18 @@ class TestSessions:
         request.topics = []
         assert shared.ask(request).session_id == 0
         assert shared.broker().fetches.sessions.get(full.session_id) is None
+
+    @pytest.mark.parametrize("epoch", [0, -1])
+    def test_a_full_fetch_ignores_what_it_lists_as_forgotten(
+        self, shared: Cluster, epoch: int
+    ) -> None:
+        name = topic(shared, f"full-forgets{epoch}")
+        shared.produce([b"x"], topic=name)
+        request = shared.fetch_request(topic=name, session=(0, epoch))
+        request.forgotten_topics_data = [
+            ForgottenTopic(topic_id=request.topics[0].topic_id, partitions=[0])
+        ]
+        assert shared.ask(request).responses[0].partitions[0].records
 
     def test_partitions_that_found_no_room_come_first_next_time(self, shared: Cluster) -> None:
         name = topic(shared, "fair")

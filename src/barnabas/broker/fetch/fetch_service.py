@@ -154,8 +154,10 @@ class DelayedFetch:
 
 
 class DelayedFetchAnswer(Parked):
-    """The answer of a fetch that waits for records. It does not wait while it holds up another answer: a
-    client that asks for metadata or its coordinator on the same connection gets it at once.
+    """The answer of a fetch that waits for records. Answers to later requests of its connection wait with it,
+    as in Kafka, so that ``fetch.min.bytes`` holds. For some seconds after a broker's death it is answered
+    when a later answer is ready: clients that ask for metadata and their coordinator on the same connection
+    get them at once.
 
     Fetch and answer refer to each other only while the fetch waits. An answer that kept its fetch would keep
     its records, megabytes each, until the next collection of reference cycles.
@@ -168,7 +170,7 @@ class DelayedFetchAnswer(Parked):
         self._fetch: DelayedFetch | None = None
 
     def wait_with(self, fetch: DelayedFetch) -> None:
-        """`fetch` waits: its deadline comes when a later answer of the connection is ready."""
+        """`fetch` waits."""
         self._fetch = fetch
 
     def complete(self, response: Message | None) -> bool:
@@ -180,7 +182,7 @@ class DelayedFetchAnswer(Parked):
         super().abandon()
 
     def hurry(self) -> None:
-        if self._fetch is not None:
+        if self._fetch is not None and self._fetch.service.brokers_died():
             self._fetch.on_deadline()
 
 
@@ -197,8 +199,12 @@ class FetchService:
         add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
         throttle: ReplicationThrottle | None = None,
         selector: RackAwareReplicaSelector | None = None,
+        *,
+        brokers_died: Callable[[], object] = bool,
     ) -> None:
-        """`add_leaders` completes errors about leadership with who leads now (KIP-951)."""
+        """`add_leaders` completes errors about leadership with who leads now (KIP-951). `brokers_died` says
+        whether a broker has died within the last seconds."""
+        self.brokers_died = brokers_died
         self._throttle = throttle
         self._selector = selector
         self._ports = ports
@@ -235,7 +241,7 @@ class FetchService:
         if sum([len(topic.partitions) for topic in request.topics]) > self.bounds.inline_max:
             return self._apply_in_slices(session, request, version, listener, reader)
         sessions.update(session, request.topics)
-        sessions.forget(session, request.forgotten_topics_data)
+        sessions.forget(session, request)
         sessions.keep_or_close(session, request)
         fetch = DelayedFetch(self, session, request, version, listener, reader)
         now_ms = self._ports.clock.now_ms()
@@ -280,7 +286,7 @@ class FetchService:
                 return
             sessions.update(session, topics)
             yield
-        sessions.forget(session, request.forgotten_topics_data)
+        sessions.forget(session, request)
         sessions.keep_or_close(session, request)
         fetch.whole = fetch.whole or session.id == NO_SESSION
         now_ms = self._ports.clock.now_ms()

@@ -32,7 +32,6 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import (
     FetchRequest,
     FetchTopic,
-    ForgottenTopic,
 )
 
 Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
@@ -104,9 +103,12 @@ class FetchSessions:
                 watched.log_start_offset = wanted.log_start_offset
                 session.dirty[watched] = None
 
-    def forget(self, session: Session, topics: Iterable[ForgottenTopic]) -> None:
-        """The request is not interested in these any more."""
-        for forgotten in topics:
+    def forget(self, session: Session, request: FetchRequest) -> None:
+        """An incremental request is not interested in these any more. The list of a full request says
+        nothing: Kafka ignores it."""
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            return
+        for forgotten in request.forgotten_topics_data:
             topic_key = forgotten.topic_id if session.uses_ids else forgotten.topic
             for index in forgotten.partitions:
                 gone = session.drop((topic_key, index))
