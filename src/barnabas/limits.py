@@ -14,9 +14,12 @@ IN_FLIGHT_REQUESTS_MAX = 64
 UNSENT_BYTES_HIGH = 16 * 1024 * 1024
 """Responses queued on one connection above which its requests are no longer read."""
 UNSENT_BYTES_TOTAL = 256 * 1024 * 1024
-"""Responses queued on all connections of a node. Above this, the answer to a consumer's fetch has one batch
-only: a client that fetches 55 MB on each of a hundred connections and reads nothing must not make the node
-hold 5 GB."""
+"""Responses queued on all connections of a node. Above this, a connection that has unread responses is not
+served, and the answer to a consumer's fetch has one batch only: a client that fetches 55 MB on each of a
+hundred connections and reads nothing must not make the node hold 5 GB."""
+FREED_BYTES_RETURNED = 64 * 1024 * 1024
+"""Where more responses than this were queued and most are gone, the process returns free memory to the
+system."""
 RECEIVE_BUFFER_BYTES = 64 * 1024
 """The receive buffer of a connection that does not know the size of the next frame yet."""
 CONNECTIONS_MAX = 20_000
@@ -198,6 +201,8 @@ class LoaderBounds:
 class LogBounds:
     """Bounds of a broker's logs."""
 
+    open_files_max: int = 2048
+    """Open files of a broker's logs; the host passes fewer where the process has few descriptors."""
     loaded_tables_max: int = 512
     """Index tables in memory. The two tables of a full 1 GiB segment take 2 MiB and 3 MiB."""
     helped_from_bytes: int = 4 << 20

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from barnabas import limits
 from barnabas.host.loop import Loop, Timer
 from barnabas.ports import Receiver
 from barnabas.types import Buffer, Endpoint
@@ -28,12 +29,29 @@ LINGER_S = 5.0
 class Traffic:
     """Totals over all connections of a node."""
 
-    __slots__ = ("bytes_in", "bytes_out", "closed", "faults", "opened", "unsent")
+    __slots__ = (
+        "bytes_in", "bytes_out", "closed", "faults", "on_drained", "opened", "peak", "unsent",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.opened = self.closed = self.faults = 0
         self.unsent = 0
         """Bytes queued now."""
+        self.peak = 0
+        """The most that was queued since `on_drained` was called."""
+        self.on_drained: Callable[[], None] | None = None
+        """Called when most of more than `limits.FREED_BYTES_RETURNED` queued bytes are gone."""
+
+    def queue(self, size: int) -> None:
+        self.unsent += size
+        self.peak = max(self.peak, self.unsent)
+
+    def unqueue(self, size: int) -> None:
+        self.unsent -= size
+        if self.peak > limits.FREED_BYTES_RETURNED and self.unsent < self.peak // 8:
+            self.peak = self.unsent
+            if self.on_drained is not None:
+                self.on_drained()
 
     def describe(self) -> dict[str, int]:
         return {
@@ -230,13 +248,13 @@ class HostConnection:
     def _put_off(self, parts: Sequence[Buffer], size: int) -> None:
         self._queue.extend(parts)
         self._unsent += size
-        self._traffic.unsent += size
+        self._traffic.queue(size)
 
     def _drop(self, sent: int) -> None:
         """Take `sent` bytes, and empty parts behind them, off the front of the queue."""
         queue = self._queue
         self._unsent -= sent
-        self._traffic.unsent -= sent
+        self._traffic.unqueue(sent)
         while queue:
             first = queue[0]
             if len(first) > sent:
@@ -260,7 +278,7 @@ class HostConnection:
         if self._linger is not None:
             self._linger.cancel()
         self._queue.clear()
-        self._traffic.unsent -= self._unsent
+        self._traffic.unqueue(self._unsent)
         self._unsent = 0
         with contextlib.suppress(OSError):  # the peer may have closed first
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -7,7 +7,6 @@ standard error) or its shutdown was cut short, 70 if it halted itself. Imports o
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import resource
@@ -24,7 +23,7 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.host.garbage_collector import GarbageCollector
+from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
@@ -46,10 +45,6 @@ LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 CLOSING_CHECK_S = 2.0
 """Interval in which a long shutdown must close at least one log. It is longer than the quorum's replica takes
 to stop afterwards."""
-
-KEPT_MEMORY = 32 << 20
-"""Free bytes that the allocator keeps, and the size in bytes from which it maps a buffer separately."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
 
 
 class StartError(Exception):
@@ -177,15 +172,6 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the system's own limit may be lower by now
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def keep_freed_memory() -> None:
-    """Have the allocator keep the memory of large reads. By default glibc returns the pages after each fetch,
-    and the kernel maps and clears new ones for the next. Without ``mallopt`` nothing changes."""
-    with suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, KEPT_MEMORY)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_MEMORY)
 
 
 def format_missing(config: NodeConfig, cluster_id: str) -> None:

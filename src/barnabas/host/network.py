@@ -11,11 +11,13 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.connection import HostConnection, Traffic
+from barnabas.host.garbage_collector import return_free_memory
 from barnabas.host.loop import Loop, Timer
 from barnabas.ports import ConnectionGate, ConnectionRefusal, Receiver
 from barnabas.types import Endpoint
@@ -27,9 +29,12 @@ V4_MAPPED = "::ffff:"
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
+RETURN_AFTER_S = 1.0
+"""How long after a burst of unread responses free memory is returned: the next burst may need it."""
 GATE_PAUSE_S = 1.0
 """How long accepting rests at the most before the gate is asked again: its limits may have changed."""
 PUT_OFF_MAX = 256
+NONE_LEFT = (errno.EMFILE, errno.ENFILE)
 AS_THE_SYSTEM_SAYS = -1
 
 _Address = tuple[int, Any]
@@ -68,6 +73,8 @@ class HostNetwork:
         self._connections: dict[HostConnection, None] = {}
         self._listeners: dict[HostListener, None] = {}
         self._attempts: dict[_Attempt, None] = {}
+        self.spare = SpareDescriptor()
+        self.traffic.on_drained = self._return_memory
 
     # -- ports.Network -----------------------------------------------------------------------------
 
@@ -85,6 +92,7 @@ class HostNetwork:
         accept: Callable[[], Receiver],
         gate: ConnectionGate | None = None,
     ) -> HostListener:
+        self.spare.keep()
         family, address = _listen_address(endpoint)
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -145,6 +153,14 @@ class HostNetwork:
             timer.cancel()
             sock.close()
         self.put_off.clear()
+        self.spare.close()
+
+    def _return_memory(self) -> None:
+        """Unread responses are gone: return what the allocator keeps, a moment later and off the thread."""
+        self.loop.call_later(
+            RETURN_AFTER_S,
+            lambda: self._background.run("return-memory", return_free_memory, lambda done: None),
+        )
 
     def close_later(self, sock: socket.socket, wait_ms: float) -> None:
         """The end of a refused connection, put off where that may help: its client tries again at once."""
@@ -198,6 +214,39 @@ class HostNetwork:
             receiver.on_closed(OSError(errno.EINVAL, f"{endpoint.host!r}: {found}"))
         else:
             _Attempt(self, endpoint, receiver, found).begin()
+
+
+class SpareDescriptor:
+    """A descriptor that is kept to refuse connections when the process has no other. To its client, one that
+    is not accepted looks like a server that hangs."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def keep(self) -> None:
+        """Take a descriptor, unless there is one already or none is left."""
+        if self._descriptor is None:
+            with suppress(OSError):
+                self._descriptor = os.open(os.devnull, os.O_RDONLY)
+
+    def refuse(self, listening: socket.socket) -> Any:
+        """Close the next connection that waits at `listening`; its peer's address. Raises ``OSError`` where
+        none waits or there is no spare descriptor."""
+        if self._descriptor is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        os.close(self._descriptor)
+        self._descriptor = None
+        try:
+            sock, address = listening.accept()
+            sock.close()
+        finally:
+            self.keep()
+        return address
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 class ProcessGate:
@@ -263,9 +312,10 @@ class HostListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._rest(error)
-                return
-            self._on_accepted(sock, _peer_at(address))
+                if not self._refuse(error):
+                    return
+            else:
+                self._on_accepted(sock, _peer_at(address))
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint) -> None:
         network, gate = self._network, self._gate
@@ -280,6 +330,28 @@ class HostListener:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, network.options.send_bytes)
         network.adopt(sock, peer, self._accept(), lambda: gate.on_ended(peer.host))
 
+    def _refuse(self, error: OSError) -> bool:
+        """Nothing can be accepted. For want of a descriptor the next connection is closed, so that its client
+        tries another broker. False where accepting rests."""
+        if error.errno in NONE_LEFT:
+            try:
+                peer = _peer_at(self._network.spare.refuse(self._socket))
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return False
+            except OSError as second:
+                error = second
+            else:
+                self._network.log(
+                    "warning",
+                    "connection.refused",
+                    listener=self._endpoint,
+                    peer=peer,
+                    reason="no file descriptor is left",
+                )
+                return True
+        self._rest(error)
+        return False
+
     def _rest(self, error: OSError) -> None:
         """No descriptor or memory left: those who wait are served once others have gone."""
         self._network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
@@ -290,6 +362,7 @@ class HostListener:
         self._network.loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
+        self._network.spare.keep()
         if self._open:
             self._network.loop.add_reader(self._socket.fileno(), self._on_readable)
 

@@ -66,6 +66,16 @@ def connections_that_fit() -> int:
     return max(descriptors - limits.DESCRIPTORS_KEPT, descriptors // 2)
 
 
+def open_files_that_fit() -> int:
+    """How many files the broker's logs may keep open: two thirds of what connections leave. The quorum's log,
+    connections to other nodes, and searches open files, too."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    usual = limits.LogBounds().open_files_max
+    if descriptors == resource.RLIM_INFINITY:
+        return usual
+    return min(usual, max((descriptors - connections_that_fit()) * 2 // 3, 1))
+
+
 def socket_options(config: NodeConfig) -> SocketOptions:
     """A listener's socket options. Buffer sizes are set only if the file has the key: the system's automatic
     sizes are better than Kafka's defaults."""
@@ -92,7 +102,8 @@ class HostPorts:
         journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
-        self.bounds = limits.NodeBounds()
+        files = open_files_that_fit()
+        self.bounds = limits.NodeBounds(logs=limits.LogBounds(open_files_max=files))
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)

@@ -12,8 +12,7 @@ from barnabas.limits import LogBounds
 from barnabas.log.file_names import LOG
 from barnabas.ports import Disk, File
 
-OPEN_FILES_MAX = 2048
-"""Open files of one broker's logs; sockets need file descriptors, too."""
+OPEN_FILES_MAX = LogBounds().open_files_max
 LOADED_TABLES_MAX = LogBounds().loaded_tables_max
 
 

@@ -2,9 +2,9 @@
 
 `RequestServer` owns a listener's API table, limits and connections; a `ServerConnection` is the
 `ports.Receiver` of one connection. It sends responses in the order of their requests, though a `Parked` may
-be completed in any order. A fetch that waits for records is answered when a later response is ready. The
+be completed in any order: responses behind a fetch that waits for records wait with it. The
 connection bounds what a peer can make this node hold: frame size, requests in flight, response bytes that
-the peer has not read, and idle time.
+the peer has not read, and idle time. All connections together have a bound for response bytes, too.
 
 Faults: malformed bytes and an unknown API or version close the connection, with one line in the log. An
 unknown version of ApiVersions is answered (KIP-511). If a handler raises, the client gets an error
@@ -50,15 +50,16 @@ from barnabas.wire.metering import Charge, RequestMeter, Spent
 from barnabas.wire.request import Api, Parked, Proof, RequestContext, Working
 from barnabas.wire.schema import Message
 from barnabas.wire.text import java_text
+from barnabas.wire.unread_responses import UnreadResponses
 
 NO_PEER = Endpoint("", 0)
-STALL_CHECK_MS = 10.0
-"""Interval of the checks whether a peer has read the responses that were sent to it."""
 API_VERSIONS, FETCH = int(ApiKey.API_VERSIONS), int(ApiKey.FETCH)
 FETCH_KEY = FETCH.to_bytes(2, "big")
 _new_context = RequestContext.__new__
 FLUSH_BYTES = 256 * 1024
 """Responses to requests that were received together are sent together, up to this size."""
+BURST_BYTES = 4 * 1024 * 1024
+"""Responses that one connection gets in one turn of the loop; its further requests wait for a later turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class RequestServer:
         self.connections: dict[int, ServerConnection] = {}
         self.requests = 0
         self._ids = connection_ids if connection_ids is not None else itertools.count(1)
-        self._stalled: dict[int, ServerConnection] = {}
+        self.unread = UnreadResponses(ports)
         self._idle_check: Wakeup | None = None
         self._closing = False
         self._held = False
@@ -201,7 +202,7 @@ class RequestServer:
             "connections": len(self.connections),
             "requests": self.requests,
             "in_flight": sum(c.in_flight for c in self.connections.values()),
-            "stalled": len(self._stalled),
+            "stalled": len(self.unread),
         }
 
     # -- by the connections ----------------------------------------------------------------------
@@ -217,15 +218,9 @@ class RequestServer:
             self._arm_idle_check()
 
     def closed(self, connection: ServerConnection) -> None:
-        self._stalled.pop(connection.id, None)
+        self.unread.forget(connection)
         if self.connections.pop(connection.id, None) is not None and self.on_disconnect:
             self.on_disconnect(connection.id)
-
-    def stall(self, connection: ServerConnection) -> None:
-        """The peer does not read its responses: check again until it has."""
-        if not self._stalled:
-            self._arm_stall_check()
-        self._stalled[connection.id] = connection
 
     def on_fault(self, ctx: RequestContext, error: BaseException) -> None:
         self.ports.log(
@@ -235,15 +230,6 @@ class RequestServer:
             error=repr(error),
             traceback="".join(traceback.format_exception(error)),
         )
-
-    def _arm_stall_check(self) -> None:
-        at = self.now_ms() + STALL_CHECK_MS
-        self.ports.wakeups.call_at(at, self._check_stalled)
-
-    def _check_stalled(self) -> None:
-        stalled, self._stalled = self._stalled, {}
-        for connection in stalled.values():
-            connection.continue_reading()  # stalls again where nothing was taken
 
     def _arm_idle_check(self) -> None:
         at = self.now_ms() + max(self.limits.idle_max_ms / 4, 1.0)
@@ -316,6 +302,8 @@ class ServerConnection:
         self._backlog: deque[memoryview] = deque()
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._kept_bytes = self._burst_bytes = 0
+        """Sizes of the responses that wait for an earlier one, and of those since the connection's turn."""
         self._corked = False
         self._paused = False
         self._client_id: tuple[bytes | None, str | None] = (None, None)
@@ -382,7 +370,7 @@ class ServerConnection:
         if self._connection is None:
             return
         self.last_active_ms = self.server.now_ms()
-        self._corked = True
+        self._corked, self._burst_bytes = True, 0
         try:
             self._frames.buffer_updated(size)
         except MalformedError as error:
@@ -404,6 +392,7 @@ class ServerConnection:
         self._backlog.clear()
         self._out.clear()
         self._out_bytes = 0
+        self._keep(-self._kept_bytes)
         self.server.closed(self)
 
     # -- ending ----------------------------------------------------------------------------------
@@ -453,7 +442,12 @@ class ServerConnection:
             return False
         if self._out_bytes > FLUSH_BYTES:
             self._flush(force=True)
-        return connection.unsent_bytes > bounds.unsent_max_bytes
+        unsent_bytes = connection.unsent_bytes + self._kept_bytes
+        return (
+            self._burst_bytes > BURST_BYTES
+            or unsent_bytes > bounds.unsent_max_bytes
+            or (unsent_bytes > 0 and self.server.unread.are_too_many)
+        )
 
     def _pause(self) -> None:
         if self._connection is None:
@@ -462,13 +456,13 @@ class ServerConnection:
             self._paused = True
             self._connection.pause_reading()
         if len(self._turns) < self._limits.in_flight_max and self._muted_until_ms is None:
-            self.server.stall(self)  # the network does not report when bytes are taken: poll
+            self.server.unread.stall(self)  # the network does not report when bytes are taken: poll
 
     def continue_reading(self) -> None:
         """Serve the requests in the backlog, as far as the limits allow, and resume reading."""
         if not self._paused or self._connection is None or self._muted_until_ms is not None:
             return
-        was_corked, self._corked = self._corked, True
+        was_corked, self._corked, self._burst_bytes = self._corked, True, 0
         try:
             while self._backlog and self.is_open and not self._must_wait(self._backlog[0]):
                 self._serve(self._backlog.popleft())
@@ -647,6 +641,10 @@ class ServerConnection:
         else:
             self._queue(parts)
 
+    def _keep(self, size: int) -> None:
+        self._kept_bytes += size
+        self.server.unread.kept_bytes += size
+
     def _queue(self, parts: list[Buffer]) -> None:
         self._out += parts
         for part in parts:
@@ -676,10 +674,13 @@ class ServerConnection:
         if turn is self._fetch:
             self._fetch = None
         turns = self._turns
+        if turns[0] is not turn:
+            self._keep(sum(map(len, turn.parts or ())))
         while turns and turns[0].done:
-            parts = turns.popleft().parts
-            if parts is not None:
-                self._queue(parts)
+            first = turns.popleft()
+            if first is not turn:
+                self._keep(-sum(map(len, first.parts or ())))
+            self._queue(first.parts or [])
         if turns and turns[0] is self._fetch and turns[0].parked is not None:
             turns[0].parked.hurry()
         if self._corked:
@@ -691,7 +692,8 @@ class ServerConnection:
 
     def _flush(self, force: bool = False) -> None:
         if self._out and self._connection is not None and (force or not self._corked):
-            parts, self._out, self._out_bytes = self._out, [], 0
+            parts, self._out = self._out, []
+            self._burst_bytes, self._out_bytes = self._burst_bytes + self._out_bytes, 0
             self._connection.send(parts)
             self.last_active_ms = self.server.now_ms()
             if self.server.meter is not None:

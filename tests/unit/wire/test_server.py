@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas import limits
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.api_versions import Features
@@ -17,7 +18,11 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from barnabas.wire.messages.fetch_request import FetchRequest
-from barnabas.wire.messages.fetch_response import FetchResponse
+from barnabas.wire.messages.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.server import RequestServer, ServerConnection
 from tests.unit.client.fake_cluster import FakeCluster
@@ -115,6 +120,69 @@ def test_features_stand_from_version_3_and_zero_from_4() -> None:
         assert [f.min_version for f in told.supported_features] == lowest
         assert [(f.max_version_level) for f in told.finalized_features] == [2]
         assert told.finalized_features_epoch == 9
+
+
+class Waiting:
+    """A server of Fetch whose fetches wait until a test completes them."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.world, self.fetches = World(), list[Parked]()
+        self.server = RequestServer(self.world, "P", ApiTable())
+        api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None)
+        self.server.table.add_handler(api, self._park, None)
+        self.answer = FetchResponse(
+            responses=[
+                FetchableTopicResponse(partitions=[PartitionData(records=memoryview(bytes(size)))])
+            ]
+        )
+        self.fetch = frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12))
+
+    def _park(self, request: FetchRequest, ctx: RequestContext, role: None) -> Parked:
+        self.fetches.append(Parked())
+        return self.fetches[-1]
+
+
+def test_an_answer_behind_a_fetch_that_waits_for_records_waits_with_it() -> None:
+    """Else `fetch.min.bytes` and `fetch.max.wait.ms` would not hold for a client that pipelines."""
+    waiting = Waiting()
+    connection, stream = open_connection(waiting.server)
+    feed(connection, waiting.fetch + frame(ApiKey.API_VERSIONS, 0, b""))
+    assert not waiting.fetches[0].done
+    assert not stream.unsent
+    waiting.fetches[0].complete(FetchResponse())
+    assert b"".join(stream.unsent).count(pack(">i", 7)) == 2, (
+        "both answers, with the correlation id"
+    )
+    assert connection.in_flight == 0
+
+
+def test_answers_that_wait_for_an_earlier_one_count_as_unread() -> None:
+    waiting = Waiting()
+    connection, _ = open_connection(waiting.server)
+    feed(connection, waiting.fetch + frame(ApiKey.API_VERSIONS, 0, b""))
+    assert waiting.server.unread.kept_bytes > 0
+    waiting.fetches[0].complete(FetchResponse())
+    assert waiting.server.unread.kept_bytes == 0
+    feed(connection, waiting.fetch + frame(ApiKey.API_VERSIONS, 0, b""))
+    connection.on_closed(None)
+    assert waiting.server.unread.kept_bytes == 0
+
+
+def test_a_connection_with_unread_answers_is_not_served_when_all_keep_too_much() -> None:
+    waiting = Waiting(size=5000)
+    stuck, stuck_stream = open_connection(waiting.server)
+    stuck_stream.blocked = True
+    feed(stuck, waiting.fetch + waiting.fetch)
+    waiting.world.unsent_bytes = limits.UNSENT_BYTES_TOTAL + 1
+    waiting.fetches[0].complete(waiting.answer)
+    assert stuck_stream.unsent_bytes > 0
+    assert len(waiting.fetches) == 1
+    reader, _ = open_connection(waiting.server)
+    feed(reader, waiting.fetch)
+    assert len(waiting.fetches) == 2, "another connection is served"
+    waiting.world.unsent_bytes = 0
+    waiting.world.run(waiting.world.now + 20)
+    assert len(waiting.fetches) == 3
 
 
 def test_a_fetch_waits_for_the_one_before_it_on_its_connection() -> None:

@@ -78,7 +78,11 @@ class LogDirectories:
         self.config_of = config_of
         self.on_offline = on_offline
         self.events = LogEvents()
-        self.files = FileCache(ports.disk, loaded_tables_max=ports.bounds.logs.loaded_tables_max)
+        self.files = FileCache(
+            ports.disk,
+            ports.bounds.logs.open_files_max,
+            loaded_tables_max=ports.bounds.logs.loaded_tables_max,
+        )
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
             for path, meta in identities.items()
