@@ -50,6 +50,9 @@ METADATA_TOPIC_ID = ONE_UUID
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
+COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC)
+"""Topics of which a key's partition follows from their number of partitions."""
 
 DIRECTORY_MIGRATING = ZERO_UUID
 """Directory id of a replica that was created before replicas had directory ids: it is in an unknown directory

@@ -40,13 +40,14 @@ class Mixed:
         self.controller_port, *self.ports = FreePorts().take(3)
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> None:
+    def start(self, keys: str = "") -> None:
+        """`keys` are further lines of every file."""
         quorum = f"controller.quorum.voters=1@127.0.0.1:{self.controller_port}\n"
         controller = self.directory / "controller.properties"
         controller.write_text(
             "process.roles=controller\nnode.id=1\n" + quorum + COMMON
             + f"listeners=CONTROLLER://127.0.0.1:{self.controller_port}\n"
-            + f"log.dirs={self.directory / 'controller'}\n"
+            + f"log.dirs={self.directory / 'controller'}\n" + keys
         )  # fmt: skip
         java = ["java", "-Xmx300m", "-cp", f"{LIBS}/*"]
         subprocess.run(
@@ -59,7 +60,7 @@ class Mixed:
             file.write_text(
                 f"process.roles=broker\nnode.id={node_id}\n" + quorum + COMMON
                 + f"listeners=PLAINTEXT://127.0.0.1:{port}\n"
-                + f"log.dirs={self.directory / f'{node_id}-a'},{self.directory / f'{node_id}-b'}\n"
+                + f"log.dirs={self.directory / f'{node_id}-a'},{self.directory / f'{node_id}-b'}\n" + keys
             )  # fmt: skip
             ours = [sys.executable, "-m", "barnabas"]
             subprocess.run(
@@ -68,8 +69,19 @@ class Mixed:
             )  # fmt: skip
             self._launch(f"broker-{node_id}", [*ours, "node", "start", str(file)])
 
+    def restart(self, node_id: int) -> None:
+        """A broker; killed, not stopped."""
+        process = self.processes.pop(node_id - 1)
+        process.kill()
+        process.wait()
+        file = self.directory / f"broker-{node_id}.properties"
+        self._launch(
+            f"broker-{node_id}", [sys.executable, "-m", "barnabas", "node", "start", str(file)]
+        )
+        self.processes.insert(node_id - 1, self.processes.pop())
+
     def _launch(self, name: str, command: list[str]) -> None:
-        with (self.directory / f"{name}.log").open("wb") as log:
+        with (self.directory / f"{name}.log").open("ab") as log:
             self.processes.append(subprocess.Popen(command, stdout=log, stderr=log))
 
     def stop(self) -> None:
@@ -92,7 +104,7 @@ def mixed(tmp_path: Path) -> Iterator[Mixed]:
 def test_brokers_serve_and_leave_in_order(mixed: Mixed) -> None:
     first, second = (f"127.0.0.1:{port}" for port in mixed.ports)
     client = admin.AdminClient({"bootstrap.servers": f"{first},{second}", "log_level": 0})
-    _wait_for_brokers(client, 2)
+    wait_for_brokers(client, 2)
     topic = admin.NewTopic("mix", num_partitions=4, replication_factor=2)
     client.create_topics([topic])["mix"].result()
     producer = confluent_kafka.Producer({"bootstrap.servers": first, "acks": "all", "log_level": 0})
@@ -116,7 +128,7 @@ def test_brokers_serve_and_leave_in_order(mixed: Mixed) -> None:
     assert all(p.leader == 3 and p.isrs == [3] for p in left.values())
 
 
-def _wait_for_brokers(client: Any, count: int) -> None:
+def wait_for_brokers(client: Any, count: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:

@@ -36,6 +36,7 @@ from barnabas.broker.cooperative_jobs import CooperativeJobs
 from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
 from barnabas.broker.coordinator.coordinators import Coordinators
 from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
+from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.dynamic_config import apply_dynamic, valid_values
 from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
@@ -70,7 +71,7 @@ from barnabas.metadata.image.registrations import holder_of_broker_id
 from barnabas.ports import Ports, Wakeup
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
-from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -146,7 +147,9 @@ class Broker:
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
-        self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
+        self.hashed = _hashed_partitions(self)
+        offsets_partitions = partial(self.hashed.of, OFFSETS_TOPIC)
+        self.groups = GroupCoordinators(config, ports, offsets_partitions, self)
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
@@ -195,16 +198,13 @@ class Broker:
         clock = self.ports.clock
         return MetadataHold(self.node_id, clock, self.deadlines, self.image, probe)
 
-    def _offsets_partitions(self) -> int:
-        topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
-        return len(topic) if topic is not None else self.config.offsets.topic_partitions
-
     # -- start -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Open the logs (blocks) and introduce this broker to the controller. Raises ``OSError``
         where no log directory is usable."""
         self.logs.open()
+        self.hashed.load()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()
         self.lifecycle = self.open_lifecycle(self._identity())
@@ -272,6 +272,8 @@ class Broker:
                 return
         if changes.topics_deleted or changes.everything:
             _end_former_coordinators(self)
+        if changes.everything or changes.topics_created or changes.partitions:
+            self.hashed.on_metadata()
         self.replicas.apply(changes)
         if changes.everything:
             self.moves.ask_again()
@@ -490,6 +492,20 @@ def _end_former_coordinators(broker: Broker) -> None:
             led = broker.replicas.by_name.get((of_topic.topic, index))
             if led is None or topic is None or led.topic_id != topic.id:
                 of_topic.on_resigned(index)
+
+
+def _hashed_partitions(broker: Broker) -> HashedPartitions:
+    config = broker.config
+    return HashedPartitions(
+        broker.ports,
+        broker.image,
+        broker.logs,
+        {
+            OFFSETS_TOPIC: config.offsets.topic_partitions,
+            TRANSACTIONS_TOPIC: config.transactions.topic_partitions,
+        },
+        may_be_half_created=config.zookeeper is not None,
+    )
 
 
 def _fetch_service(

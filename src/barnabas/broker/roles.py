@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.broker.controller_client.producer_ids import ProducerIds
     from barnabas.broker.cooperative_jobs import CooperativeJobs
     from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
+    from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
     from barnabas.broker.deadlines import Deadlines
     from barnabas.broker.fetch.fetch_service import FetchService
     from barnabas.broker.replicas.log_dir_moves import LogDirMoves
@@ -96,6 +97,11 @@ class HasMetadataHold(Protocol):
     def metadata_hold(self) -> MetadataHold: ...
 
 
+class HasHashedPartitions(Protocol):
+    @property
+    def hashed(self) -> HashedPartitions: ...
+
+
 class HasTransactions(Protocol):
     @property
     def transactions(self) -> Transactions: ...
@@ -148,7 +154,7 @@ class MetadataRole(
     """Brokers, topics and leaders as the clients of one listener may see them."""
 
 
-class FindCoordinatorRole(HasImage, HasAutoTopics, HasMetadataHold, Protocol):
+class FindCoordinatorRole(HasImage, HasAutoTopics, HasMetadataHold, HasHashedPartitions, Protocol):
     """The topic of the coordinators is created when it is first asked for."""
 
 
@@ -160,7 +166,7 @@ class AddPartitionsRole(HasImage, HasTransactions, Protocol):
     """Only partitions that exist are added."""
 
 
-class AddOffsetsRole(HasConfig, AddPartitionsRole, Protocol):
+class AddOffsetsRole(HasConfig, AddPartitionsRole, HasHashedPartitions, Protocol):
     """The group's partition of ``__consumer_offsets`` is added."""
 
 

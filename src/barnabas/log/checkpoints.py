@@ -1,4 +1,4 @@
-"""Kafka's small text files: offset checkpoints and leader epoch checkpoints.
+"""Small text files: Kafka's offset and leader epoch checkpoints, and numbers of partitions in their form.
 
 All have a version line (0), a count and one line per entry. They are replaced as a whole.
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from barnabas.ports import Disk
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid, uuid_from_text, uuid_text
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
@@ -53,7 +53,27 @@ def write_epochs(
     disk.write_atomic(path, text.encode(), durable=durable)
 
 
-def _entries(disk: Disk, path: str, width: int) -> list[list[str]]:
+def read_counts(disk: Disk, path: str) -> dict[Uuid, int]:
+    """A number of partitions per topic id; empty where the file is missing. Raises `MalformedCheckpoint`."""
+    counts = {}
+    for _, topic_id, count in _entries(disk, path, 3, numbers=1):
+        try:
+            counts[uuid_from_text(topic_id)] = int(count)
+        except ValueError as error:
+            raise MalformedCheckpoint(f"{path} is malformed: {error}") from error
+    if any(count < 1 for count in counts.values()):
+        raise MalformedCheckpoint(f"{path} is malformed: a topic has no partitions")
+    return counts
+
+
+def write_counts(disk: Disk, path: str, counts: Mapping[Uuid, tuple[str, int]]) -> None:
+    """`counts` has the topic's name, too, for who reads the file."""
+    rows = [f"{name} {uuid_text(topic_id)} {count}\n" for topic_id, (name, count) in counts.items()]
+    disk.write_atomic(path, f"0\n{len(rows)}\n{''.join(rows)}".encode())
+
+
+def _entries(disk: Disk, path: str, width: int, *, numbers: int = 2) -> list[list[str]]:
+    """The last `numbers` fields of each row are numbers."""
     if not disk.exists(path):
         return []
     try:
@@ -66,7 +86,7 @@ def _entries(disk: Disk, path: str, width: int) -> list[list[str]]:
         if version != 0 or len(rows) != count or any(len(row) != width for row in rows):
             raise ValueError("its lines do not fit its head")
         for row in rows:
-            [int(number) for number in row[-(width - 1) if width == 3 else -2 :]]
+            [int(number) for number in row[-numbers:]]
     except (ValueError, IndexError) as error:
         raise MalformedCheckpoint(f"{path} is malformed: {error}") from error
     return rows

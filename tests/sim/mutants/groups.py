@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
+from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
+from barnabas.controller.topics import create_partitions
 from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
+from barnabas.sim.workload import operator
+from barnabas.sim.workload.administration import REQUEST_TIMEOUT_MS
+from barnabas.wire.errors import KafkaError
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -69,6 +75,24 @@ def former_member_commits() -> list[Patch]:
     return [(offsets, "check_commit", lambda *given, **named: None)]
 
 
+def offsets_topic_grows() -> list[Patch]:
+    """Names are hashed by as many partitions as there are, and there may be more."""
+
+    def present(self: HashedPartitions, name: str) -> int:
+        topic = self._image.topics_by_name.get(name)
+        return self._configured[name] if topic is None else len(topic)
+
+    async def grows(o: Any, topic: str) -> None:
+        with suppress(KafkaError):
+            await o.admin.create_partitions(topic, 5, timeout_ms=REQUEST_TIMEOUT_MS)
+
+    return [
+        (create_partitions, "COORDINATOR_TOPICS", ()),
+        (HashedPartitions, "of", present),
+        (operator, "try_to_grow", grows),
+    ]
+
+
 MUTANTS = (
     Mutant("generation-not-bumped", "a rebalance continues in the same generation", generation_not_bumped),
     Mutant("commit-answered-early", "a group's commit is acknowledged before it is in the log",
@@ -77,5 +101,7 @@ MUTANTS = (
            coordinator_starts_empty),
     Mutant("offsets-expire-early", "committed offsets expire long before their time",
            offsets_expire_early),
+    Mutant("offsets-topic-grows", "partitions are added to the coordinators' topics, and names follow them",
+           offsets_topic_grows),
     Mutant("former-member-commits", "a commit is accepted from a former member", former_member_commits),
 )  # fmt: skip

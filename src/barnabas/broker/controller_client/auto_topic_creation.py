@@ -22,7 +22,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
-from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.types import COORDINATOR_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.envelope import unwrap, wrap
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -36,7 +36,7 @@ from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import RequestContext
 from barnabas.wire.schema import Message
 
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+INTERNAL_TOPICS = frozenset(COORDINATOR_TOPICS)
 MIN_ISR = "min.insync.replicas"
 RETRY_AFTER_MS = 1000.0
 """A topic whose creation failed is not asked for again before."""

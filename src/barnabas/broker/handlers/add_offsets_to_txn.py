@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.coordinators import Instant, partition_of
+from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
@@ -39,7 +39,9 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: AddOffs
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no transactional id")
     parked = Parked()
-    place = TopicPartition(OFFSETS_TOPIC, partition_of(request.group_id, _partitions(broker)))
+    place = TopicPartition(
+        OFFSETS_TOPIC, broker.hashed.partition_for(OFFSETS_TOPIC, request.group_id)
+    )
 
     def add(machine: TransactionMachine, at: Instant) -> Outcome:
         return machine.add_partitions(
@@ -55,8 +57,3 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: AddOffs
 
     broker.transactions.coordinators.write_behind_end(request.transactional_id, add, done)
     return parked
-
-
-def _partitions(broker: AddOffsetsRole) -> int:
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
-    return len(topic) if topic is not None else broker.config.offsets.topic_partitions

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.metadata_hold import ASKS_AGAIN_MS, Led
-from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -71,11 +70,14 @@ def _asked(
     request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> Iterator[Led]:
     """The partitions whose leaders are asked for."""
-    topic = broker.image.topics_by_name.get(TOPICS.get(request.key_type, ""))
+    name = TOPICS.get(request.key_type, "")
+    topic = broker.image.topics_by_name.get(name)
     if topic is not None:
         keys = request.coordinator_keys if ctx.api_version >= MANY_KEYS_SINCE else [request.key]
         for key in keys:
-            yield Led(topic, partition_of(key, len(topic)))
+            index = broker.hashed.partition_for(name, key)
+            if topic.has(index):
+                yield Led(topic, index)
 
 
 def respond(
@@ -108,7 +110,9 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
     if topic is None:
         broker.auto_topics.create_own([name])
         return _not_available(key)
-    index = partition_of(key, len(topic))
+    index = broker.hashed.partition_for(name, key)
+    if not topic.has(index):
+        return _not_available(key)
     leader = topic.leader[index]
     at = ClusterView(broker.image, ctx.listener).endpoint(leader)
     if at is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.controller_client.controller_channel import Sender
 from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
-from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.transaction.markers import Markers
@@ -25,6 +25,7 @@ from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.broker.controller_client.producer_ids import ProducerIds
+    from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
     from barnabas.broker.replicas.replica_table import ReplicaTable
     from barnabas.config.node import NodeConfig
     from barnabas.metadata.image.image import MetadataImage
@@ -46,6 +47,8 @@ class TransactionsHost(Protocol):
     def producer_ids(self) -> ProducerIds: ...
     @property
     def replicas(self) -> ReplicaTable: ...
+    @property
+    def hashed(self) -> HashedPartitions: ...
 
     def inter_broker_endpoint(self, broker: int) -> Endpoint | None: ...
 
@@ -61,6 +64,7 @@ class Transactions:
     ) -> None:
         """`serve` answers a request that this broker sends to itself."""
         config = broker.config
+        partitions = partial(broker.hashed.of, TRANSACTIONS_TOPIC)
         self._broker = broker
         self.peers = Peers(
             broker.ports,
@@ -71,7 +75,7 @@ class Transactions:
             config.broker.request_timeout_ms,
         )
         self.coordinators = TransactionCoordinators(
-            config, broker.ports, self._partitions, self._level, broker.producer_ids.allocate
+            config, broker.ports, partitions, self._level, broker.producer_ids.allocate
         )
         self.markers = Markers(broker.ports, self.peers, broker.image, self.coordinators)
         self.coordinators.markers = self.markers
@@ -83,20 +87,16 @@ class Transactions:
             Backoff(settings.retry_pause_ms, settings.retry_total_ms),
         )
 
-    def _partitions(self) -> int:
-        topic = self._broker.image.topics_by_name.get(TRANSACTIONS_TOPIC)
-        configured = self._broker.config.transactions.topic_partitions
-        return len(topic) if topic is not None else configured
-
     def _level(self) -> int:
         return self._broker.image.features.get(TRANSACTION_VERSION, 0)
 
     def coordinator_of(self, transactional_id: str) -> int | None:
         """The broker that leads the transactional id's partition; None while there is none."""
         topic = self._broker.image.topics_by_name.get(TRANSACTIONS_TOPIC)
-        if topic is None:
+        index = self._broker.hashed.partition_for(TRANSACTIONS_TOPIC, transactional_id)
+        if topic is None or not topic.has(index):
             return None
-        leader: int = topic.leader[partition_of(transactional_id, len(topic))]
+        leader: int = topic.leader[index]
         known = self._broker.image.brokers.get(leader)
         return leader if known is not None and not known.fenced else None
 

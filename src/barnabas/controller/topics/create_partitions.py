@@ -1,5 +1,8 @@
 """Partitions are added to topics.
 
+Topics of coordinators keep the number that they have: which partition holds a group's offsets, or a
+transactional id's state, is the hash of the name modulo that number, and nothing moves the state.
+
 Source: KIP-195, KIP-599; Kafka's ReplicationControlManager.createPartitions.
 """
 
@@ -21,7 +24,7 @@ from barnabas.controller.topics.topic_assignments import (
 )
 from barnabas.ports import Rng
 from barnabas.security.quotas.mutation_quota import UNCOUNTED, MutationQuota
-from barnabas.types import Uuid
+from barnabas.types import COORDINATOR_TOPICS, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_partitions_request import (
     CreatePartitionsRequest,
@@ -88,6 +91,8 @@ def _grow(
             f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would"
             " not be an increase.",
         )
+    if wanted.name in COORDINATOR_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, _kept(wanted.name, present))
     additional = wanted.count - present
     factor = len(topic.replicas[0])
     if wanted.assignments is None:
@@ -98,6 +103,16 @@ def _grow(
     return (
         partition_record(cluster, topic.id, present + i, assignment)
         for i, assignment in enumerate(assignments)
+    )
+
+
+def _kept(name: str, present: int) -> str:
+    """Why a coordinators' topic does not grow, and what can be done."""
+    return (
+        f"{name} keeps its {present} partitions: the state of a name is in the partition that the hash of the"
+        f" name gives, modulo {present}, and would be lost to it; to have another number, delete the topic,"
+        " with all its state, and create it again: 'The partitions of internal topics' in docs/operations.md"
+        " says how groups keep their offsets"
     )
 
 

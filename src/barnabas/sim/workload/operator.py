@@ -14,6 +14,7 @@ from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
+from barnabas.sim.history import Violation
 from barnabas.sim.workload.administration import (
     ADMINISTRATION,
     NOT_WHERE_DATA_IS_LOST,
@@ -24,7 +25,7 @@ from barnabas.sim.workload.administration import (
 from barnabas.sim.workload.groups import GROUPS
 from barnabas.sim.workload.recreated_topics import READ
 from barnabas.sim.workload.settings import SETTINGS
-from barnabas.types import OFFSETS_TOPIC, TopicPartition
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -40,6 +41,9 @@ from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
+
+COORDINATORS_TOO_MANY = 5
+"""More partitions than the swarm gives the coordinators' topics."""
 
 
 class Operator:
@@ -274,12 +278,28 @@ async def tend_offsets(o: Operator) -> None:
         "min.cleanable.dirty.ratio": o.rng.choice(["0.01", "0.5"]),
     }
     await o.admin.alter_configs(TOPIC, OFFSETS_TOPIC, configs)
+    await try_to_grow(o, OFFSETS_TOPIC)
+    await try_to_grow(o, TRANSACTIONS_TOPIC)
     if o.rng.random() < 0.5:
         brokers = list(o.workload.cluster.topology.broker_ids)
         o.rng.shuffle(brokers)
         count = int(o.workload.cluster.topology.settings.get("offsets.topic.num.partitions", "1"))
         partition = o.rng.randrange(count)
         await move_replicas(o, OFFSETS_TOPIC, partition, brokers[: o.workload.replication])
+
+
+async def try_to_grow(o: Operator, topic: str) -> None:
+    """A topic of coordinators keeps its number of partitions: by it, names find their state."""
+    try:
+        await o.admin.create_partitions(topic, COORDINATORS_TOO_MANY, timeout_ms=REQUEST_TIMEOUT_MS)
+    except KafkaError as error:
+        if error.code not in (
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ):
+            raise
+    else:
+        raise Violation(f"{topic} has grown: what its coordinators know is lost to the names")
 
 
 HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
