@@ -4,6 +4,12 @@ Every write under the claim is a transaction that checks the version of `/contro
 `/migration` at the version that this controller left there. A controller that the quorum has replaced can
 therefore change nothing.
 
+A quorum whose log has the copy of the znodes may claim again only if nobody has ruled since its last write:
+what its log says is out of date otherwise, and would be written over what others did (`why_out_of_date`).
+Each election and each claim sets `/controller_epoch`, and each write under a claim, the claim itself
+included, sets `/migration`; so the znode that was changed last tells who wrote last. Kafka's driver does not
+look.
+
 Source: Kafka 3.9's ``KafkaZkClient.tryRegisterKRaftControllerAsActiveController`` and
 ``retryMigrationRequestsUntilConnected``.
 """
@@ -38,7 +44,8 @@ PATHS = (CONTROLLER, CONTROLLER_EPOCH, MIGRATION)
 
 
 class ClaimRefusedError(Exception):
-    """Another controller of this quorum has a later claim."""
+    """Another controller of this quorum has a later claim, or others have ruled since; the message is a
+    sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +106,59 @@ def held_leadership(znodes: Mapping[str, NodeData]) -> MigrationLeadership:
     )
 
 
+WAY_OUT = (
+    f"what ZooKeeper says holds, so begin a new attempt: stop the controllers, delete {MIGRATION} where it is"
+    " left, remove the controllers' directories, and format them again by `barnabas migrate start`"
+)
+
+
+def why_out_of_date(znodes: Mapping[str, NodeData]) -> str:
+    """Why a quorum whose log has the copy may not claim the znodes, in a sentence; empty if it may. `znodes`
+    has those of `PATHS` that exist. Raises `MalformedZnode`."""
+    mark_node, epoch_node = znodes.get(MIGRATION), znodes.get(CONTROLLER_EPOCH)
+    if mark_node is None:
+        return (
+            f"{MIGRATION} is gone, so the way back to ZooKeeper was taken since this quorum's last write;"
+            f" {WAY_OUT}"
+        )
+    if epoch_node is None or epoch_node.stat.mzxid <= mark_node.stat.mzxid:
+        return ""
+    if _is_unmarked_claim(znodes, epoch_node, MigrationZnode.decode(MIGRATION, mark_node.data)):
+        return ""
+    epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch
+    return (
+        f"another controller has ruled since this quorum's last write: {CONTROLLER_EPOCH} was raised to"
+        f" {epoch} after {MIGRATION} was written; {WAY_OUT}"
+    )
+
+
+def _is_unmarked_claim(
+    znodes: Mapping[str, NodeData], epoch_node: NodeData, mark: MigrationZnode
+) -> bool:
+    """Whether the last epoch is that of a KRaft controller of Apache Kafka that has written nothing else: its
+    claim is a transaction without `/migration`."""
+    node = znodes.get(CONTROLLER)
+    if node is None or node.stat.czxid != epoch_node.stat.mzxid:
+        return False
+    holder = ControllerZnode.decode(CONTROLLER, node.data)
+    is_later = holder.kraft_epoch is not None and holder.kraft_epoch >= mark.controller_epoch
+    return holder.is_held_by_kraft(node.stat.ephemeral_owner) and is_later
+
+
 def take(
-    znodes: Mapping[str, NodeData], controller: int, kraft_epoch: int, wall_ms: int
+    znodes: Mapping[str, NodeData],
+    controller: int,
+    kraft_epoch: int,
+    wall_ms: int,
+    *,
+    has_copy: bool = False,
 ) -> tuple[Multi, MigrationLeadership]:
     """The transaction that makes the claim, and the claim after it. `znodes` has those of `PATHS` that exist.
-    Raises `ClaimRefusedError`, `MalformedZnode`, and `KeyError` if there is no `/controller_epoch`."""
+    `has_copy`: whether the quorum's log has the copy of the znodes already. Raises `ClaimRefusedError`,
+    `MalformedZnode`, and `KeyError` if there is no `/controller_epoch`."""
+    why = why_out_of_date(znodes) if has_copy else ""
+    if why:
+        raise ClaimRefusedError(why)
     epoch_node = znodes[CONTROLLER_EPOCH]
     epoch = ControllerEpochZnode.decode(CONTROLLER_EPOCH, epoch_node.data).epoch + 1
     operations: list[Operation] = [

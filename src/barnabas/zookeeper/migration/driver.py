@@ -225,5 +225,5 @@ def _again(now: Migration) -> Step:
             return _at(now, MigrationPhase.WAIT_FOR_BROKERS), (Effect.SURVEY,)
         case MigrationPhase.WAIT_FOR_CONTROLLER_QUORUM:
             return now, ()
-        case _:
-            return _claim(now)
+        case _:  # why it failed is said until the claim succeeds
+            return replace(now, phase=MigrationPhase.BECOME_CONTROLLER), (Effect.CLAIM,)

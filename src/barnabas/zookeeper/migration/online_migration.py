@@ -213,10 +213,14 @@ class OnlineMigration:
         try:
             wall_ms = self._ports.clock.wall_ms()
             transaction, leadership = claim.take(
-                znodes, self._controller.node_id, self._controller.epoch, wall_ms
+                znodes,
+                self._controller.node_id,
+                self._controller.epoch,
+                wall_ms,
+                has_copy=self.now.state == ZkMigrationState.MIGRATION,
             )
         except (claim.ClaimRefusedError, KeyError) as error:
-            self._on(driver.EffectFailed(f"{claim.PATHS[0]} cannot be taken: {error}"))
+            self._on_refused(f"{claim.PATHS[0]} cannot be taken: {error}")
             return
 
         def claimed() -> None:
@@ -225,6 +229,13 @@ class OnlineMigration:
             self._on(driver.Claimed())
 
         self._submit([transaction], claimed)
+
+    def _on_refused(self, why: str) -> None:
+        """It is tried again, for an operator may mend what prevents it; said once."""
+        if self.now.waits_for != (why,):
+            self._ports.log("error", "migration.refused", why=why)
+            self._controller.refusals.add("migration", "CLAIM_REFUSED", why)
+        self._on(driver.EffectFailed(why))
 
     def _copy(self, znodes: Znodes) -> None:
         """Append the znodes' records to the log as one metadata transaction. A controller that takes over

@@ -14,7 +14,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ControllerZnode,
     MigrationZnode,
 )
-from barnabas.zookeeper.migration import comparison, findings, readiness
+from barnabas.zookeeper.migration import claim, comparison, findings, readiness
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.findings import MigrationState
 from barnabas.zookeeper.operations import NodeData
@@ -78,6 +78,9 @@ def progress_of(
             f"{d.what}: znodes {d.znodes!r}, log {d.log!r}" for d in found[:DIFFERENCES_SHOWN_MAX]
         )
     phase = _phase(state, is_kraft, missing, differing)
+    out_of_date = _why_out_of_date(znodes, state)
+    if out_of_date:
+        phase, missing = MigrationPhase.BECOME_CONTROLLER.value, (*missing, out_of_date)
     if image is None and is_kraft and written is not None and written.metadata_offset >= 0:
         phase = MigrationPhase.DUAL_WRITE.value  # as the controller says that holds the znodes
     return Progress(
@@ -93,6 +96,13 @@ def progress_of(
         differing=differing,
         next_step=_next_step(phase, image),
     )
+
+
+def _why_out_of_date(znodes: Mapping[str, NodeData], state: int) -> str:
+    """Why the quorum's controllers refuse to claim the znodes."""
+    if state != ZkMigrationState.MIGRATION or findings.state_of(znodes) is MigrationState.FINAL:
+        return ""
+    return claim.why_out_of_date(znodes)
 
 
 def _missing(
