@@ -43,7 +43,7 @@ def producer(base: dict[str, Any], name: str) -> Any:
     return client
 
 
-def test_they_do_not_grow_and_nobody_at_work_notices(
+def test_coordinators_topics_do_not_grow_and_clients_at_work_notice_nothing(
     cluster: Cluster, base: dict[str, Any]
 ) -> None:
     admin = admin_module.AdminClient(base)

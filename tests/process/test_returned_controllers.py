@@ -126,7 +126,7 @@ def test_controllers_that_return_refuse_and_a_new_attempt_succeeds(machines: Mac
             machines.start(node)
         for node in BROKERS:
             machines.enable(node)
-        wait_until(lambda: refuses(machines), "nobody refuses")
+        wait_until(lambda: refuses(machines), "no controller refuses")
         assert machines.status()["phase"] == "become_controller"
         load.wait_for_more(500)
         leader = machines.leader()

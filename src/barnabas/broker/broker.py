@@ -99,12 +99,11 @@ class Broker:
     ) -> None:
         """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
         brokers; `controller_endpoint` is None while the active controller is not known."""
-        self.ports, self.config = ports, config
+        self.ports, self.config, self._controller_endpoint = ports, config, controller_endpoint
         self.cluster_id, self.image = cluster_id, image
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
         self.node_id, self.listeners = int(config.node_id), dict(listeners)
-        self._controller_endpoint = controller_endpoint
         self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
         self._admitted = self._stopping = self._ready = False
@@ -148,8 +147,7 @@ class Broker:
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.hashed = _hashed_partitions(self)
-        offsets_partitions = partial(self.hashed.of, OFFSETS_TOPIC)
-        self.groups = GroupCoordinators(config, ports, offsets_partitions, self)
+        self.groups = GroupCoordinators(config, ports, partial(self.hashed.of, OFFSETS_TOPIC), self)
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""

@@ -167,7 +167,7 @@ def test_a_second_producer_fences_the_first_where_the_topic_has_grown(
     assert producers() == [(producer, epoch + 1) for producer, epoch in before]
 
 
-def test_a_topic_that_is_made_anew_has_its_own_number(
+def test_a_topic_that_is_created_again_has_its_own_number(
     cluster: Cluster, grows: Callable[[Cluster], None]
 ) -> None:
     grows(cluster)

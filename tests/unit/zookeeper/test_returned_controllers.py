@@ -172,7 +172,7 @@ def held(kraft_epoch: int, made: int, owner: int = 0) -> NodeData:
         ({CONTROLLER_EPOCH: node(b"7", 10)}, GONE),
     ],
 )
-def test_who_wrote_last_decides(found: dict[str, NodeData], why: str) -> None:
+def test_the_znode_that_was_written_last_decides(found: dict[str, NodeData], why: str) -> None:
     said = claim.why_out_of_date(found)
     assert why in said if why else said == ""
 

@@ -4,8 +4,9 @@ Every write under the claim is a transaction that checks the version of `/contro
 `/migration` at the version that this controller left there. A controller that the quorum has replaced can
 therefore change nothing.
 
-A quorum whose log has the copy of the znodes may claim again only if nobody has ruled since its last write:
-what its log says is out of date otherwise, and would be written over what others did (`why_out_of_date`).
+A quorum whose log has the copy of the znodes may claim again only if no other controller has ruled since its
+last write: what its log says is out of date otherwise, and would be written over what others did
+(`why_out_of_date`).
 Each election and each claim sets `/controller_epoch`, and each write under a claim, the claim itself
 included, sets `/migration`; so the znode that was changed last tells who wrote last. Kafka's driver does not
 look.

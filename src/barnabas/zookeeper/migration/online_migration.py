@@ -220,7 +220,11 @@ class OnlineMigration:
                 has_copy=self.now.state == ZkMigrationState.MIGRATION,
             )
         except (claim.ClaimRefusedError, KeyError) as error:
-            self._on_refused(f"{claim.PATHS[0]} cannot be taken: {error}")
+            why = f"{claim.PATHS[0]} cannot be taken: {error}"
+            if self.now.waits_for != (why,):  # said once; an operator may mend what prevents it
+                self._ports.log("error", "migration.refused", why=why)
+                self._controller.refusals.add("migration", "CLAIM_REFUSED", why)
+            self._on(driver.EffectFailed(why))
             return
 
         def claimed() -> None:
@@ -229,13 +233,6 @@ class OnlineMigration:
             self._on(driver.Claimed())
 
         self._submit([transaction], claimed)
-
-    def _on_refused(self, why: str) -> None:
-        """It is tried again, for an operator may mend what prevents it; said once."""
-        if self.now.waits_for != (why,):
-            self._ports.log("error", "migration.refused", why=why)
-            self._controller.refusals.add("migration", "CLAIM_REFUSED", why)
-        self._on(driver.EffectFailed(why))
 
     def _copy(self, znodes: Znodes) -> None:
         """Append the znodes' records to the log as one metadata transaction. A controller that takes over
