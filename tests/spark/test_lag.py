@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from barnabas.pipeline.read.lag import BEHIND
-from barnabas.pipeline.read.lag_listener import PREFIX, LagListener
+from barnabas.pipeline.read.lag import BEHIND, PREFIX
+from barnabas.pipeline.read.lag_listener import LagListener
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import write
 

@@ -26,7 +26,8 @@ import pytest
 
 from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.jobs.job_file import Job, Source, load
-from barnabas.pipeline.jobs.job_run import JobRun, missing_java, session_of
+from barnabas.pipeline.jobs.job_run import JobRun
+from barnabas.pipeline.jobs.job_session import missing_java, session_of
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import SinkOptions, cluster_options, source_options
 from barnabas.testing.cluster import Cluster

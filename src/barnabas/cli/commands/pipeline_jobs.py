@@ -21,7 +21,7 @@ from barnabas.wire.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.pipeline.jobs.job_file import Job
+    from barnabas.pipeline.jobs.job_file import Job, Query, Source
 
 T = TypeVar("T")
 
@@ -81,6 +81,13 @@ def validate(file: File) -> None:
     """Check a job's file: each error with its line and key. Asks no cluster and starts no Spark."""
     job = _loaded(file)
     typer.echo(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
+    for query in job.queries if job.is_graph else ():
+        sources = ", ".join(each.name for each in job.sources_of(query))
+        steps = " > ".join(each.name for each in job.graph.above(query.reads))
+        typer.echo(
+            f"  {query.sinks[0]}: {sources} > {steps or '(no step)'}, {query.output_mode};"
+            f" checkpoint {query.checkpoint}"
+        )
 
 
 def explain(
@@ -95,30 +102,20 @@ def explain(
     where it would write. Runs nothing."""
     job = _loaded(file)
     _check_installed("numpy", "pyarrow")
-    from barnabas.pipeline.jobs import job_offsets
-
     if job.audit is not None:
         raise Failure("an audit reads all that is there; run says what it found", USAGE)
-    ranges = _asked(lambda: job_offsets.next_ranges(job)) if job.source.is_topics else []
-    sizes = _asked(lambda: job_offsets.bytes_of(job, ranges)) if ranges else []
     found: dict[str, Any] = {
         "job": job.name,
         "source": job.source.files or "topics",
         "sinks": [str(each) for each in job.sinks],
-        "rows": sum(each.size for each in ranges),
-        "bytes": sum(sizes),
-        "ranges": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "start": each.start,
-                "end": each.end,
-                "rows": each.size,
-                "bytes": size,
-            }
-            for each, size in zip(ranges, sizes, strict=True)
-        ],
+        "ranges": [],
     }
+    for query in job.queries:
+        for source in job.sources_of(query):
+            if source.is_topics:
+                found["ranges"] += _asked(lambda: _ranges(job, query, source))  # noqa: B023
+    found["rows"] = sum(each["rows"] for each in found["ranges"])
+    found["bytes"] = sum(each["bytes"] for each in found["ranges"])
     if plan:
         _check_installed("pyspark")
         from barnabas.pipeline.jobs.job_run import plan_of
@@ -127,6 +124,7 @@ def explain(
     table = table_of(
         f"{job.name}: {found['rows']:,} rows, about {found['bytes']:,} bytes in the log,"
         f" to {', '.join(found['sinks'])}",
+        *(("sink",) if job.is_graph else ()),
         "topic",
         "partition",
         "start",
@@ -141,6 +139,26 @@ def explain(
         typer.echo(found["plan"])
 
 
+def _ranges(job: Job, query: Query, source: Source) -> list[dict[str, Any]]:
+    """What the query would read of the source; with the name of its sink where there are several queries."""
+    from barnabas.pipeline.jobs import job_offsets
+
+    ranges = job_offsets.next_ranges(source, query.checkpoint)
+    sizes = job_offsets.bytes_of(source, ranges) if ranges else []
+    return [
+        {
+            **({"sink": query.name} if job.is_graph else {}),
+            "topic": each.topic,
+            "partition": each.partition,
+            "start": each.start,
+            "end": each.end,
+            "rows": each.size,
+            "bytes": size,
+        }
+        for each, size in zip(ranges, sizes, strict=True)
+    ]
+
+
 def status(file: File, as_json: AsJson = False) -> None:
     """How far a job is: by its checkpoint, its group, and the last batch that each sink has, by the token of
     a topic or the log of a table. No run needs to be under way."""
@@ -151,21 +169,36 @@ def status(file: File, as_json: AsJson = False) -> None:
     from barnabas.pipeline.jobs.job_status import status_of
 
     found = _asked(lambda: status_of(job))
-    if not found["query"]:
-        heading = f"{job.name} has not run: {job.checkpoint} has no query"
-    else:
-        heading = f"{job.name}: batch {found['batch']} is done"
-        if found["planned"] is not None:
-            heading += f", batch {found['planned']} was begun"
-        if found["group"]:
-            heading += f"; group {found['group']}"
-    table = table_of(heading, "topic", "partition", "offset", "end", "lag", "in group")
-    for each in found["partitions"]:
-        table.add_row(*("-" if value is None else str(value) for value in each.values()))
+    table = table_of(
+        job.name, *(("sink",) if job.is_graph else ()), "topic", "partition", "offset", "end", "lag",
+        "in group",
+    )  # fmt: skip
+    headings = []
+    for query in found.get("queries", [found]):
+        name = query.get("name", "")
+        headings.append(_how_far(query, f"{job.name}.{name}" if name else job.name, job.checkpoint))
+        for each in query["partitions"]:
+            values = ("-" if value is None else str(value) for value in each.values())
+            table.add_row(*((name,) if name else ()), *values)
+        for each in query["sinks"]:
+            has = "no batch" if each["batch"] is None else f"batch {each['batch']}"
+            headings.append(f"{each['sink']} has {each.get('error', has)}")
+    if not as_json:
+        for line in headings:
+            typer.echo(line)
     show(as_json, found, table)
-    for each in () if as_json else found["sinks"]:
-        has = "no batch" if each["batch"] is None else f"batch {each['batch']}"
-        typer.echo(f"{each['sink']} has {each.get('error', has)}")
+
+
+def _how_far(query: dict[str, Any], name: str, checkpoint: str) -> str:
+    """A query's batch, in a line."""
+    if not query["query"]:
+        return f"{name} has not run: {checkpoint} has no query of it"
+    heading = f"{name}: batch {query['batch']} is done"
+    if query["planned"] is not None:
+        heading += f", batch {query['planned']} was begun"
+    if query["group"]:
+        heading += f"; group {query['group']}"
+    return heading
 
 
 def compact(

@@ -99,7 +99,7 @@ def probe(
 
 def before_spark() -> list[Diagnosis]:
     """What can be said without a session."""
-    from barnabas.pipeline.jobs.job_run import missing_java
+    from barnabas.pipeline.jobs.job_session import missing_java
 
     java = missing_java()
     found = [Diagnosis("Java", java is None, java or "it is there")]
@@ -125,7 +125,7 @@ def with_spark(
     master: str, settings: dict[str, str], bootstrap: str | None, checkpoint: str | None
 ) -> list[Diagnosis]:
     """What needs a session. Raises `PipelineError`."""
-    from barnabas.pipeline.jobs.job_run import session_with
+    from barnabas.pipeline.jobs.job_session import session_with
 
     servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
     found = [driver_reaches(each) for each in servers]

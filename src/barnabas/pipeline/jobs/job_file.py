@@ -13,15 +13,23 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
+from barnabas.pipeline.jobs.job_kinds import NAME, Audit, KindsReading, Mirror, Replay
+from barnabas.pipeline.jobs.job_steps import (
+    FUNCTION,
+    OUTPUT_MODES,
+    VIEW,
+    StepsReading,
+    has_named_sources,
+)
 from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
 from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
+from barnabas.pipeline.jobs.steps import Step, StepGraph, Watermark
 from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
@@ -29,33 +37,33 @@ from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_sto
 from barnabas.pipeline.read.landing_plan import PARTS
 
 TOP = (
-    "kind", "name", "checkpoint", "trigger", "cluster", "source", "transform", "sink", "dead_letters",
-    "mirror", "replay", "audit",
+    "kind", "name", "checkpoint", "trigger", "cluster", "source", "transform", "step", "sink", "dead_letters",
+    "state", "mirror", "replay", "audit",
 )  # fmt: skip
 KINDS = ("pipeline", "mirror", "replay", "audit")
 OF_KIND = {
-    "pipeline": ("trigger", "cluster", "source", "transform", "sink", "dead_letters"),
+    "pipeline": (
+        "trigger", "cluster", "source", "transform", "step", "sink", "dead_letters", "state",
+    ),
     "mirror": ("trigger", "cluster", "source", "mirror"),
     "replay": ("cluster", "source", "replay", "sink"),
     "audit": ("cluster", "source", "audit"),
-}
+}  # fmt: skip
 """Tables and keys beside name, checkpoint and kind that a kind of job has."""
-MIRROR = ("alias", "groups", "target")
-REPLAY = ("begin", "end", "timestamps")
-AUDIT = ("folders", "replicas", "report")
-SOURCE = ("topics", "topic_pattern", "files", "format", "schema", "options")
-TRANSFORM = ("sql", "python", "output_mode")
+SOURCE = (
+    "topics", "topic_pattern", "files", "format", "schema", "options", "watermark", "deduplicate_by",
+)  # fmt: skip
+OF_TRANSFORM = ("sql", "python", "output_mode")
 SINK = (
     "topic", "parquet", "delta", "iceberg", "partition_by", "upsert_by", "order_by", "schema", "catalog",
-    "options", "land",
+    "options", "land", "from", "name", "output_mode",
 )  # fmt: skip
 DEAD_LETTERS = ("topic", "options")
 FILE_FORMATS = ("csv", "json", "orc", "parquet", "text")
-OUTPUT_MODES = ("append", "update", "complete")
 TABLES = ("parquet", "delta", "iceberg")
 OF_TABLES = ("partition_by", "upsert_by", "order_by")
-NAME = re.compile(r"[A-Za-z0-9._-]+")
-FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+SINKS = "sinks"
+"""The folder of a job's checkpoint that has those of its queries, where it has several."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
@@ -75,6 +83,10 @@ class Source:
     files: str = ""
     format: str = "barnabas"
     schema: str = ""
+    name: str = VIEW
+    """The view that it is in SQL."""
+    watermark: Watermark | None = None
+    deduplicate_by: tuple[str, ...] = ()
 
     @property
     def is_topics(self) -> bool:
@@ -95,37 +107,25 @@ class Sink:
     """Whether reading tasks write the table's files themselves."""
     is_bare: bool = False
     """Whether the place of a table is a path that was written without ``file:``."""
+    reads: str = ""
+    """The source or step that it reads, empty where all sinks of a job read the same rows."""
+    name: str = ""
+    output_mode: str = "append"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
-    """Topics of the source go to `target` as ``<alias>.<topic>``, and with them the offsets of `groups`, a
-    pattern."""
+class Query:
+    """One query of a job: its sinks take one micro-batch under its number. `name` is empty where the job has
+    no other."""
 
-    alias: str
-    groups: str
-    target: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """Records from `begin_ms` on and before `end_ms`; with their own timestamps or new ones."""
-
-    begin_ms: int
-    end_ms: int | None
-    keeps_timestamps: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What is compared: `folders` of stopped nodes, or the replicas of the source's topics."""
-
-    folders: tuple[str, ...] = ()
-    replicas: bool = True
-    report: str = ""
+    name: str
+    checkpoint: str
+    reads: str
+    sinks: tuple[Sink, ...]
+    output_mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +146,54 @@ class Job:
     mirror: Mirror | None = None
     replay: Replay | None = None
     audit: Audit | None = None
+    more_sources: tuple[Source, ...] = ()
+    steps: tuple[Step, ...] = ()
+    is_graph: bool = False
+    """Whether each sink says what it reads, and is a query of its own."""
+    state: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark's for the state of the job's queries."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source, *self.more_sources)
+
+    @property
+    def graph(self) -> StepGraph:
+        return graph_of(self.sources, self.steps)
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """Without those of dead letters. One that has no other begins at the job's checkpoint; others are
+        below it, one for each sink."""
+        if not self.is_graph:
+            return (Query("", self.checkpoint, "", self.sinks, self.output_mode),)
+        return tuple(
+            Query(
+                each.name,
+                f"{self.checkpoint}/{SINKS}/{each.name}",
+                each.reads,
+                (each,),
+                each.output_mode,
+            )
+            for each in self.sinks
+        )
+
+    def sources_of(self, query: Query) -> tuple[Source, ...]:
+        """The sources that the query reads, in the order of their first use."""
+        if not self.is_graph:
+            return (self.source,)
+        by_name = {each.name: each for each in self.sources}
+        return tuple(by_name[each] for each in self.graph.sources_above(query.reads))
 
     @property
     def lands(self) -> bool:
         """Whether reading tasks write the files of its one sink."""
         return any(each.lands for each in self.sinks)
+
+
+def graph_of(sources: tuple[Source, ...], steps: tuple[Step, ...]) -> StepGraph:
+    marked = [each.name for each in sources if each.watermark is not None]
+    return StepGraph([each.name for each in sources], steps, marked)
 
 
 def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
@@ -176,6 +219,25 @@ def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
     return job
 
 
+class FileReading(Protocol):
+    """The reading of a whole file, as those see it who read a part."""
+
+    def wrong(self, path: KeyPath, sentence: str) -> None: ...
+    def check_keys(self, table: dict[str, Any], path: KeyPath, known: tuple[str, ...]) -> None: ...
+    def table(self, raw: dict[str, Any], path: KeyPath, key: str) -> dict[str, Any]: ...
+    def text(
+        self, table: dict[str, Any], path: KeyPath, key: str, *, needed: bool = False
+    ) -> str: ...
+    def one_of(
+        self, table: dict[str, Any], path: KeyPath, key: str, known: tuple[str, ...], default: str
+    ) -> str: ...
+    def names(self, table: dict[str, Any], path: KeyPath, key: str) -> tuple[str, ...]: ...
+    def options(self, table: Any, path: KeyPath) -> dict[str, str]: ...
+    def check_writer(
+        self, options: Mapping[str, str], path: KeyPath, name: str, checkpoint: str
+    ) -> None: ...
+
+
 class _Reading:
     """Reads one file to its end, and collects all its errors."""
 
@@ -186,6 +248,7 @@ class _Reading:
         self.errors: list[tuple[int, str]] = []
         self._lines = lines
         self._environment = environment
+        self.steps = StepsReading(self)
 
     def wrong(self, path: KeyPath, sentence: str) -> None:
         line = line_of(self._lines, path)
@@ -221,20 +284,57 @@ class _Reading:
             )
         checkpoint = self.text(raw, (), "checkpoint", needed=kind != "audit")
         checkpoint = absolute(checkpoint) or ""
-        audit = self.audit(raw) if kind == "audit" else None
-        source: Source | None = Source({})
+        kinds = KindsReading(self)
+        audit = kinds.audit(raw) if kind == "audit" else None
+        sources: tuple[Source, ...] = (Source({}),)
         if audit is None or not audit.folders:
-            source = self.source(raw, cluster)
-        mirror = self.mirror(raw, name, checkpoint) if kind == "mirror" else None
-        replay = self.replay(raw) if kind == "replay" else None
+            sources = self.sources(raw, cluster)
+        source = sources[0] if sources else None
+        mirror = kinds.mirror(raw, name, checkpoint) if kind == "mirror" else None
+        replay = kinds.replay(raw) if kind == "replay" else None
         if mirror is not None:
             sinks: tuple[Sink, ...] = (Sink("mirror", f"{mirror.alias}.*", mirror.target),)
         else:
             sinks = () if audit is not None else self.sinks(raw, cluster, name, checkpoint)
         if replay is not None and any(each.kind != "topic" for each in sinks):
             self.wrong(("sink",), "a replay writes topics")
+        is_graph = is_a_graph(raw)
+        if is_graph and kind != "pipeline":
+            self.wrong(("source",), f"a job of kind {kind} has one source and no steps")
+        sql, function, mode = self.transform(raw, is_graph)
+        self.check_lands(
+            sinks,
+            source,
+            is_transformed="transform" in raw or kind != "pipeline" or is_graph,
+        )
+        dead = self.dead_letters(raw, cluster, sources, name, checkpoint)
+        if not is_graph:
+            self.check_values(source, sinks, sql, dead, is_copied=not (sql or function))
+        trigger = self.trigger(raw)
+        steps = self.steps.steps(raw, tuple(each.name for each in sources)) if is_graph else ()
+        if not is_graph and sources and kind == "pipeline":
+            self.steps.check_transform(sql, function, mode, sources[0])
+            for number, each in enumerate(raw.get("sink", [])):
+                for key in sorted({"name", "output_mode"} & set(each)):
+                    what = "for a sink with from; [transform] has output_mode for all sinks"
+                    self.wrong(("sink", str(number), key), what)
+        if is_graph and sources and kind == "pipeline":
+            sinks = self.steps.check(raw, graph_of(sources, steps), sinks, sources)
+        state = self.steps.state(raw)
+        if self.errors or source is None:
+            return None
+        return Job(
+            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead,
+            kind, mirror, replay, audit, sources[1:], steps, is_graph, state,
+        )  # fmt: skip
+
+    def transform(self, raw: dict[str, Any], is_graph: bool) -> tuple[str, str, str]:
+        """The one transformation of a file without steps: SQL, function, output mode."""
         transform = self.table(raw, (), "transform")
-        self.check_keys(transform, ("transform",), TRANSFORM)
+        if transform and is_graph:
+            self.wrong(("transform",), "a file has [transform], or [step.NAME] and sinks with from")
+            return "", "", "append"
+        self.check_keys(transform, ("transform",), OF_TRANSFORM)
         sql = self.text(transform, ("transform",), "sql")
         function = self.text(transform, ("transform",), "python")
         if sql and function:
@@ -242,70 +342,34 @@ class _Reading:
         if function and not FUNCTION.fullmatch(function):
             self.wrong(("transform", "python"), f"module:function, not {function!r}")
         mode = self.one_of(transform, ("transform",), "output_mode", OUTPUT_MODES, "append")
-        self.check_lands(sinks, source, is_transformed=bool(transform) or kind != "pipeline")
-        dead = self.dead_letters(raw, cluster, source, name, checkpoint)
-        self.check_values(source, sinks, sql, dead, is_copied=not (sql or function))
-        trigger = self.trigger(raw)
-        if self.errors or source is None:
-            return None
-        return Job(
-            self.file, name, checkpoint, source, sinks, trigger, sql, function, mode, dead,
-            kind, mirror, replay, audit,
-        )  # fmt: skip
+        return sql, function, mode
 
-    def mirror(self, raw: dict[str, Any], name: str, checkpoint: str) -> Mirror:
-        path = ("mirror",)
-        table = self.table(raw, (), "mirror")
-        self.check_keys(table, path, MIRROR)
-        alias = self.text(table, path, "alias")
-        groups = self.text(table, path, "groups") or ".*"
-        for key, value, wanted in (("alias", alias, NAME), ("groups", groups, None)):
-            try:
-                if wanted is None:
-                    re.compile(value)
-                elif value and not wanted.fullmatch(value):
-                    self.wrong((*path, key), "letters, digits, '.', '_' and '-' only")
-            except re.error as error:
-                self.wrong((*path, key), f"{value!r} is no pattern: {error}")
-        target = self.options(table.get("target", {}), (*path, "target"))
-        self.check_writer({**target, "topic": "t"}, (*path, "target"), name, checkpoint)
-        return Mirror(alias, groups, target)
-
-    def replay(self, raw: dict[str, Any]) -> Replay:
-        path = ("replay",)
-        table = self.table(raw, (), "replay")
-        self.check_keys(table, path, REPLAY)
-        times: dict[str, int | None] = {}
-        for key in ("begin", "end"):
-            try:
-                times[key] = time_ms(table.get(key))
-            except ValueError:
-                times[key] = None
-                self.wrong((*path, key), f"a time as 2024-02-29T12:00:00Z, not {table[key]!r}")
-        if times["begin"] is None:
-            self.wrong(path, "begin is needed: the time of the first record, 2024-02-29T12:00:00Z")
-        keeps = self.one_of(table, path, "timestamps", ("keep", "now"), "keep")
-        return Replay(times["begin"] or 0, times["end"], keeps == "keep")
-
-    def audit(self, raw: dict[str, Any]) -> Audit:
-        path = ("audit",)
-        table = self.table(raw, (), "audit")
-        self.check_keys(table, path, AUDIT)
-        folders = self.names(table, path, "folders") if "folders" in table else ()
-        if folders and "source" in raw:
-            self.wrong((*path, "folders"), "folders or a source, not both")
-        replicas = table.get("replicas", True)
-        if not isinstance(replicas, bool):
-            self.wrong((*path, "replicas"), f"true or false, not {replicas!r}")
-        report = self.text(table, path, "report")
-        return Audit(tuple(absolute(each) or "" for each in folders), bool(replicas), report)
-
-    def source(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> Source | None:
-        path = ("source",)
+    def sources(self, raw: dict[str, Any], cluster: Mapping[str, str]) -> tuple[Source, ...]:
+        """The one of ``[source]``, or those of ``[source.NAME]``."""
         if "source" not in raw:
             self.wrong((), "there is no [source]")
-            return None
+            return ()
         table = self.table(raw, (), "source")
+        given: dict[str, tuple[dict[str, Any], KeyPath]] = {VIEW: (table, ("source",))}
+        if has_named_sources(table, SOURCE):
+            given = {name: (each, ("source", name)) for name, each in table.items()}
+        found = []
+        for name, (each, path) in given.items():
+            source = self.source(each, path, cluster) if self.steps.is_name(name, path) else None
+            if source is not None:
+                source = replace(
+                    source,
+                    name=name,
+                    watermark=self.steps.watermark(each, path),
+                    deduplicate_by=self.steps.deduplicate_by(each, path),
+                )
+                self.steps.check_columns(source, path)
+                found.append(source)
+        return tuple(found)
+
+    def source(
+        self, table: dict[str, Any], path: KeyPath, cluster: Mapping[str, str]
+    ) -> Source | None:
         self.check_keys(table, path, SOURCE)
         options = self.options(table.get("options", {}), (*path, "options"))
         given = [each for each in ("topics", "topic_pattern", "files") if each in table]
@@ -485,7 +549,7 @@ class _Reading:
         self,
         raw: dict[str, Any],
         cluster: Mapping[str, str],
-        source: Source | None,
+        sources: tuple[Source, ...],
         name: str,
         checkpoint: str,
     ) -> Sink | None:
@@ -494,7 +558,7 @@ class _Reading:
         path = ("dead_letters",)
         table = self.table(raw, (), "dead_letters")
         self.check_keys(table, path, DEAD_LETTERS)
-        if source is not None and "value.format" not in source.options:
+        if sources and not any("value.format" in each.options for each in sources):
             self.wrong(path, "dead letters are values that value.format of the source cannot read")
         topic = self.text(table, path, "topic", needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
@@ -579,17 +643,14 @@ class _Reading:
         return found
 
 
-def time_ms(value: Any) -> int | None:
-    """A TOML time, ISO 8601 text or number of ms as ms since 1970. A time without zone is UTC. Raises
-    `ValueError`."""
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return int(found.timestamp() * 1000)
+def is_a_graph(raw: Mapping[str, Any]) -> bool:
+    """Whether the file names its sources, has steps, or says what a sink reads."""
+    sinks = raw.get("sink", [])
+    return (
+        "step" in raw
+        or has_named_sources(raw.get("source"), SOURCE)
+        or (isinstance(sinks, list) and any("from" in each for each in sinks))
+    )
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """How far a job is and what it would read next: from its checkpoint and the cluster, without Spark.
 
 Owns the reading of a checkpoint's offsets (``offsets/<n>`` planned, ``commits/<n>`` done). The first line of
-an entry is its version, the second its metadata, the third the offsets of the one source a job has.
+an entry is its version, the second its metadata; a line for the offsets of each source follows.
 
 Source: Spark's ``OffsetSeqLog``, ``CommitLog`` and ``StreamMetadata``.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.pipeline.errors import DataLossError
-from barnabas.pipeline.jobs.job_file import Job
+from barnabas.pipeline.jobs.job_file import Source
 from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import source_options
 from barnabas.pipeline.read.lag import offsets_in_progress
@@ -66,7 +66,13 @@ def _offsets(store: Any, batch: int) -> PartitionOffsets | None:
         lines = store.read(f"offsets/{batch}").decode().splitlines()
     except FileNotFoundError:
         return None
-    return offsets_in_progress(lines[2]) if len(lines) > 2 else None
+    if len(lines) <= 2:
+        return None
+    found: PartitionOffsets = {}
+    for line in lines[2:]:
+        for at, offset in offsets_in_progress(line).items():
+            found[at] = min(offset, found.get(at, offset))  # a join of a topic with itself
+    return found
 
 
 def offsets_of(checkpoint: str, batch: int) -> PartitionOffsets:
@@ -80,12 +86,13 @@ def ranges_of(begin: PartitionOffsets | None, end: PartitionOffsets | None) -> l
     return [Range(*each, begin[each], end[each]) for each in sorted(end) if each in begin]
 
 
-def next_ranges(job: Job) -> list[Range]:
-    """What a run that begins now would read of topics, up to their present ends. Raises `PipelineError`."""
-    options = source_options(job.source.options, streaming=True)
+def next_ranges(source: Source, checkpoint: str) -> list[Range]:
+    """What a query of the checkpoint that begins now would read of topics, up to their present ends. Raises
+    `PipelineError`."""
+    options = source_options(source.options, streaming=True)
     cluster = options.cluster.connect()
     partitions = partitions_at_start(cluster, options.subscription)
-    begin = position_of(job.checkpoint).done_offsets
+    begin = position_of(checkpoint).done_offsets
     if begin is None:
         begin = offsets_at(cluster, options.starting, partitions, options, starting=True)
     first, ends = earliest(cluster, partitions, options), latest(cluster, partitions, options)
@@ -99,11 +106,11 @@ def next_ranges(job: Job) -> list[Range]:
     return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
 
 
-def bytes_of(job: Job, ranges: list[Range]) -> list[int]:
+def bytes_of(source: Source, ranges: list[Range]) -> list[int]:
     """About how many bytes of the log each range has, by a sample. Raises `PipelineError`."""
     from barnabas.pipeline.read.range_reader import mean_sizes
 
-    options = source_options(job.source.options, streaming=True)
+    options = source_options(source.options, streaming=True)
     each_offset = mean_sizes(options.cluster.connect(), ranges, options)
     return [each.size * each_offset.get(each.of, 0) for each in ranges]
 

@@ -13,13 +13,14 @@ from typing import Any
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.jobs.job_file import Job, Sink
+from barnabas.pipeline.jobs.job_file import Job, Query, Sink
 from barnabas.pipeline.jobs.job_offsets import position_of
-from barnabas.pipeline.jobs.job_run import application_of, table_of
 from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.query_run import application_of, table_of
 from barnabas.pipeline.mirror.group_offsets import committed_by
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import cluster_options, sink_options, source_options
+from barnabas.pipeline.read.lag import PREFIX
 from barnabas.pipeline.read.offset_resolution import latest
 from barnabas.pipeline.write.prepared.recovery import transactional_id
 from barnabas.pipeline.write.tokens import TOPIC, read_tokens
@@ -28,34 +29,46 @@ from barnabas.wire.errors import KafkaError
 
 def status_of(job: Job) -> dict[str, Any]:
     """For people and programs. Raises `PipelineError`."""
-    at = position_of(job.checkpoint)
+    if job.is_graph:
+        queries = [{"name": each.name, **query_status(job, each)} for each in job.queries]
+        return {"job": job.name, "queries": queries}
+    return {"job": job.name, **query_status(job, job.queries[0])}
+
+
+def query_status(job: Job, query: Query) -> dict[str, Any]:
+    """Of one query. Raises `PipelineError`."""
+    at = position_of(query.checkpoint)
+    sources = [each for each in job.sources_of(query) if each.is_topics]
     found: dict[str, Any] = {
-        "job": job.name,
         "query": at.query,
         "batch": at.done,
         "planned": at.planned if at.planned > at.done else None,
-        "group": f"spark-{at.query}" if at.query and job.source.is_topics else None,
-        "sinks": [_sink_status(job, each) for each in job.sinks],
+        "group": f"{PREFIX}{at.query}" if at.query and sources else None,
+        "sinks": [_sink_status(job, each) for each in query.sinks],
         "partitions": [],
     }
-    offsets = at.done_offsets
-    if not job.source.is_topics or not offsets:
+    if not sources or not at.done_offsets:
         return found
-    options = source_options(job.source.options, streaming=True)
-    cluster = cluster_options(job.source.options).connect()
-    ends = latest(cluster, list(offsets), options)
-    in_group = _in_group(cluster, found["group"])
-    found["partitions"] = [
-        {
-            "topic": each.topic,
-            "partition": each.partition,
-            "offset": offsets[each],
-            "end": ends.get(each),
-            "lag": max(ends[each] - offsets[each], 0) if each in ends else None,
-            "in_group": in_group.get(each),
-        }
-        for each in sorted(offsets)
-    ]
+    left = dict(at.done_offsets)
+    for source in sources:
+        options = source_options(source.options, streaming=True)
+        cluster = cluster_options(source.options).connect()
+        ends = latest(cluster, list(left), options)
+        # Another source of the query may be of another cluster.
+        offsets = {each: left[each] for each in left if each in ends or source is sources[-1]}
+        left = {each: offset for each, offset in left.items() if each not in offsets}
+        in_group = _in_group(cluster, found["group"])
+        found["partitions"] += [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": offsets[each],
+                "end": ends.get(each),
+                "lag": max(ends[each] - offsets[each], 0) if each in ends else None,
+                "in_group": in_group.get(each),
+            }
+            for each in sorted(offsets)
+        ]
     return found
 
 

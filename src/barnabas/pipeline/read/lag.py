@@ -37,6 +37,8 @@ TOPICS_BY_NAME = 9
 """The last version of OffsetCommit that names topics."""
 TIMEOUT_MS = 3_000.0
 NO_GENERATION = -1
+PREFIX = "spark-"
+"""How the group of a query begins; its id follows."""
 
 
 def behind(

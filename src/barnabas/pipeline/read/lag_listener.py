@@ -21,9 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from barnabas.pipeline.options import cluster_options
-from barnabas.pipeline.read.lag import commit_offsets, offsets_in_progress
-
-PREFIX = "spark-"
+from barnabas.pipeline.read.lag import PREFIX, commit_offsets, offsets_in_progress
 
 
 class LagListener(StreamingQueryListener):  # type: ignore[misc]

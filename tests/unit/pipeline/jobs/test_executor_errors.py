@@ -11,7 +11,7 @@ import barnabas
 from barnabas.pipeline.errors import ExecutorError
 from barnabas.pipeline.jobs.doctor import judged
 from barnabas.pipeline.jobs.executor_errors import explained
-from barnabas.pipeline.jobs.job_run import cause_in
+from barnabas.pipeline.jobs.job_failures import cause_in
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.read.source import RangePartition
 from barnabas.pipeline.same_version import check_pyspark, received

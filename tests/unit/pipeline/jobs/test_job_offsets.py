@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from barnabas.pipeline.jobs.job_failures import cause_in, failure_of
 from barnabas.pipeline.jobs.job_file import Job, Source
 from barnabas.pipeline.jobs.job_offsets import digest_of, position_of
-from barnabas.pipeline.jobs.job_run import cause_in, failure_of
 
 TEXT = """[STREAM_FAILED] Query [id = 1] terminated with exception: SQLSTATE: XXKST
 Traceback (most recent call last):

@@ -12,7 +12,8 @@ import pytest
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.jobs.job_file import Job, Sink, Source
-from barnabas.pipeline.jobs.job_run import JobRun
+from barnabas.pipeline.jobs.job_run import folders_of
+from barnabas.pipeline.jobs.query_run import QueryRun
 from barnabas.pipeline.jobs.shared_folders import ATTEMPTS_MAX, SharedFolders
 from tests.unit.pipeline.jobs.arrow_frame import frame
 from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of, rows_of
@@ -135,7 +136,9 @@ def test_the_folder_of_an_iceberg_table_is_proven_before_its_first_batch(
     session: Any = Session(monkeypatch, "a:1", master="spark://h:7077")
     sink = Sink("iceberg", NAME, {}, catalog=catalog_of(tmp_path))
     job = Job("job.toml", "copy", str(tmp_path / "checkpoint"), Source({}), (sink,))
-    write = JobRun(job, session, lambda line: None)._writer(sink)
+    write = QueryRun(job, job.queries[0], session, SharedFolders(session, folders_of(job))).writer(
+        sink
+    )
     run, folder = session.collect, str(tmp_path / "warehouse" / "air" / "flights")
 
     def collect() -> list[Any]:

@@ -1,0 +1,73 @@
+"""The Spark session of a job, and of programs that want one like it.
+
+Owns Spark's settings and what keeps a session from starting, as one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.job_file import Job
+from barnabas.pipeline.places import s3_settings
+from barnabas.pipeline.workers import daemon
+from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
+from barnabas.pipeline.workers.masters import check_master, why_not_started
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def missing_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    if shutil.which(java) is None:
+        return (
+            f"Spark needs Java 17 or newer, and {java} is not there: install one or set JAVA_HOME"
+        )
+    return None
+
+
+def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
+    """A session for the job, whose workers begin with this package loaded; `settings` go before what is set
+    here. Raises `PipelineError`."""
+    settings = {"spark.python.daemon.module": daemon.MODULE, **settings}
+    return session_with(job.name, master, settings, log_level)
+
+
+def session_with(name: str, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
+    """As `session_of`, by the application's name."""
+    missing = missing_java()
+    if missing is not None:
+        raise PipelineError(missing)
+    check_master(master, settings)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    ours = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.ui.showConsoleProgress": "false",
+        # A Python process may be slow to come up on a busy machine; 15 s is Spark's own.
+        "spark.python.authenticate.socketTimeout": "60s",
+    }
+    if master.startswith("local"):
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in s3_settings.shared_out({**ours, **settings}, os.environ).items():
+        builder = builder.config(key, value)
+    try:
+        with compiled_pyspark() if is_local(master) else nullcontext():
+            spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise why_not_started(master, error) from error
+    spark.sparkContext.setLogLevel(log_level)
+    return spark
