@@ -1,14 +1,25 @@
 """A Spark program of its own, as it is started from an environment that is not activated: a batch read, and
-a write of a batch or a stream. Arguments: bootstrap, from, to, directory, and ``import`` or ``register``."""
+a write of a batch or a stream. Arguments: bootstrap, from, to, directory, and ``import``, ``register`` or
+``session``."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(bootstrap: str, source: str, target: str, directory: str, how: str) -> None:
     if how == "import":
         import barnabas.pipeline  # noqa: F401  the documented line
+    if how == "session":
+        from barnabas.pipeline import session  # the documented line
+
+        settings = {"spark.driver.host": "127.0.0.1", "spark.local.dir": f"{directory}/tmp"}
+        with_udf(session("local[1]", **settings), bootstrap, source, target)
+        return
     from pyspark.sql import SparkSession
 
     spark = (
@@ -48,6 +59,23 @@ def main(bootstrap: str, source: str, target: str, directory: str, how: str) -> 
         .start()
     )
     query.awaitTermination()
+    spark.stop()
+
+
+def with_udf(spark: SparkSession, bootstrap: str, source: str, target: str) -> None:
+    """Nothing names an interpreter for UDFs, nor for the source."""
+    from pyspark.sql import functions as f
+
+    @f.udf("string")
+    def louder(value: bytes) -> str:
+        import barnabas
+
+        return f"{value.decode()} {barnabas.__name__}"
+
+    options = {"kafka.bootstrap.servers": bootstrap}
+    rows = spark.read.format("barnabas").options(**options, subscribe=source).load()
+    rows = rows.select(louder("value").alias("value"))
+    rows.write.format("barnabas").mode("append").options(**options, topic=target).save()
     spark.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.spark.topics import read, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JOB_S = 150
+JOB_S = 300
 
 
 def bare_environment(directory: Path) -> dict[str, str]:
@@ -42,7 +43,7 @@ def bare_environment(directory: Path) -> dict[str, str]:
     return {**environment, "PATH": f"{programs}:/usr/bin:/bin"}
 
 
-@pytest.mark.parametrize("how", ["import", "register"])
+@pytest.mark.parametrize("how", ["import", "register", "session"])
 def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path, how: str
 ) -> None:
@@ -60,6 +61,8 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(read(bootstrap, target)) == 10
+    if how == "session":
+        assert not {"log4j", "pandas", "WARN"} & set(re.findall(r"\w+", done.stderr)), done.stderr
     if how == "import":  # its ledger is beside the checkpoint, which has a relative path
         (ledger,) = tmp_path.glob("checkpoint/barnabas/*/committed.json")
         assert json.loads(ledger.read_text())["planned"]

@@ -50,6 +50,7 @@ def barnabas(directory: Path, environment: dict[str, str], *words: str) -> str:
         timeout=JOB_S,
     )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    assert not done.stderr, "nothing is said of Spark, Java or pandas that was not asked for"
     return done.stdout
 
 
@@ -71,8 +72,9 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     assert 50 < explained["bytes"] == sum(each["bytes"] for each in explained["ranges"])
     words = ("run", str(job), "--master", "local[2]", "--available-now")
     first = barnabas(tmp_path, environment, *words)
-    assert "batch 0: 50 rows" in first
-    assert "0 behind" in first
+    (line,) = [each for each in first.splitlines() if each.startswith("batch 0: 50 rows")]
+    assert ", 0 behind; offsets " in line
+    assert " UTC" in line.partition("; committed ")[2]
     uncommit(tmp_path / "copy", 0)
     write(bootstrap, source, (b"%d" % n for n in range(50, 60)))
     barnabas(tmp_path, environment, *words)

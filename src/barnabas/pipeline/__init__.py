@@ -18,9 +18,25 @@ Kafka connector.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas.host.own_folder import own_folder
 from barnabas.pipeline.interpreter import prefer_own
 from barnabas.record import kernel_cache
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 prefer_own()
 kernel_cache.fallback_folder = own_folder
+
+
+def session(
+    master: str = "local[*]", *, name: str = "barnabas", log_level: str = "OFF", **settings: str
+) -> SparkSession:
+    """A session as jobs have it: UDFs and sources run by this Python, times are UTC, and Spark says nothing
+    unless `log_level` is ``WARN`` or lower. `settings` are Spark's, by ``**{"spark.ui.enabled": "false"}``.
+    Raises `PipelineError`."""
+    from barnabas.pipeline.jobs.job_session import session_with
+
+    return session_with(name, master, settings, log_level)

@@ -5,7 +5,8 @@ else ``PYSPARK_PYTHON``, else ``python3`` from the PATH. The last is another Pyt
 where an environment is used without being activated: ``.venv/bin/python job.py``, an IDE, cron, a
 notebook's kernel. Importing :mod:`barnabas.pipeline` before the session starts names the driver's
 interpreter, by the one variable that UDFs do not go by; :func:`for_session` says which to use in a
-session that runs already. What is set is never changed, nor a program that ``spark-submit`` started,
+session that runs already; :func:`prefer_own_for_all` names it for UDFs too, in a session that this package
+starts. What is set is never changed, nor a program that ``spark-submit`` started,
 whose JVM has its environment.
 
 Executors on other machines start the same path. Where they have Python elsewhere, ``PYSPARK_PYTHON`` is
@@ -43,6 +44,14 @@ def prefer_own(environment: MutableMapping[str, str] = os.environ) -> bool:
     if found is not None and os.path.dirname(os.path.abspath(found)) == _own_directory():
         return False
     environment[FOR_DATA_SOURCES] = sys.executable
+    return True
+
+
+def prefer_own_for_all(environment: MutableMapping[str, str] = os.environ) -> bool:
+    """As `prefer_own`, for UDFs too: of a session that this package starts. Whether it did."""
+    if environment.get(FOR_ALL) or environment.get(JVM_IS_THERE) or not sys.executable:
+        return False
+    environment[FOR_ALL] = sys.executable
     return True
 
 

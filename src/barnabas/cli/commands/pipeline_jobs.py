@@ -8,6 +8,7 @@ checkpoint, ``compact`` works on tables. Only ``run``, ``explain --plan`` and
 from __future__ import annotations
 
 import logging
+import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -46,12 +47,26 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
     ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            "--remote", help="A server of Spark Connect instead of a master: sc://host:15002."
+        ),
+    ] = None,
     log_level: Annotated[
         str, typer.Option("--log-level", help="Of Spark's own log: OFF, ERROR, WARN, INFO.")
     ] = "OFF",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also warnings of Spark, Java and Python's packages.")
+    ] = False,
 ) -> None:
-    """Run a job: a line for each micro-batch with its rows, time, rate and lag; until Ctrl-C without
-    --available-now. A run that is started again continues where the last one was, each row once."""
+    """Run a job: a line for each micro-batch with its rows, time by phase, rate and lag in offsets and
+    seconds; until Ctrl-C without --available-now. A run that is started again continues where the last one
+    was, each row once."""
+    if verbose and log_level == "OFF":
+        log_level = "WARN"
+    if log_level == "OFF":
+        warnings.simplefilter("ignore")
     job = _loaded(file)
     _check_installed("numpy", "pyarrow", "pyspark")
     settings = _settings(conf)
@@ -68,6 +83,7 @@ def run(
             settings=settings,
             log_level=log_level,
             say=typer.echo,
+            remote=remote or "",
         )
 
     batches, rows = _asked(work)

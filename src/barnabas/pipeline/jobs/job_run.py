@@ -10,7 +10,6 @@ Dead letters are queries of their own, as the transformation may keep state: the
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError, StagingError
+from barnabas.pipeline.jobs.connect import check_remote, is_connect, remote_session
+from barnabas.pipeline.jobs.figures import QueryFigures, figures_of
 from barnabas.pipeline.jobs.job_failures import RunFailedError, cause_in, failure_of
 from barnabas.pipeline.jobs.job_file import SINKS, Job, Source
 from barnabas.pipeline.jobs.job_offsets import position_of
@@ -26,7 +27,6 @@ from barnabas.pipeline.jobs.landing import check_given
 from barnabas.pipeline.jobs.query_run import QueryRun, source_frame, table_of
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.places.bare_paths import place_for_session
-from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.write.staging import DirectoryStore, open_store
 
 if TYPE_CHECKING:
@@ -64,8 +64,11 @@ class JobRun:
         self._job = job
         self._spark = spark
         self._say = say
-        self._shared = SharedFolders(spark, folders_of(job))
+        self._is_remote = is_connect(spark)
+        self._shared = None if self._is_remote else SharedFolders(spark, folders_of(job))
         self._runs = [QueryRun(job, each, spark, self._shared) for each in job.queries]
+        self.figures: dict[str, QueryFigures] = {}
+        """Of the last batch of each query, by its name."""
         self.batches = 0
         self.rows = 0
 
@@ -78,7 +81,8 @@ class JobRun:
         finally:
             for each in running:
                 each.handle.stop()
-            self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            if not self._is_remote:
+                self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     def start(self, queries: list[Any], *, available_now: bool) -> None:
         """The job's queries, each put into `queries` when it runs. Raises `RunFailedError`."""
@@ -101,9 +105,10 @@ class JobRun:
             with self._stages(each):
                 rows = each.rows()
             with self._stages("sinks"):
-                writes = each.writes()
+                writes = [] if self._is_remote else each.writes()
             with self._stages("shared folders"):
-                self._shared.prove()
+                if self._shared is not None:
+                    self._shared.prove()
             with self._stages("start"):
                 handle = each.start(rows, writes, triggered)
                 running.append(Running(handle, each.query.checkpoint, each))
@@ -183,8 +188,11 @@ class JobRun:
             rows = running.run.landed.pop(each.batchId, None) or each.numInputRows
             self.batches += 1
             self.rows += rows
-            name = running.run.query.name
-            self._say((f"{name}: " if name else "") + progress_line(each, rows))
+            query = running.run.query
+            sources = self._job.sources_of(query)
+            found = figures_of(self._job, query.name, sources, each, rows)
+            self.figures[query.name] = found
+            self._say(found.line())
 
     @contextmanager
     def _stages(self, at: str | QueryRun) -> Iterator[None]:
@@ -254,25 +262,10 @@ def placed(job: Job, spark: SparkSession) -> Job:
     for each in job.sinks:
         if each.is_bare:
             each = replace(each, place=place_for_session(spark, each.place, f"{each.kind} table"))
-        elif each.kind == "iceberg":
+        elif each.kind == "iceberg" and not is_connect(spark):
             check_given(spark, table_of(each))
         sinks.append(each)
     return replace(job, checkpoint=checkpoint, sinks=tuple(sinks))
-
-
-def progress_line(progress: Any, rows: int) -> str:
-    """One micro-batch: rows, time, rate, how far the query is behind then."""
-    took_ms = progress.batchDuration
-    rate = rows * 1000 / max(took_ms, 1)
-    line = f"batch {progress.batchId}: {rows:,} rows in {took_ms / 1000:.1f} s"
-    line += f" ({rate:,.0f} rows/s)"
-    for source in progress.sources:
-        found = re.search(
-            rf'"{re.escape(BEHIND)}"\s*:\s*{{[^}}]*"offsets"\s*:\s*(\d+)', source.latestOffset or ""
-        )
-        if found is not None:
-            line += f", {int(found[1]):,} behind"
-    return line
 
 
 def run(
@@ -283,9 +276,17 @@ def run(
     settings: dict[str, str],
     log_level: str,
     say: Say,
+    remote: str = "",
 ) -> tuple[int, int]:
-    """Run to the end; batches and rows. Raises `PipelineError`."""
-    spark = session_of(job, master, {**job.state, **settings}, log_level)
+    """Run to the end; batches and rows. With `remote` the session is a client's of Spark Connect. Raises
+    `PipelineError`."""
+    if remote:
+        check_remote(job)
+        spark = remote_session(remote)
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+    else:
+        spark = session_of(job, master, {**job.state, **settings}, log_level)
     try:
         if job.audit is not None:
             from barnabas.pipeline.audit.audit_run import run_audit

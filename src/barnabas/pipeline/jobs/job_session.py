@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.interpreter import IN_CONFIGURATION, prefer_own_for_all
 from barnabas.pipeline.jobs.job_file import Job
+from barnabas.pipeline.jobs.quiet_jvm import QuietJvm
 from barnabas.pipeline.places import s3_settings
 from barnabas.pipeline.workers import daemon
 from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
@@ -19,6 +22,10 @@ from barnabas.pipeline.workers.masters import check_master, why_not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PANDAS = "PySpark does not yet fully support pandas"
+SILENT = "OFF"
+"""The log level at which Spark's JVM says nothing at all, from its start."""
 
 
 def missing_java() -> str | None:
@@ -61,13 +68,21 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
         }
+    if IN_CONFIGURATION not in settings:
+        prefer_own_for_all()
+    settings = s3_settings.shared_out({**ours, **settings}, os.environ)
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in s3_settings.shared_out({**ours, **settings}, os.environ).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
+    jvm = QuietJvm()
     try:
         with compiled_pyspark() if is_local(master) else nullcontext():
+            if log_level == SILENT:
+                warnings.filterwarnings("ignore", PANDAS, FutureWarning)
+                jvm.start({**settings, "spark.master": master, "spark.app.name": name})
             spark = builder.getOrCreate()
     except (Py4JError, PySparkException) as error:
-        raise why_not_started(master, error) from error
+        said = "".join(each for each in jvm.kept if "WARN" not in each).strip()
+        raise why_not_started(master, PipelineError(f"{error}\n{said}")) from error
     spark.sparkContext.setLogLevel(log_level)
     return spark

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas import __version__
 from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.jobs.batch_files import Batch
+from barnabas.pipeline.jobs.connect import ServerBatch, is_connect
 from barnabas.pipeline.jobs.delta_table import DeltaTable
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Query, Sink, Source
@@ -93,9 +95,13 @@ class QueryRun:
                 if kept is not frame:
                     kept.unpersist()
 
+        call: Any = write
+        if is_connect(self._spark):
+            call = ServerBatch(self._job, self.query, __version__)
+            self.stage = "sinks"
         name = f"{self._job.name}.{self.query.name}" if self.query.name else self._job.name
         writer = rows.writeStream.queryName(name).outputMode(self.query.output_mode)
-        writer = triggered(writer.foreachBatch(write))
+        writer = triggered(writer.foreachBatch(call))
         return writer.option("checkpointLocation", self.query.checkpoint).start()
 
     def _prove(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.jobs.connect import is_connect
 from barnabas.pipeline.jobs.job_file import Job, Query, Source
 from barnabas.pipeline.jobs.steps import Step, Watermark
 
@@ -103,6 +104,9 @@ def function_of(file: str, function: str, spark: SparkSession) -> Callable[..., 
         sys.path.insert(0, folder)
     module = Path(folder, *name.split(".")).with_suffix(".py")
     if module.is_file() and "." not in name:
-        spark.addArtifacts(str(module), pyfile=True)
+        if is_connect(spark):
+            spark.addArtifacts(str(module), pyfile=True)
+        else:
+            spark.sparkContext.addPyFile(str(module))
     found: Callable[..., Any] = getattr(import_module(name), attribute)
     return found

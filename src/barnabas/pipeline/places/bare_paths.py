@@ -93,6 +93,9 @@ def place_for_session(spark: SparkSession, place: str, what: str) -> str:
     """As `resolved`, by a session's master and default file system. For drivers."""
     if not is_bare(place):
         return place
+    if type(spark).__module__.startswith("pyspark.sql.connect"):  # a client has no JVM
+        store, master = spark.conf.get(DEFAULT_STORE, ""), spark.conf.get(MASTER, "local")
+        return resolved(place, what, master=str(master), store=other_store(store))
     java: Any = spark.sparkContext._jsc
     store = other_store(java.hadoopConfiguration().get("fs.defaultFS"))
     return resolved(place, what, master=str(spark.sparkContext.master), store=store)

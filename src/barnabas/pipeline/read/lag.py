@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 BEHIND = "(behind)"
 """Key in the progress beside topics; no topic can have this name."""
+SECONDS = "secondsBehindLatest"
+"""Key within it: the age of the next record of the partition that is furthest behind."""
 TOPICS_BY_NAME = 9
 """The last version of OffsetCommit that names topics."""
 TIMEOUT_MS = 3_000.0

@@ -14,6 +14,7 @@ read of the old one is lost, and the new one is read from its beginning.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -54,7 +55,7 @@ from barnabas.pipeline.offsets import (
 from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.read import lag
 from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
-from barnabas.pipeline.read.lag import BEHIND
+from barnabas.pipeline.read.lag import BEHIND, SECONDS
 from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
@@ -67,6 +68,7 @@ from barnabas.pipeline.read.offset_resolution import (
 from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
 from barnabas.pipeline.read.rows_with_plan import RowsWithPlan
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
+from barnabas.pipeline.read.waiting_age import WaitingAge
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.types import TopicPartition
@@ -209,6 +211,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         """Partitions that are gone, end before where the query is, or are of another topic of that name,
         and were asked for enough."""
         self._ids = TopicIds(options.checkpoint)
+        self._age = WaitingAge(options)
 
     # -- planning, in the driver -----------------------------------------------------------------
 
@@ -237,6 +240,9 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         found: dict[str, Any] = dict(to_json(end))
         if self._planned is not None:
             found[BEHIND] = lag.behind(self._planned, end)
+            age_s = self._age.seconds(self._planned, end, time.time() * 1000)
+            if age_s is not None:
+                found[BEHIND][SECONDS] = age_s
         if self.options.checkpoint is not None and not self.options.fail_on_data_loss:
             found[LOST] = count(self.options.checkpoint)
         return found
