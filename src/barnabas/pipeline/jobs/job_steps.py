@@ -17,6 +17,7 @@ from barnabas.pipeline.jobs.job_kinds import NAME
 from barnabas.pipeline.jobs.key_lines import KeyPath
 from barnabas.pipeline.jobs.sql_names import used_by
 from barnabas.pipeline.jobs.steps import Step, StepGraph, Watermark
+from barnabas.pipeline.jobs.typed_values import check_source, check_writer
 from barnabas.pipeline.options import duration_ms
 
 if TYPE_CHECKING:
@@ -236,7 +237,29 @@ class StepsReading:
             for number, (table, sink) in enumerate(zip(tables, sinks, strict=True))
         )
         self.check_sinks(graph, sinks)
+        self._check_values(graph, sinks, sources, has_dead_letters="dead_letters" in raw)
         return sinks
+
+    def _check_values(
+        self,
+        graph: StepGraph,
+        sinks: tuple[Sink, ...],
+        sources: tuple[Source, ...],
+        *,
+        has_dead_letters: bool,
+    ) -> None:
+        """Decoded values of a source are read with what could not be decoded in mind."""
+        options = {each.name.lower(): each.options for each in sources}
+        for step in graph.steps:
+            for name in step.reads if step.sql else ():
+                given = options.get(name.lower(), {})
+                found = check_source(given, step.sql, has_dead_letters=has_dead_letters)
+                if found is not None:
+                    self._reading.wrong(("step", step.name, "sql"), found)
+        for number, sink in enumerate(sinks):
+            found = check_writer(sink.options) if sink.reads.lower() in options else None
+            if found is not None:
+                self._reading.wrong(("sink", str(number)), found)
 
     def check_transform(self, sql: str, function: str, mode: str, source: Source) -> None:
         """The one step of a file without steps."""

@@ -28,7 +28,7 @@ value.schema = "id STRING, day DATE, ts TIMESTAMP"
 topics = ["orders"]
 
 [step.typed]
-sql = "select data.id, ts from clicks"
+sql = "select data.id, ts from clicks where _error is null"
 
 [step.counts]
 sql = "select window(ts, '1 minute').start as key, count(*) as value from Typed group by 1"
@@ -106,6 +106,7 @@ def test_a_file_without_steps_is_one_query_at_its_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
+        (" where _error is null", "", "job.toml:20: step.typed.sql: reads data, which is null where a value"),
         ("from clicks", "from click", "job.toml:20: step.typed.sql: there is no source or step click (did"),
         ('from = "typed"', 'from = "tiped"', "job.toml:30: sink.from: there is no source or step tiped (did"),
         ('"typed", "orders"', '"typed", "x"', "job.toml:27: step.bought.from: there is no source or step x"),
