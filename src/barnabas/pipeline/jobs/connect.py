@@ -1,23 +1,19 @@
-"""Jobs over Spark Connect: what a client asks of a server, and what becomes of a batch there.
+"""Jobs over Spark Connect: the client's session, and which jobs it can run.
 
-Owns `ServerBatch`, the function that the server calls for each micro-batch of a query. Spark pickles it, and
-runs it in a Python process of the server's, which has this package in the same version. A client is no
-driver: what a job keeps in its own (audit, mirror, tables whose files reading tasks write) is refused.
-
-Source: Spark Connect's ``foreachBatch``.
+A client is no driver: what a job keeps in its own (audit, mirror, tables whose files reading tasks write) is
+refused. What becomes of a batch is :mod:`barnabas.pipeline.jobs.server_batch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.jobs.job_file import Job, Query
+from barnabas.pipeline.jobs.job_file import Job
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 INSTALL = "pip install 'barnabas[spark,connect]'"
@@ -65,33 +61,3 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-
-
-class ServerBatch:
-    """What the server does with a micro-batch: each sink of the query gets it once."""
-
-    def __init__(self, job: Job, query: Query, version: str) -> None:
-        self._job = job
-        self._query = query
-        self._version = version
-        self._writes: Sequence[Any] | None = None
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        import barnabas
-        from barnabas.pipeline.jobs.query_run import QueryRun
-
-        if barnabas.__version__ != self._version:
-            raise PipelineError(
-                f"the server has barnabas {barnabas.__version__}, and the client {self._version}:"
-                " install the same version"
-            )
-        if self._writes is None:
-            run = QueryRun(self._job, self._query, frame.sparkSession, None)
-            self._writes = run.writes()
-        kept = frame.persist() if len(self._writes) > 1 else frame
-        try:
-            for each in self._writes:
-                each(kept, batch)
-        finally:
-            if kept is not frame:
-                kept.unpersist()

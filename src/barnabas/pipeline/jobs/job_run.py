@@ -25,6 +25,7 @@ from barnabas.pipeline.jobs.job_offsets import position_of
 from barnabas.pipeline.jobs.job_session import session_of
 from barnabas.pipeline.jobs.landing import check_given
 from barnabas.pipeline.jobs.query_run import QueryRun, source_frame, table_of
+from barnabas.pipeline.jobs.server_batch import ServerBatch
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.places.bare_paths import place_for_session
 from barnabas.pipeline.write.staging import DirectoryStore, open_store
@@ -110,7 +111,8 @@ class JobRun:
                 if self._shared is not None:
                     self._shared.prove()
             with self._stages("start"):
-                handle = each.start(rows, writes, triggered)
+                call = ServerBatch(self._job, each.query) if self._is_remote else None
+                handle = each.start(rows, writes, triggered, call)
                 running.append(Running(handle, each.query.checkpoint, each))
             self._await_readers(running[-1])
         if self._job.dead_letters is not None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.jobs.job_kinds import NAME
 from barnabas.pipeline.jobs.key_lines import KeyPath
+from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
 from barnabas.pipeline.jobs.sql_names import used_by
 from barnabas.pipeline.jobs.steps import Step, StepGraph, Watermark
-from barnabas.pipeline.jobs.typed_values import check_source, check_writer
 from barnabas.pipeline.options import duration_ms
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas import __version__
 from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.jobs.batch_files import Batch
-from barnabas.pipeline.jobs.connect import ServerBatch, is_connect
 from barnabas.pipeline.jobs.delta_table import DeltaTable
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.job_file import Job, Query, Sink, Source
@@ -79,8 +77,14 @@ class QueryRun:
         self._landing = Landing(self._spark, self._job.source.options, table, good_only=good_only)
         return self._landing.frame
 
-    def start(self, rows: DataFrame, writes: list[WriteBatch], triggered: Any) -> Any:
-        """Spark's query. `triggered` sets a trigger."""
+    def start(
+        self,
+        rows: DataFrame,
+        writes: list[WriteBatch],
+        triggered: Any,
+        call: WriteBatch | None = None,
+    ) -> Any:
+        """Spark's query. `triggered` sets a trigger; `call` is called for each batch in place of `writes`."""
 
         def write(frame: DataFrame, batch: int) -> None:
             # A frame that several sinks read is computed once.
@@ -95,13 +99,11 @@ class QueryRun:
                 if kept is not frame:
                     kept.unpersist()
 
-        call: Any = write
-        if is_connect(self._spark):
-            call = ServerBatch(self._job, self.query, __version__)
+        if call is not None:
             self.stage = "sinks"
         name = f"{self._job.name}.{self.query.name}" if self.query.name else self._job.name
         writer = rows.writeStream.queryName(name).outputMode(self.query.output_mode)
-        writer = triggered(writer.foreachBatch(call))
+        writer = triggered(writer.foreachBatch(call or write))
         return writer.option("checkpointLocation", self.query.checkpoint).start()
 
     def _prove(self) -> None:
