@@ -184,3 +184,22 @@ def test_a_commit_is_asked_for_again_where_its_answer_is_lost() -> None:
     except ChannelError:
         world.run(producer.commit())
     assert world.committed("t") == [b"a"]
+
+
+def test_a_producer_has_another_epoch_when_the_level_rises_to_2() -> None:
+    """The marker of the transaction before has the former epoch, and nothing waits for it any more."""
+    world = World()
+    world.level(1)
+    world.cluster.create_topic("t")
+    producer = world.producer("rises")
+    producer.begin()
+    world.write(producer, "t", b"aborted")
+    world.run(producer._producer.flush())
+    world.level(2)
+    before = producer._epoch
+    world.run(producer.abort())
+    assert producer._epoch > before
+    producer.begin()
+    world.write(producer, "t", b"committed")
+    world.run(producer.commit())
+    assert world.committed("t") == [b"committed"]

@@ -186,11 +186,13 @@ class TransactionalProducer:
         self._transaction.on_failed(aborted, sent=False)
         self._producer.fail_idle(aborted)
         await self._producer.flush()
-        has_gap = self._transaction.has_gap
+        has_gap, was_implicit = self._transaction.has_gap, self._transaction.implicit
         await self._end(committed=False)
-        if has_gap and not self._transaction.implicit:
-            await self._init_producer_id(self._producer_id, self._epoch)
         await self._look_up_level()
+        rises = self._transaction.implicit and not was_implicit
+        # From version 2 on nothing waits for the marker of the last transaction: it must have another epoch.
+        if rises or (has_gap and not was_implicit):
+            await self._init_producer_id(self._producer_id, self._epoch)
 
     async def close(self) -> None:
         """Abort an open transaction and close the producer."""
