@@ -29,6 +29,9 @@ class NodeProcess:
         self._log = (directory / "out").open("wb")
         self._process = subprocess.Popen([*start, str(file)], stdout=self._log, stderr=self._log)
 
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
