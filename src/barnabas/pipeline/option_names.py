@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.kafka_client_keys import KAFKA_CLIENT_KEYS
 
 log = logging.getLogger(__name__)
 
@@ -103,39 +104,17 @@ FIXED = (
     "kafka.value.serializer",
 )
 """What Spark decides and no option may."""
+_EFFECTIVE = {each.lower() for each in (*BOTH, *READING, *WRITING, *FIXED)}
 WITHOUT_EFFECT = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
-    "kafka.allow.auto.create.topics",
-    "kafka.auto.commit.interval.ms",
-    "kafka.buffer.memory",
-    "kafka.client.dns.lookup",
-    "kafka.connections.max.idle.ms",
-    "kafka.default.api.timeout.ms",
-    "kafka.delivery.timeout.ms",
-    "kafka.enable.idempotence",
-    "kafka.exclude.internal.topics",
-    "kafka.group.instance.id",
-    "kafka.heartbeat.interval.ms",
-    "kafka.interceptor.classes",
-    "kafka.linger.ms",
-    "kafka.max.block.ms",
-    "kafka.max.in.flight.requests.per.connection",
-    "kafka.max.poll.interval.ms",
-    "kafka.max.poll.records",
-    "kafka.max.request.size",
-    "kafka.metadata.max.age.ms",
-    "kafka.metric.reporters",
-    "kafka.partition.assignment.strategy",
-    "kafka.partitioner.class",
-    "kafka.receive.buffer.bytes",
-    "kafka.reconnect.backoff.max.ms",
-    "kafka.reconnect.backoff.ms",
-    "kafka.retries",
-    "kafka.retry.backoff.ms",
-    "kafka.send.buffer.bytes",
-    "kafka.session.timeout.ms",
+    *(
+        name
+        for name in (f"kafka.{each}" for each in KAFKA_CLIENT_KEYS)
+        if name not in _EFFECTIVE and not name.startswith(FREE)
+    ),
 )
+"""Names of Spark's connector and of Kafka's clients that mean nothing here."""
 
 
 def check_names(given: Iterable[str]) -> None:

@@ -11,6 +11,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from barnabas.pipeline.datasource import BarnabasDataSource
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.kafka_client_keys import KAFKA_CLIENT_KEYS
+from barnabas.pipeline.option_names import check_names
 from barnabas.pipeline.options import source_options
 from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.lag import group_of
@@ -47,6 +49,17 @@ def test_an_option_without_effect_is_a_warning(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING):
         BarnabasDataSource({**READ, "kafka.max.poll.records": "5"}).schema()
     assert "pipeline.option_without_effect: kafka.max.poll.records" in caplog.text
+
+
+def test_every_key_of_kafkas_clients_is_an_option_or_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert len(KAFKA_CLIENT_KEYS) == 141
+    for key in KAFKA_CLIENT_KEYS:
+        check_names({"kafka.bootstrap.servers": "h:1", f"kafka.{key}": "1"})
+    warned = {each.args[0] for each in caplog.records if each.args}
+    assert {"kafka.group.protocol", "kafka.metadata.recovery.strategy"} <= warned
+    assert not any(f"kafka.{each}" in warned for each in ("group.id", "ssl.protocol", "acks"))
 
 
 def test_a_group_is_named_by_prefix_and_query(
