@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from barnabas.pipeline.errors import OptionError
-from barnabas.types import TopicPartition, Uuid
+from barnabas.types import TopicPartition, Uuid, is_int32
 
 PartitionOffsets: TypeAlias = dict[TopicPartition, int]
 OffsetsJson: TypeAlias = dict[str, dict[str, int]]
@@ -67,21 +67,44 @@ def from_json(raw: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
     }
 
 
-def parse_offsets(option: str, text: str) -> PartitionOffsets:
-    """The option's JSON of numbers by topic and partition. Raises `OptionError`."""
-    example = '{"topic": {"0": 23, "1": -2}}'
+def parse_offsets(option: str, text: str, *, least: int = EARLIEST) -> PartitionOffsets:
+    """The option's JSON of whole numbers by topic and partition, none below `least`. Raises `OptionError`."""
+    example = '{"topic": {"0": 23, "1": 42}}'
     try:
         raw: Any = json.loads(text)
-        return from_json(raw)
+        found = {
+            TopicPartition(topic, _partition(partition)): number
+            for topic, partitions in raw.items()
+            for partition, number in partitions.items()
+        }
     except (ValueError, AttributeError, TypeError) as error:
         raise OptionError(f"{option} is JSON as {example}, not {text!r}") from error
+    for each, number in found.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            places = " (-2 means earliest, -1 latest)" if least == EARLIEST else ""
+            raise OptionError(
+                f"{option} has a whole number from {least} on for {each}{places}, not"
+                f" {json.dumps(number)}"
+            )
+    return found
+
+
+def _partition(number: Any) -> int:
+    """A partition's number, as a number or as a key of JSON. Raises `ValueError`."""
+    if isinstance(number, bool) or not is_int32(str(number)):
+        raise ValueError(f"{number!r} is no partition")
+    return int(number)
 
 
 def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
     """The option's JSON of partition numbers by topic. Raises `OptionError`."""
     try:
         raw: Any = json.loads(text)
-        found = [TopicPartition(str(name), int(p)) for name, all_ in raw.items() for p in all_]
+        found = [
+            TopicPartition(str(name), _partition(each))
+            for name, partitions in raw.items()
+            for each in partitions
+        ]
     except (ValueError, AttributeError, TypeError) as error:
         raise OptionError(f'{option} is JSON as {{"topic": [0, 1]}}, not {text!r}') from error
     if not found:

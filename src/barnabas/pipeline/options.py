@@ -30,7 +30,7 @@ from barnabas.pipeline.offsets import (
     parse_assignment,
     parse_offsets,
 )
-from barnabas.types import Endpoint, TopicPartition
+from barnabas.types import Endpoint, TopicPartition, is_int32
 
 if TYPE_CHECKING:
     from barnabas.pipeline.cluster_client import ClusterClient
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from barnabas.security.client_security import ClientSecurity
 
 DEFAULT_PORT = 9092
+LISTENER = re.compile(r"^[0-9A-Za-z%._-]*://")
+"""Before an address: the name or the protocol of its listener."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 DELIVERIES = ("exactly-once", "at-least-once", "transactions", "manifest")
 TASK_TRANSACTIONS = ("auto", "always", "never")
@@ -371,15 +373,19 @@ _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.provi
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
-    """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092."""
+    """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092. What stands before ``://`` says
+    nothing, as in Kafka's clients."""
     found = []
-    for part in text.split(","):
-        host, colon, port = part.strip().rpartition(":")
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        address = LISTENER.sub("", part)
+        host, colon, port = address.rpartition(":")
         if not colon or port.endswith("]"):
-            host, port = part.strip(), str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            host, port = address, str(DEFAULT_PORT)
+        if not host or not is_int32(port) or not 0 < int(port) < 65536:
             raise OptionError(f"kafka.bootstrap.servers has host:port, not {part!r}")
         found.append(Endpoint(host.strip("[]"), int(port)))
+    if not found:
+        raise OptionError(f"kafka.bootstrap.servers has host:port, not {text!r}")
     return tuple(found)
 
 
@@ -415,7 +421,8 @@ def place_of(options: Options, which: str, default: Place) -> Place:
         return Everywhere(number(options, f"{which}Timestamp", None, least=0) or 0)
     by_time = options.get(f"{which}OffsetsByTimestamp")
     if by_time is not None:
-        return AtTimestamps(parse_offsets(f"{which}OffsetsByTimestamp", by_time))
+        option = f"{which}OffsetsByTimestamp"
+        return AtTimestamps(parse_offsets(option, by_time, least=0))
     text = options.get(f"{which}Offsets")
     match text.strip().lower() if text is not None else None:
         case None:

@@ -16,7 +16,7 @@ from barnabas.pipeline.options import (
 )
 from barnabas.types import Endpoint, TopicPartition
 
-SERVERS = {"kafka.bootstrap.servers": "one:1, two:2,[::1]:3,four"}
+SERVERS = {"kafka.bootstrap.servers": "one:1, SASL_SSL://two:2,[::1]:3,PLAINTEXT://four,"}
 READ = {**SERVERS, "subscribe": "a"}
 WRITE = {**SERVERS, "topic": "a"}
 
@@ -68,6 +68,16 @@ def test_names_are_case_insensitive_and_times_go_before_offsets() -> None:
         ({**READ, "endingOffsets": "earliest"}, False, "not earliest"),
         ({**READ, "endingOffsets": '{"a": {"0": -2}}'}, False, "-2"),
         ({**READ, "startingOffsets": '{"a": {"0": -1}}'}, False, "-1"),
+        ({**READ, "startingOffsets": '{"a": {"0": -3}}'}, True, "from -2 on for a-0"),
+        ({**READ, "startingOffsets": '{"a": {"0": 1.9}}'}, True, "not 1.9"),
+        ({**READ, "startingOffsets": '{"a": {"0": true}}'}, True, "not true"),
+        ({**READ, "startingOffsets": '{"a": {"0": "5"}}'}, True, 'not "5"'),
+        ({**READ, "startingOffsets": '{"a": {"-1": 5}}'}, True, "is JSON as"),
+        ({**READ, "startingOffsetsByTimestamp": '{"a": {"0": -1}}'}, True, "from 0 on"),
+        ({**SERVERS, "assign": '{"a": [0, 1.5]}'}, True, "is JSON as"),
+        ({**SERVERS, "assign": '{"a": [true]}'}, True, "is JSON as"),
+        ({**READ, "kafka.bootstrap.servers": "SSL://"}, True, "host:port"),
+        ({**READ, "kafka.bootstrap.servers": " , "}, True, "host:port"),
         ({**READ, "maxOffsetsPerTrigger": "5"}, False, "for streams"),
         ({**READ, "maxOffsetsPerTrigger": "0"}, True, "whole number from 1"),
         ({**READ, "maxTriggerDelay": "soon"}, True, "duration"),
