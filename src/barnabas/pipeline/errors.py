@@ -40,7 +40,7 @@ class LedgerError(PipelineError):
 
 
 class BatchRefusedTooLargeError(WriteRefusedError):
-    """A topic takes no batch of that size; a smaller ``kafka.batch.size`` may help."""
+    """A topic takes no batch of that size. The text says what helps."""
 
 
 class ExecutorError(PipelineError):

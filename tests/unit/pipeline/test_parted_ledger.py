@@ -240,7 +240,7 @@ def test_a_smaller_batch_size_holds_for_a_batch_that_was_refused(
     """What has landed of it stays; of the rest each row goes out once, in its order."""
     here = tmp_path / "checkpoint"
     cluster.batch_bytes_max = {TopicPartition("t", 1): 400, TopicPartition("t", 2): 400}
-    with pytest.raises(WriteRefusedError, match=r"Set kafka\.batch\.size") as raised:
+    with pytest.raises(WriteRefusedError, match=r"set kafka\.batch\.size") as raised:
         Query(here, per_trigger=3000, batch_bytes_max=2_000).start("old", 6000)
     id_ = Query(here).id
     for expected in ("batch 0", id_, "barnabas pipeline ledger skip", "MESSAGE_TOO_LARGE"):

@@ -256,6 +256,19 @@ def test_a_batch_that_a_topic_finds_too_large_says_by_what(
         sink.publish_once(settings, [task], 0)
 
 
+def test_a_record_that_is_too_large_alone_is_not_told_to_be_cut(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = options(tmp_path)
+    task = stage(settings, rows(0, 1))
+    monkeypatch.setattr(cluster, "_append", lambda *_: ErrorCode.MESSAGE_TOO_LARGE)
+    with pytest.raises(
+        WriteRefusedError, match=r"one record has .* raise max\.message\.bytes"
+    ) as raised:
+        sink.publish_once(settings, [task], 0)
+    assert "kafka.batch.size" not in str(raised.value)
+
+
 def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

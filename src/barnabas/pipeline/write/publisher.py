@@ -116,6 +116,7 @@ class Publisher:
         self._cluster = cluster
         self._transactional_id = transactional_id
         self._identity = identity
+        self._options = options
         self._timeout_ms = options.produce_timeout_ms
         self._queues: dict[TopicPartition, deque[Outgoing]] = {}
         self._stamped: dict[TopicPartition, bytearray] = {}
@@ -248,8 +249,8 @@ class Publisher:
                     self._drop(partition)
                     continue
                 if code in TOO_LARGE:
-                    size = self._queues[partition][0].size
-                    why += f": a batch has {size} bytes, max.message.bytes of the topic is less"
+                    refused = self._queues[partition][0]
+                    why += f": {too_large(refused.records, refused.size, self._options)}"
                     self._too_large[partition] = why
                     self._drop(partition)
                     continue
@@ -273,6 +274,21 @@ class Publisher:
         self._trouble = why
         for each in partitions:
             self._cluster.forget(each.topic)
+
+
+def too_large(records: int, size: int, options: SinkOptions) -> str:
+    """What is wrong with a batch of so many records and bytes, and what helps: a record alone gets no smaller
+    by ``kafka.batch.size``."""
+    if records > 1:
+        return (
+            f"a batch has {size} bytes, max.message.bytes of the topic is less: set kafka.batch.size (now"
+            f" {options.batch_bytes_max}) below it, or raise max.message.bytes of the topic"
+        )
+    compress = "" if options.codec else ", or compress by kafka.compression.type"
+    return (
+        f"one record has {size} bytes, max.message.bytes of the topic is less: raise max.message.bytes of"
+        f" the topic{compress}"
+    )
 
 
 def landed(

@@ -60,6 +60,7 @@ from barnabas.pipeline.write.publisher import (
     Publisher,
     landed,
     next_sequence,
+    too_large,
 )
 from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
@@ -401,9 +402,8 @@ def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk]
             (each for each in left if each.partition in stuck), key=lambda each: each.size
         )
         raise WriteRefusedError(
-            f"{largest.partition}: MESSAGE_TOO_LARGE: a batch has {largest.size} bytes, max.message.bytes"
-            f" of the topic is less. Set kafka.batch.size (now {options.batch_bytes_max}) below it, or"
-            " raise it"
+            f"{largest.partition}: MESSAGE_TOO_LARGE:"
+            f" {too_large(largest.records, largest.size, options)}"
         )
     return chunks, data
 

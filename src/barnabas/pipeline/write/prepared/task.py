@@ -86,10 +86,7 @@ def write_in_transaction(
         return replace(staged, begun=begun)
     except BatchRefusedTooLargeError as error:
         writer.abort()
-        raise WriteRefusedError(
-            f"{error}. Set kafka.batch.size (now {options.batch_bytes_max}) below it, or raise it."
-            f" {way_out(_asked(options, begun, place))}"
-        ) from error
+        raise WriteRefusedError(f"{error}. {way_out(_asked(options, begun, place))}") from error
     except BaseException:
         writer.abort()
         raise
