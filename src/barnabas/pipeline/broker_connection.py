@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import ChannelError, ClientConnection, InFlight
+from barnabas.pipeline.errors import OptionError
 from barnabas.security.sasl_client import ClientExchange
 from barnabas.security.scram import SaslError
 from barnabas.security.tls_stream import sentence_of
@@ -58,14 +59,23 @@ def open_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
     return connected
 
 
+def _context_of(security: ClientSecurity | None) -> ssl.SSLContext | None:
+    """None without TLS. Raises `OptionError` where a store cannot be used: no try cures that."""
+    if security is None or security.tls is None:
+        return None
+    try:
+        return _secrets().context(security.tls, is_server=False)
+    except OSError as error:
+        raise OptionError(f"on host {socket.gethostname()}: kafka.{error}") from error
+
+
 def _secured(
-    raw: socket.socket, endpoint: Endpoint, security: ClientSecurity | None
+    raw: socket.socket, endpoint: Endpoint, context: ssl.SSLContext | None
 ) -> socket.socket:
     """`raw` itself, or behind TLS."""
-    if security is None or security.tls is None:
+    if context is None:
         return raw
     try:
-        context = _secrets().context(security.tls, is_server=False)
         return context.wrap_socket(raw, server_hostname=endpoint.host)
     except BaseException:
         raw.close()
@@ -126,7 +136,8 @@ class Answer:
 
 
 class BlockingConnection:
-    """A stream to `endpoint`, open from construction. Raises `ChannelError` where it cannot be."""
+    """A stream to `endpoint`, open from construction. Raises `ChannelError` where it cannot be, `OptionError`
+    where its certificates cannot be read."""
 
     def __init__(
         self,
@@ -136,6 +147,7 @@ class BlockingConnection:
         timeout_ms: float,
         security: ClientSecurity | None = None,
     ) -> None:
+        context = _context_of(security)
         self.endpoint = endpoint
         self._later: deque[Callable[[], None]] = deque()
         self._client = ClientConnection(
@@ -147,7 +159,7 @@ class BlockingConnection:
             authentication=_authentication(security),
         )
         try:
-            self._socket = _secured(open_socket(endpoint, timeout_ms / 1000), endpoint, security)
+            self._socket = _secured(open_socket(endpoint, timeout_ms / 1000), endpoint, context)
         except ConnectionRefusedError as error:
             raise ChannelError("refused", f"no process listens at {endpoint}") from error
         except (ssl.SSLError, ssl.CertificateError) as error:

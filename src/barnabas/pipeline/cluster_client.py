@@ -41,6 +41,9 @@ T = TypeVar("T")
 BACKOFF_MS_MIN = 20.0
 BACKOFF_MS_MAX = 500.0
 CREATION_MS = 15_000.0
+CONNECT_MS_MAX = 10_000.0
+TRY_MS_MIN = 1_000.0
+"""What a request has at least, however little is left of a patience."""
 SETTLED_MS = 3_000.0
 """How long a request is repeated whose answer says that records are gone. The broker's log may lag, or it
 may not know yet that it is no longer the leader."""
@@ -84,10 +87,19 @@ class Patience:
     backoff_ms: float = BACKOFF_MS_MIN
     last_error: str = "no answer"
 
+    @property
+    def left_ms(self) -> float:
+        return self.limit_ms - (now_ms() - self.began_ms)
+
+    def share_ms(self, tries: int, most_ms: float) -> float:
+        """The time-out of the next of so many tries, which are to be over within what is left: a broker that
+        does not answer is not to take the others' time."""
+        return min(most_ms, max(self.left_ms / tries, TRY_MS_MIN))
+
     def wait(self, error: object) -> None:
         """Back off. Raises `ClusterUnreachableError` when the time is over."""
         self.last_error = str(error)
-        left_ms = self.limit_ms - (now_ms() - self.began_ms)
+        left_ms = self.left_ms
         if left_ms <= 0:
             raise ClusterUnreachableError(
                 f"gave up after {self.limit_ms / 1000:.0f} s: {self.last_error}"
@@ -156,32 +168,41 @@ class ClusterClient:
 
     # -- connections -----------------------------------------------------------------------------
 
-    def connection(self, endpoint: Endpoint) -> BlockingConnection:
-        """The open connection to `endpoint`. Raises `ChannelError`."""
+    def connection(
+        self, endpoint: Endpoint, *, timeout_ms: float | None = None
+    ) -> BlockingConnection:
+        """The open connection to `endpoint`, which is opened within `timeout_ms`. Raises `ChannelError`."""
         found = self._connections.get(endpoint)
         if found is None or found.is_over:
-            timeout_ms = min(self.request_timeout_ms, 10_000.0)
+            timeout_ms = min(timeout_ms or self.request_timeout_ms, CONNECT_MS_MAX)
             found = BlockingConnection(
                 endpoint, self.client_id, timeout_ms=timeout_ms, security=self.security
             )
             self._connections[endpoint] = found
         return found
 
-    def call_any(self, request: Message, response: type[M], *, at_most: int | None = None) -> M:
-        """Ask any broker, trying one after the other, in no version above `at_most`."""
-        patience = Patience(self.patience_ms)
+    def call_any(
+        self,
+        request: Message,
+        response: type[M],
+        *,
+        at_most: int | None = None,
+        patience: Patience | None = None,
+    ) -> M:
+        """Ask any broker, trying one after the other, in no version above `at_most`, as long as `patience`
+        has it."""
+        patience = patience or Patience(self.patience_ms)
         while True:
             known = [self._brokers[each] for each in sorted(self._brokers)]
             candidates = list(dict.fromkeys([*known, *self.bootstrap]))
             error: ChannelError | None = None
             for step in range(len(candidates)):
                 endpoint = candidates[(self._turn + step) % len(candidates)]
+                left = len(candidates) - step
+                timeout_ms = patience.share_ms(left, self.request_timeout_ms)
                 try:
-                    answer = self.connection(endpoint).call(
-                        request,
-                        response,
-                        timeout_ms=self.request_timeout_ms,
-                        at_most=at_most,
+                    answer = self.connection(endpoint, timeout_ms=timeout_ms).call(
+                        request, response, timeout_ms=timeout_ms, at_most=at_most
                     )
                 except ChannelError as failure:
                     if failure.kind in ("unsupported", "authentication"):
@@ -196,7 +217,11 @@ class ClusterClient:
     # -- metadata --------------------------------------------------------------------------------
 
     def topics(
-        self, names: Iterable[str] | None = None, *, create: bool = False
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        create: bool = False,
+        patience: Patience | None = None,
     ) -> dict[str, TopicPartitions]:
         """Topics as they are now; None means all. Unknown names are left out of the answer.
 
@@ -212,7 +237,7 @@ class ClusterClient:
             ],
             allow_auto_topic_creation=create,
         )
-        response = self.call_any(request, metadata_response.MetadataResponse)
+        response = self.call_any(request, metadata_response.MetadataResponse, patience=patience)
         brokers = {each.node_id: Endpoint(each.host, each.port) for each in response.brokers}
         if brokers:
             self._brokers = brokers
@@ -295,9 +320,13 @@ class ClusterClient:
         unknown: dict[TopicPartition, int] = {}
         while left:
             error: object = "some partitions have no leader"
-            for endpoint, partitions in self._by_leader(left, unknown).items():
+            by_leader = self._by_leader(left, unknown, patience)
+            for step, (endpoint, partitions) in enumerate(by_leader.items()):
+                timeout_ms = patience.share_ms(len(by_leader) - step, self.request_timeout_ms)
                 try:
-                    error = self._ask_offsets(endpoint, partitions, isolation, found, unknown)
+                    error = self._ask_offsets(
+                        endpoint, partitions, isolation, found, unknown, timeout_ms
+                    )
                 except ChannelError as failure:
                     if failure.kind == "unsupported":
                         raise
@@ -313,11 +342,14 @@ class ClusterClient:
         return found
 
     def _by_leader(
-        self, wanted: Mapping[TopicPartition, int], unknown: dict[TopicPartition, int]
+        self,
+        wanted: Mapping[TopicPartition, int],
+        unknown: dict[TopicPartition, int],
+        patience: Patience,
     ) -> dict[Endpoint, dict[TopicPartition, int]]:
         missing = sorted({each.topic for each in wanted} - self._topics.keys())
         if missing:
-            self.topics(missing)
+            self.topics(missing, patience=patience)
         groups: dict[Endpoint, dict[TopicPartition, int]] = {}
         for each, when in wanted.items():
             topic = self._topics.get(each.topic)
@@ -334,6 +366,7 @@ class ClusterClient:
         isolation: int,
         found: dict[TopicPartition, OffsetAt],
         unknown: dict[TopicPartition, int],
+        timeout_ms: float,
     ) -> str:
         by_topic: dict[str, list[list_offsets_request.ListOffsetsPartition]] = {}
         for each, when in partitions.items():
@@ -349,10 +382,10 @@ class ClusterClient:
                 list_offsets_request.ListOffsetsTopic(name=name, partitions=each)
                 for name, each in by_topic.items()
             ],
-            timeout_ms=int(self.request_timeout_ms),
+            timeout_ms=int(timeout_ms),
         )
-        response = self.connection(endpoint).call(
-            request, list_offsets_response.ListOffsetsResponse, timeout_ms=self.request_timeout_ms
+        response = self.connection(endpoint, timeout_ms=timeout_ms).call(
+            request, list_offsets_response.ListOffsetsResponse, timeout_ms=timeout_ms
         )
         transient = ""
         for topic in response.topics:

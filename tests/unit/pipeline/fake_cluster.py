@@ -113,7 +113,7 @@ class FakeCluster:
             if each in self.logs
         }
 
-    def connection(self, endpoint: Endpoint) -> FakeCluster:
+    def connection(self, endpoint: Endpoint, *, timeout_ms: float | None = None) -> FakeCluster:
         return self
 
     # -- what a connection offers ----------------------------------------------------------------

@@ -59,7 +59,7 @@ class Moving(FakeCluster):
         assert node_id == 7
         return self.nearer
 
-    def connection(self, endpoint: Endpoint) -> FakeCluster:
+    def connection(self, endpoint: Endpoint, *, timeout_ms: float | None = None) -> FakeCluster:
         self.asked_of.append(endpoint.host)
         return self
 

@@ -281,9 +281,11 @@ class RangeReader:
                 )
             ],
         )
-        connection = self._cluster.connection(self._replica or leader.endpoint)
-        timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
-        return connection, connection.submit(request, timeout_ms=timeout_ms)
+        timeout_ms = self._patience.share_ms(1, self._cluster.request_timeout_ms)
+        connection = self._cluster.connection(
+            self._replica or leader.endpoint, timeout_ms=timeout_ms
+        )
+        return connection, connection.submit(request, timeout_ms=timeout_ms + fetch.wait_ms_max)
 
     def _bytes_left(self) -> int:
         """About what is left of the range, by the mean size of offsets so far, and half as much again: a
