@@ -7,6 +7,7 @@ partitions against those of the table, and how a staged batch is read again. A t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,8 @@ class TableRules:
         return [each for each in given if each not in there]
 
     def rows_of(self, frame: DataFrame) -> DataFrame:
-        """One row per key where the table is upserted and an order is given."""
+        """The last rows of each key where the table is upserted and an order is given. Rows that are
+        last together and differ all stay, and `check_keys` refuses them: which is meant nobody has said."""
         if not self.upsert_by or not self.order_by:
             return frame
         from pyspark.sql import Window
@@ -64,9 +66,10 @@ class TableRules:
         last_first = [f.col(f"`{each}`").desc() for each in self.order_by]
         keys = [f"`{each}`" for each in self.upsert_by]
         numbered = frame.withColumn(
-            _NUMBER, f.row_number().over(Window.partitionBy(*keys).orderBy(*last_first))
+            _NUMBER, f.rank().over(Window.partitionBy(*keys).orderBy(*last_first))
         )
-        return numbered.where(f"{_NUMBER} = 1").drop(_NUMBER)
+        last = numbered.where(f"{_NUMBER} = 1").drop(_NUMBER)
+        return last if has_maps(frame.schema) else last.distinct()
 
     def check_keys(self, rows: Any, table: str) -> None:
         """Of an upsert's rows, an Arrow table: each key once, none null. Raises `PipelineError`."""
@@ -84,9 +87,19 @@ class TableRules:
             first = twice.slice(0, 1).to_pylist()[0]
             shown = ", ".join(f"{name} = {first[name]!r}" for name in self.upsert_by)
             raise PipelineError(
-                f"a batch for table {table} has {first['count_all']} rows of {shown}: order_by says which"
-                " of them is the last"
+                f"a batch for table {table} has {first['count_all']} rows of {shown}: {self._last_one()}"
             )
+
+    def _last_one(self) -> str:
+        if not self.order_by:
+            return "order_by says which of them is the last"
+        names = ", ".join(self.order_by)
+        return f"they have the same {names}, so order_by needs one more column, as offset"
+
+
+def has_maps(schema: StructType) -> bool:
+    """Whether a column has maps or variants, at any depth: Spark does not compare such rows."""
+    return re.search(r"map<|[:<]variant\b", schema.simpleString()) is not None
 
 
 NO_RULES = TableRules()
