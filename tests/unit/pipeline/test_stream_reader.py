@@ -244,6 +244,20 @@ def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
     assert stream(fail_on_data_loss=False).latestOffset(at(5), ALL) == at(5)
 
 
+def test_a_topic_that_is_not_subscribed_any_more_is_not_called_deleted(
+    cluster: FakeCluster,
+) -> None:
+    cluster.logs[TopicPartition("u", 0)] = []
+    cluster.ends[TopicPartition("u", 0)] = 3
+    start = {**at(5, 5), "u": {"0": 2}}
+    has(cluster, 5, 5)
+    with pytest.raises(
+        DataLossError, match=r"u-0 \[2, \?\): the topic is there, and the query does not"
+    ):
+        stream().latestOffset(start, ALL)
+    assert stream(fail_on_data_loss=False).latestOffset(start, ALL) == start
+
+
 def test_a_query_does_not_begin_on_a_topic_that_is_not_there(cluster: FakeCluster) -> None:
     missing = Subscription(topics=("t", "u"))
     with pytest.raises(OptionError, match="u does not exist"):

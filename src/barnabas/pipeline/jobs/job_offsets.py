@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.jobs.job_file import Source
 from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import source_options
+from barnabas.pipeline.read.beginning import kept_begin
 from barnabas.pipeline.read.lag import offsets_in_progress
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
@@ -93,6 +94,8 @@ def next_ranges(source: Source, checkpoint: str) -> list[Range]:
     cluster = options.cluster.connect()
     partitions = partitions_at_start(cluster, options.subscription)
     begin = position_of(checkpoint).done_offsets
+    if begin is None:
+        begin = kept_begin(replace(options, checkpoint=checkpoint))
     if begin is None:
         begin = offsets_at(cluster, options.starting, partitions, options, starting=True)
     first, ends = earliest(cluster, partitions, options), latest(cluster, partitions, options)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError, StagingError
+from barnabas.pipeline.jobs.beginnings import fix_beginnings
 from barnabas.pipeline.jobs.connect import check_remote, is_connect, remote_session
 from barnabas.pipeline.jobs.figures import QueryFigures, figures_of
 from barnabas.pipeline.jobs.job_failures import RunFailedError, cause_in, failure_of
@@ -24,7 +25,13 @@ from barnabas.pipeline.jobs.job_file import SINKS, Job, Source
 from barnabas.pipeline.jobs.job_offsets import position_of
 from barnabas.pipeline.jobs.job_session import session_of
 from barnabas.pipeline.jobs.landing import check_given
-from barnabas.pipeline.jobs.query_run import QueryRun, source_frame, table_of
+from barnabas.pipeline.jobs.query_run import (
+    QueryRun,
+    can_open,
+    reader_options,
+    source_frame,
+    table_of,
+)
 from barnabas.pipeline.jobs.server_batch import ServerBatch
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.places.bare_paths import place_for_session
@@ -102,6 +109,8 @@ class JobRun:
         def triggered(writer: Any) -> Any:
             return self._triggered(writer, available_now)
 
+        if not self._is_remote:
+            self._fix_beginnings()
         for each in self._runs:
             with self._stages(each):
                 rows = each.rows()
@@ -121,6 +130,29 @@ class JobRun:
                     with self._stages("start"):
                         running.append(self._start_dead_letters(source, triggered))
                         self._await_readers(running[-1])
+
+    def _fix_beginnings(self) -> None:
+        """One beginning of each source for all queries that read it, before any of them starts."""
+        for source in self._job.sources:
+            reading = [
+                each.query.checkpoint
+                for each in self._runs
+                if source in self._job.sources_of(each.query)
+            ]
+            if self._job.dead_letters is not None and "value.format" in source.options:
+                reading.append(self._dead_checkpoint(source))
+            if not source.is_topics or not reading or not all(map(can_open, reading)):
+                continue
+            try:
+                fix_beginnings(reader_options(self._job, source, ""), reading)
+            except PipelineError as error:
+                cause = f"{type(error).__name__}: {error}"
+                sentence = f"job {self._job.name} failed in stage source: {cause}"
+                raise RunFailedError(sentence) from error
+
+    def _dead_checkpoint(self, source: Source) -> str:
+        checkpoint = f"{self._job.checkpoint}/{DEAD_LETTERS}"
+        return f"{checkpoint}/{source.name}" if self._job.is_graph else checkpoint
 
     def _await_readers(self, running: Running) -> None:
         """Until the query's readers are there, where others follow: each is a Python process, and Spark gives
@@ -145,10 +177,10 @@ class JobRun:
         from barnabas.pipeline.read.dead_letters import dead_letters
 
         assert self._job.dead_letters is not None
-        frame = source_frame(self._spark, self._job, source)
-        checkpoint, name = f"{self._job.checkpoint}/{DEAD_LETTERS}", f"{self._job.name}.dead"
+        checkpoint, name = self._dead_checkpoint(source), f"{self._job.name}.dead"
         if self._job.is_graph:
-            checkpoint, name = f"{checkpoint}/{source.name}", f"{name}.{source.name}"
+            name = f"{name}.{source.name}"
+        frame = source_frame(self._spark, self._job, source, checkpoint)
         writer = triggered(dead_letters(frame).writeStream.format("barnabas")).queryName(name)
         options = {**self._job.dead_letters.options, "checkpointLocation": checkpoint}
         return Running(writer.options(**options).start(), checkpoint)

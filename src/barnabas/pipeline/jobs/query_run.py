@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.each_batch import publish_each_batch
+from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.delta_table import DeltaTable
 from barnabas.pipeline.jobs.iceberg_table import IcebergTable
@@ -24,6 +25,7 @@ from barnabas.pipeline.jobs.step_frames import rows_of
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
 from barnabas.pipeline.options import cluster_options, sink_options
+from barnabas.pipeline.write.staging import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +66,7 @@ class QueryRun:
     def source(self, source: Source) -> DataFrame:
         """The source as it is read by this query."""
         self.stage = SOURCE
-        frame = source_frame(self._spark, self._job, source)
+        frame = source_frame(self._spark, self._job, source, self.query.checkpoint)
         self.stage = "transform"
         return frame
 
@@ -74,7 +76,8 @@ class QueryRun:
         table = table_of(sink)
         table.begin()
         good_only = self._job.dead_letters is not None
-        self._landing = Landing(self._spark, self._job.source.options, table, good_only=good_only)
+        options = reader_options(self._job, self._job.source, self.query.checkpoint)
+        self._landing = Landing(self._spark, options, table, good_only=good_only)
         return self._landing.frame
 
     def start(
@@ -184,13 +187,30 @@ class QueryRun:
         return write
 
 
-def source_frame(spark: SparkSession, job: Job, source: Source) -> DataFrame:
-    """A stream of the source's rows."""
+def reader_options(job: Job, source: Source, checkpoint: str) -> dict[str, str]:
+    """Of a reader; that of topics keeps where it begins and its topics' ids beside the query's `checkpoint`."""
     options = dict(source.options)
     if job.kind in ("mirror", "replay"):
         options = {**COMMITTED, **options, "includeHeaders": "true"}
     if job.replay is not None:
         options |= replay_options(job.replay)
+    if source.is_topics and checkpoint and can_open(checkpoint):
+        options["checkpointLocation"] = checkpoint
+    return options
+
+
+def can_open(place: str) -> bool:
+    """Whether Python can open the place, as Spark can."""
+    try:
+        open_store(place)
+    except StagingError:
+        return False
+    return True
+
+
+def source_frame(spark: SparkSession, job: Job, source: Source, checkpoint: str) -> DataFrame:
+    """A stream of the source's rows, for the query with that checkpoint."""
+    options = reader_options(job, source, checkpoint)
     reader = spark.readStream.format(source.format).options(**options)
     if source.schema:
         reader = reader.schema(source.schema)

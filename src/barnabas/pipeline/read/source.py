@@ -54,6 +54,7 @@ from barnabas.pipeline.offsets import (
 )
 from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.read import lag
+from barnabas.pipeline.read.beginning import begin_of
 from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
 from barnabas.pipeline.read.lag import BEHIND, SECONDS
 from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
@@ -212,15 +213,15 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         and were asked for enough."""
         self._ids = TopicIds(options.checkpoint)
         self._age = WaitingAge(options)
+        self._begin: PartitionOffsets | None = None
+        """Where the query begins, in a run that plans its first batch."""
 
     # -- planning, in the driver -----------------------------------------------------------------
 
     def initialOffset(self) -> OffsetsJson:
-        cluster = self.options.cluster.connect()
-        partitions = partitions_at_start(cluster, self.options.subscription)
-        return to_json(
-            offsets_at(cluster, self.options.starting, partitions, self.options, starting=True)
-        )
+        if self._begin is None:
+            self._begin = begin_of(self.options, self._ids)
+        return to_json(self._begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.bytes_per_trigger_max is not None:
@@ -351,7 +352,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
             if each in again:
                 why = AGAIN
             elif each not in end:
-                why = "the topic was deleted"
+                why = self._why_gone(each)
             elif end[each] < begin[each]:
                 why = f"the log ends at {end[each]}"
             else:
@@ -359,14 +360,23 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
             lost.append(Loss.of(each, begin[each], UNKNOWN, why))
         report(lost, self.options)
 
+    def _why_gone(self, partition: TopicPartition) -> str:
+        """Why a partition that the query has been reading is not in its subscription any more."""
+        known = self.options.cluster.connect().topics([partition.topic]).get(partition.topic)
+        if known is not None and partition.partition in known.partitions:
+            return "the topic is there, and the query does not subscribe to it any more"
+        return "the topic was deleted"
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begins, ends = from_json(start), from_json(end)
         cluster = self.options.cluster.connect()
         fresh = sorted(ends.keys() - begins.keys())
         if fresh:
             begins |= self._begin_of_new(fresh, ends)
-        deleted = sorted(begins.keys() - ends.keys())
-        lost = [Loss.of(each, begins[each], UNKNOWN, "the topic was deleted") for each in deleted]
+        # A first batch that is repeated without a kept beginning may meet partitions that are newer than it:
+        # the next batch reads them.
+        deleted = [] if begins == self._begin else sorted(begins.keys() - ends.keys())
+        lost = [Loss.of(each, begins[each], UNKNOWN, self._why_gone(each)) for each in deleted]
         again = [
             each for each in sorted(ends) if self._ids.begins_again(each, begins[each], ends[each])
         ]

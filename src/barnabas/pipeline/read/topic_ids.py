@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from contextlib import suppress
+from typing import Any
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
@@ -72,13 +72,24 @@ class TopicIds:
             self._to = {each: end[each] for each in sorted(again)}
         store = self._store()
         if store is not None:
-            document = {"ids": fresh, "from": to_json(self._from), "to": to_json(self._to)}
-            store.write(FILE, [json.dumps(document).encode()])
+            self._write(store, {each.topic for each in end})
 
     def begins_again(self, partition: TopicPartition, begin: int, end: int) -> bool:
         """Whether the range of a batch is that in which the partition's topic became another."""
         self._load()
         return self._from.get(partition) == begin and self._to.get(partition) == end
+
+    def _write(self, store: StagingStore, mine: Collection[str]) -> None:
+        """Write what is known of topics `mine`. What the file has of others is kept: another reader of the
+        same query may have written it."""
+        assert self._ids is not None
+        document = _read(store)
+        document["ids"] |= {name: self._ids[name] for name in sorted(mine) if name in self._ids}
+        for side, offsets in (("from", self._from), ("to", self._to)):
+            others = {name: each for name, each in document[side].items() if name not in mine}
+            own = {name: each for name, each in to_json(offsets).items() if name in mine}
+            document[side] = others | own
+        store.write(FILE, [json.dumps(document).encode()])
 
     def _store(self) -> StagingStore | None:
         return None if self._checkpoint is None else open_store(f"{self._checkpoint}/barnabas")
@@ -88,11 +99,18 @@ class TopicIds:
             self._ids = {}
             store = self._store()
             if store is not None:
-                with suppress(FileNotFoundError):
-                    raw = json.loads(store.read(FILE))
-                    self._ids = dict(raw["ids"])
-                    self._from, self._to = from_json(raw["from"]), from_json(raw["to"])
+                raw = _read(store)
+                self._ids = dict(raw["ids"])
+                self._from, self._to = from_json(raw["from"]), from_json(raw["to"])
         return self._ids
+
+
+def _read(store: StagingStore) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(store.read(FILE))
+    except FileNotFoundError:
+        return {"ids": {}, "from": {}, "to": {}}
+    return found
 
 
 def topic_id_of(cluster: ClusterClient, topic: str) -> Uuid | None:

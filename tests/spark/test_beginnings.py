@@ -1,0 +1,224 @@
+"""Jobs on topics that other programs make, delete, shorten and grow while the job is away or starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from tests.spark.conftest import MakeTopic
+from tests.spark.topics import read, write
+
+JOB_S = 600
+HEAD = """
+name = "job"
+checkpoint = "{directory}/checkpoint"
+
+[cluster]
+kafka.bootstrap.servers = "{bootstrap}"
+
+[source]
+{source}
+"""
+FROM_EARLIEST = """
+[source.options]
+startingOffsets = "earliest"
+failOnDataLoss = {strict}
+"""
+TO_TABLE = """
+[[sink]]
+parquet = "{directory}/table"
+"""
+TO_TOPIC = """
+[[sink]]
+topic = "{target}"
+"""
+WITH_DEAD_LETTERS = """
+[source.options]
+value.format = "json"
+value.schema = "n BIGINT"
+
+[[sink]]
+parquet = "{directory}/table"
+land = {land}
+
+[dead_letters]
+topic = "{dead}"
+"""
+
+
+def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """``barnabas pipeline run`` of a file with `text`."""
+    job = directory / "job.toml"
+    job.write_text(text)
+    words = ("run", str(job), "--master", "local[2]", "--available-now")
+    return subprocess.run(
+        [sys.executable, "-m", "barnabas", "pipeline", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOB_S,
+    )
+
+
+def ends_well(directory: Path, text: str) -> None:
+    done = run(directory, text)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+
+
+def fails(directory: Path, text: str, *sentences: str) -> None:
+    done = run(directory, text)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said[-3000:]
+    for sentence in sentences:
+        assert sentence in said, said[-3000:]
+
+
+def landed(directory: Path) -> list[int]:
+    """The numbers that are values of the table."""
+    table = ds.dataset(directory / "table", format="parquet").to_table(columns=["value"])
+    return sorted(int(value) for value in table["value"].to_pylist())
+
+
+def limit_messages(admin: AdminClient, topic: str, size: int) -> None:
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def make_again(admin: AdminClient, topic: str) -> None:
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 30
+    while topic in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+    admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(30)
+
+
+@contextmanager
+def steady_records(bootstrap: str, topic: str) -> Iterator[None]:
+    """Good and bad records by turns, as fast as they come, until the block ends."""
+    ends = threading.Event()
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5})
+
+    def produce() -> None:
+        number = 0
+        while not ends.is_set():
+            value = b'{"n": %d}' % number if number % 2 else b"bad %d" % number
+            producer.produce(topic, value=value, partition=0)
+            number += 1
+            producer.poll(0.002)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+        assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("land", ["false", "true"])
+def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, land: str
+) -> None:
+    """The job begins at the end, as it does where no option says otherwise."""
+    source, dead = make_topic(1), make_topic(1)
+    write(bootstrap, source, [b'{"n": 0}'] * 10, partition=0)
+    text = (HEAD + WITH_DEAD_LETTERS).format(
+        directory=tmp_path,
+        bootstrap=bootstrap,
+        source=f'topics = ["{source}"]',
+        dead=dead,
+        land=land,
+    )
+    with steady_records(bootstrap, source):
+        ends_well(tmp_path, text)
+    ends_well(tmp_path, text)
+    table = ds.dataset(tmp_path / "table", format="parquet").to_table(columns=["offset"])
+    rows = table["offset"].to_pylist()
+    letters = [
+        int(dict(record.headers)["__connect.errors.offset"] or b"")
+        for record in read(bootstrap, dead)
+    ]
+    end = read(bootstrap, source)[-1].offset + 1
+    assert len(rows) > 10 and len(letters) > 10
+    assert sorted(rows + letters) == list(range(min(rows + letters), end))
+
+
+def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, dead = make_topic(1), make_topic(1)
+    text = (HEAD + WITH_DEAD_LETTERS).format(
+        directory=tmp_path,
+        bootstrap=bootstrap,
+        source=f'topics = ["{source}"]',
+        dead=dead,
+        land="false",
+    )
+    ends_well(tmp_path, text.partition("[dead_letters]")[0])
+    write(bootstrap, source, [b'{"n": 1}'])
+    ends_well(tmp_path, text.partition("[dead_letters]")[0])
+    write(bootstrap, source, [b"bad", b'{"n": 2}'])
+    ends_well(tmp_path, text)
+    assert [record.value for record in read(bootstrap, dead)] == [b"bad"]
+
+
+def test_a_first_batch_that_is_repeated_begins_where_it_began(
+    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Retention deletes records between its runs, and a partition and a topic appear."""
+    source, target = make_topic(1), make_topic(1)
+    limit_messages(admin, target, 200)
+    write(bootstrap, source, [b"%d" % n for n in range(10)] + [b"1" + b"0" * 2_000])
+    pattern = f'topic_pattern = "{source}.*"'
+    text = (HEAD + FROM_EARLIEST + TO_TOPIC).format(
+        directory=tmp_path, bootstrap=bootstrap, source=pattern, target=target, strict="true"
+    )
+    fails(tmp_path, text, "one record has", "raise max.message.bytes of the topic")
+    admin.create_partitions([NewPartitions(source, 2)])[source].result(30)
+    admin.create_topics([NewTopic(f"{source}-new", 1, -1)])[f"{source}-new"].result(30)
+    write(bootstrap, source, [b"20"], partition=1)
+    write(bootstrap, f"{source}-new", [b"30"])
+    limit_messages(admin, target, 1_000_000)
+    where = TopicPartition(source, 0, 4)
+    admin.delete_records([where])[where].result(30)
+    fails(tmp_path, text, f"{source}-0 [0, 4)")
+    ends_well(tmp_path, text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
+    found = sorted(int(record.value or b"") for record in read(bootstrap, target))
+    assert found == [*range(4, 10), 20, 30, 10**2_000]
+
+
+def test_a_topic_that_is_made_again_between_runs_of_a_job_is_told_and_read_whole(
+    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source = make_topic(1)
+    write(bootstrap, source, [b"%d" % n for n in range(10)])
+    text = (HEAD + FROM_EARLIEST + TO_TABLE).format(
+        directory=tmp_path, bootstrap=bootstrap, source=f'topics = ["{source}"]', strict="true"
+    )
+    ends_well(tmp_path, text)
+    make_again(admin, source)
+    write(bootstrap, source, [b"%d" % n for n in range(50, 80)])
+    fails(tmp_path, text, "the topic was deleted and created again")
+    ends_well(tmp_path, text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
+    assert landed(tmp_path) == [*range(10), *range(50, 80)]
