@@ -124,7 +124,7 @@ def steady_records(bootstrap: str, topic: str) -> Iterator[None]:
             value = b'{"n": %d}' % number if number % 2 else b"bad %d" % number
             producer.produce(topic, value=value, partition=0)
             number += 1
-            producer.poll(0.002)
+            producer.poll(0.01)
 
     thread = threading.Thread(target=produce)
     thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -87,3 +88,42 @@ def test_csv_values_are_rows_without_a_header() -> None:
     assert found.data.to_pylist()[0]["name"] == "a,b"
     bad = [False, True, False, False, True, True, True]
     assert [each is not None for each in found.errors.to_pylist()] == bad
+
+
+STAMPS = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("more", pa.list_(pa.struct([("at", pa.timestamp("us", "UTC"))]))),
+        ("n", pa.int32()),
+    ]
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nanoseconds_of_a_timestamp_are_truncated(seed: int) -> None:
+    """Also among values that only microseconds can hold, and bad ones."""
+    texts: list[str | None] = [
+        "2024-02-29T12:00:00.123456789Z",
+        "3024-01-01T00:00:00Z",
+        None,
+        "soon",
+    ]
+    wanted = ["2024-02-29 12:00:00.123456+00:00", "3024-01-01 00:00:00+00:00", None, None]
+    places = [random.Random(seed).randrange(4) for _ in range(50)]
+    values = [json.dumps({"at": texts[each]}).encode() for each in places]
+    found = decode_values(pa.array(values, pa.binary()), ValueFormat("json", STAMPS))
+    for place, data, error in zip(
+        places, found.data.to_pylist(), found.errors.to_pylist(), strict=True
+    ):
+        assert (error is None) == (place < 3)
+        assert str(data and data["at"]) == str(wanted[place])
+
+
+def test_nanoseconds_within_lists_and_of_csv_are_truncated() -> None:
+    value = b'{"more":[{"at":"2024-02-29T13:00:00.1234567+01:00"}],"n":7}'
+    found = decode_values(pa.array([value], pa.binary()), ValueFormat("json", STAMPS))
+    assert str(found.data.to_pylist()[0]["more"][0]["at"]) == "2024-02-29 12:00:00.123456+00:00"
+    fields = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    rows = pa.array([b"2024-02-29T12:00:00.123456789Z"], pa.binary())
+    found = decode_values(rows, ValueFormat("csv", fields))
+    assert str(found.data.to_pylist()[0]["at"]) == "2024-02-29 12:00:00.123456+00:00"

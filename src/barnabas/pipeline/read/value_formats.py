@@ -83,7 +83,7 @@ def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
         int(row): f"not one {'JSON object' if format_.name == 'json' else 'CSV row'}"
         for row in np.flatnonzero(~fine & np.asarray(values.is_valid()))
     }
-    parse = _json_parser(format_) if format_.name == "json" else _csv_parser(format_)
+    parse = _parser(format_)
     tables: list[pa.Table] = []
     places: list[Any] = []
     _parse_lots(parse, lines, ends, whole, tables, places, errors)
@@ -150,8 +150,42 @@ def _parse_lots(
         places.append(lot)
 
 
-def _json_parser(format_: ValueFormat) -> Parse:
-    read_as = pa.schema([each.with_type(_json_type(each.type)) for each in format_.fields])
+def _parser(format_: ValueFormat) -> Parse:
+    """Reads timestamps in microseconds. Where that fails for a lot they are read in nanoseconds and
+    truncated, as by Spark's ``from_json``: Arrow reads no finer fraction than it is asked for, and in
+    nanoseconds years from 1677 to 2262 only."""
+    make = _json_parser if format_.name == "json" else _csv_parser
+    parse = make(format_, format_.fields)
+    finer = pa.schema([each.with_type(_in_nanoseconds(each.type)) for each in format_.fields])
+    if finer.equals(format_.fields):
+        return parse
+    parse_finer = make(format_, finer)
+
+    def parse_either(text: bytes, rows: int) -> pa.Table:
+        try:
+            return parse(text, rows)
+        except pa.ArrowException as error:
+            try:
+                return parse_finer(text, rows)
+            except (pa.ArrowException, ValueError):
+                raise error from None
+
+    return parse_either
+
+
+def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
+    """The type with its timestamps in nanoseconds, at any depth."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("ns", type_.tz)
+    if pa.types.is_struct(type_):
+        return pa.struct([each.with_type(_in_nanoseconds(each.type)) for each in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_in_nanoseconds(type_.value_type)))
+    return type_
+
+
+def _json_parser(format_: ValueFormat, fields: pa.Schema) -> Parse:
+    read_as = pa.schema([each.with_type(_json_type(each.type)) for each in fields])
     options = pajson.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
 
     def parse(text: bytes, rows: int) -> pa.Table:
@@ -168,11 +202,11 @@ def _json_type(type_: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_date(type_) else type_
 
 
-def _csv_parser(format_: ValueFormat) -> Parse:
-    names = format_.fields.names
+def _csv_parser(format_: ValueFormat, fields: pa.Schema) -> Parse:
+    names = fields.names
     parsing = pacsv.ParseOptions(delimiter=format_.delimiter, ignore_empty_lines=False)
     converting = pacsv.ConvertOptions(
-        column_types=format_.fields, strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=fields, strings_can_be_null=True, quoted_strings_can_be_null=False
     )
 
     def parse(text: bytes, rows: int) -> pa.Table:
@@ -188,7 +222,7 @@ def _csv_parser(format_: ValueFormat) -> Parse:
 def _checked(table: pa.Table, fields: pa.Schema, rows: int) -> pa.Table:
     if table.num_rows != rows:
         raise ValueError(f"{table.num_rows} rows in a value")
-    return table.cast(fields)
+    return table.cast(fields, safe=False)  # nanoseconds are truncated
 
 
 def _struct_of(table: pa.Table, fields: pa.Schema) -> pa.StructArray:
