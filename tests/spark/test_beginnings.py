@@ -27,6 +27,7 @@ from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
 
 JOB_S = 600
+SEVERAL_RUNS = pytest.mark.timeout(1_200)
 HEAD = """
 name = "job"
 checkpoint = "{directory}/checkpoint"
@@ -136,6 +137,7 @@ def steady_records(bootstrap: str, topic: str) -> Iterator[None]:
         assert producer.flush(30) == 0
 
 
+@SEVERAL_RUNS
 @pytest.mark.parametrize("land", ["false", "true"])
 def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path, land: str
@@ -164,6 +166,7 @@ def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
     assert sorted(rows + letters) == list(range(min(rows + letters), end))
 
 
+@SEVERAL_RUNS
 def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -183,6 +186,7 @@ def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
     assert [record.value for record in read(bootstrap, dead)] == [b"bad"]
 
 
+@SEVERAL_RUNS
 def test_a_first_batch_that_is_repeated_begins_where_it_began(
     bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -208,6 +212,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
     assert found == [*range(4, 10), 20, 30, 10**2_000]
 
 
+@SEVERAL_RUNS
 def test_a_topic_that_is_made_again_between_runs_of_a_job_is_told_and_read_whole(
     bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
@@ -35,10 +36,13 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         """At ``.load()`` and before a write begins: a misspelt option ends it there."""
         from barnabas.pipeline.option_names import check_names
         from barnabas.pipeline.same_version import check_pyspark
+        from barnabas.pipeline.sql_tables import is_made, named
 
-        super().__init__(options)
+        self._is_table = is_made(options)
+        """Whether a table is being made, by ``CREATE TABLE``."""
+        super().__init__(CaseInsensitiveDict(named(options)) if self._is_table else options)
         check_pyspark(pyspark.__version__)
-        check_names(options)
+        check_names(self.options)
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +53,12 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.options import cluster_options, fetch_options, subscription_of
         from barnabas.pipeline.read.columns import schema_of
 
-        check_direction(self.options, reading=True)
+        if self._is_table:
+            from barnabas.pipeline.sql_tables import check_no_secret
+
+            check_no_secret(self.options)
+        else:
+            check_direction(self.options, reading=True)
         cluster_options(self.options)
         subscription_of(self.options)
         fetch_options(self.options)
@@ -59,16 +68,29 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
 
             LandingPlan.from_json(self.options[LAND])
             return FILES
-        return schema_of(self.options)
+        found = schema_of(self.options)
+        if not self._is_table:
+            return found
+        from barnabas.pipeline.sql_tables import with_options
+
+        return with_options(found, self.options)
+
+    def _options(self, schema: StructType, *, reading: bool, streaming: bool) -> Any:
+        """The query's options, with those of its table."""
+        from barnabas.pipeline.sql_tables import options_in_query
+
+        found = options_in_query(self.options, schema, reading=reading, streaming=streaming)
+        return CaseInsensitiveDict(found)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from barnabas.pipeline.options import boolean, source_options
         from barnabas.pipeline.read.pushed_filters import is_asked
         from barnabas.pipeline.read.source import BatchReader, PushingBatchReader
 
-        pushes = boolean(self.options, "pushFilters", False) and is_asked()
+        options = self._options(schema, reading=True, streaming=False)
+        pushes = boolean(options, "pushFilters", False) and is_asked()
         made = PushingBatchReader if pushes else BatchReader
-        return made(source_options(self.options, streaming=False), schema)
+        return made(source_options(options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from barnabas.pipeline.option_names import LAND
@@ -82,16 +104,21 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
             return LandingReader(source_options(self.options, streaming=True), plan)
         from barnabas.pipeline.read.source import StreamReader
 
-        return StreamReader(source_options(self.options, streaming=True), schema)
+        options = self._options(schema, reading=True, streaming=True)
+        return StreamReader(source_options(options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from barnabas.pipeline.option_names import check_direction
         from barnabas.pipeline.options import sink_options
+        from barnabas.pipeline.sql_tables import written_columns
         from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import BatchWriter
 
         check_direction(self.options, reading=False)
-        options = sink_options(self.options, streaming=False)
+        options = sink_options(
+            self._options(schema, reading=False, streaming=False), streaming=False
+        )
+        schema = written_columns(schema)
         check_columns(schema, options, overwrite=overwrite)
         return BatchWriter(with_writer_schema(options, schema))
 

@@ -166,7 +166,7 @@ def pack_ranges(ranges: list[Range], *, rows_max: int | None = None) -> list[tup
     packs: list[list[Range]] = []
     room = 0
     for each in ranges:
-        if each.size > room:
+        if not packs or each.size > room:
             packs.append([])
             room = rows_most
         packs[-1].append(each)

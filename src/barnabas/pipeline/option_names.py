@@ -45,6 +45,7 @@ BOTH = (
 )
 READING = (
     "assign",
+    "batchOffsets",
     "columns",
     "endingOffsets",
     "endingOffsetsByTimestamp",

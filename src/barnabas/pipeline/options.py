@@ -45,6 +45,8 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 DELIVERIES = ("exactly-once", "at-least-once", "transactions", "manifest")
 TASK_TRANSACTIONS = ("auto", "always", "never")
 OFFSETS_IN_DRIVER = 4096
+EACH_USE, FIRST_USE = "each-use", "first-use"
+"""When places of a batch read are found that move."""
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -135,6 +137,8 @@ class SourceOptions:
     trigger_delay_ms_max: int = 15 * 60_000
     offsets_in_driver_max: int = 0
     """A micro-batch of up to so many offsets is read with its plan, in the driver."""
+    batch_offsets: str = ""
+    """When a batch read finds places that move: `EACH_USE`, `FIRST_USE`, or empty: as its session is."""
     partitions_min: int | None = None
     rows_per_task_max: int | None = None
     without_timestamp: Literal["error", "latest"] = "error"
@@ -209,6 +213,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         bytes_per_trigger_max=number(options, "maxBytesPerTrigger", None),
         trigger_delay_ms_max=duration_ms(options, "maxTriggerDelay", 15 * 60_000),
         offsets_in_driver_max=number(options, "maxOffsetsInDriver", OFFSETS_IN_DRIVER, least=0),
+        batch_offsets=batch_offsets(options),
         partitions_min=number(options, "minPartitions", None),
         rows_per_task_max=number(options, "maxRecordsPerPartition", None),
         without_timestamp="latest" if strategy == "latest" else "error",
@@ -276,6 +281,14 @@ def columns_of(options: Options) -> tuple[str, ...]:
     if not asked:
         raise OptionError("columns is empty")
     return tuple(each for each in RECORD_COLUMNS if each.lower() in asked)
+
+
+def batch_offsets(options: Options) -> str:
+    """Of option ``batchOffsets``. Raises `OptionError`."""
+    chosen = options.get("batchOffsets", "").lower()
+    if chosen not in (EACH_USE, FIRST_USE) and "batchOffsets" in options:
+        raise OptionError(f"batchOffsets is {EACH_USE} or {FIRST_USE}, not {chosen!r}")
+    return chosen
 
 
 def delivery_of(options: Options, *, is_named: bool) -> str:
@@ -435,15 +448,19 @@ def place_of(options: Options, which: str, default: Place) -> Place:
             return AtOffsets(parse_offsets(f"{which}Offsets", text or ""))
 
 
+OF_BATCHES = ("batchOffsets", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+OF_STREAMS = (
+    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+)  # fmt: skip
+
+
 def check_places(starting: Place, ending: Place, options: Options, *, streaming: bool) -> None:
     if streaming:
-        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+        for name in OF_BATCHES:
             if name in options:
                 raise OptionError(f"{name} is for batch queries: a stream has no end")
         return
-    for name in (
-        "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-    ):  # fmt: skip
+    for name in OF_STREAMS:
         if name in options:
             raise OptionError(f"{name} is for streams: a batch query has no trigger")
     if starting == Everywhere(LATEST):

@@ -15,6 +15,7 @@ read of the old one is lost, and the new one is read from its beginning.
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -52,10 +53,11 @@ from barnabas.pipeline.offsets import (
     pack_ranges,
     to_json,
 )
-from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.options import FIRST_USE, SourceOptions
 from barnabas.pipeline.read import lag
 from barnabas.pipeline.read.beginning import begin_of
 from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
+from barnabas.pipeline.read.each_use import NewerPartitions, opened, sees_newer, settled
 from barnabas.pipeline.read.lag import BEHIND, SECONDS
 from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
 from barnabas.pipeline.read.offset_resolution import (
@@ -109,19 +111,31 @@ class RangePartition(SameVersion, InputPartition):  # type: ignore[misc]
         super().__init__(", ".join(map(str, (what, *more))))
         self.what = what
         self.more = more
+        self.newer: NewerPartitions | None = None
+        """Whether the task also reads partitions that the plan does not know."""
 
     @property
     def ranges(self) -> tuple[Range, ...]:
         return () if self.what is None else (self.what, *self.more)
 
 
-def task_partitions(ranges: list[Range], options: SourceOptions) -> list[InputPartition]:
-    """Ranges cut and packed to tasks. A number of tasks that is asked for is not packed."""
+def task_partitions(ranges: list[Range], options: SourceOptions) -> list[RangePartition]:
+    """Ranges cut and packed to tasks."""
+    return packed(pieces_of(ranges, options), options)
+
+
+def pieces_of(ranges: list[Range], options: SourceOptions) -> list[Range]:
     least, most = options.partitions_min, options.rows_per_task_max
-    pieces = cut_ranges(ranges, partitions_min=least, rows_max=most)
-    if least is not None:
+    return cut_ranges(ranges, partitions_min=least, rows_max=most)
+
+
+def packed(pieces: list[Range], options: SourceOptions) -> list[RangePartition]:
+    """Tasks. A number of them that is asked for is not packed."""
+    if options.partitions_min is not None:
         return [RangePartition(each) for each in pieces]
-    return [RangePartition(*each) for each in pack_ranges(pieces, rows_max=most)]
+    return [
+        RangePartition(*each) for each in pack_ranges(pieces, rows_max=options.rows_per_task_max)
+    ]
 
 
 def read_range(
@@ -148,12 +162,16 @@ def read_range(
 
 
 class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
-    """A bounded read: from the starting to the ending place, both fixed when it is planned."""
+    """A bounded read: from the starting to the ending place. Tasks find those that move."""
+
+    may_move = True
+    """Whether tasks find the places that move, or they are fixed with the plan."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = with_reader_schema(options)
         self.schema = wanted_schema(options, schema)
         self.pushed = PushedFilters()
+        self.plan = uuid.uuid4().hex
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
@@ -174,7 +192,16 @@ class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
             if self.pushed.takes(each)
         ]
         # Spark takes an empty list for one partition of its own class.
-        return task_partitions(ranges, options) or [RangePartition(None)]
+        if options.batch_offsets == FIRST_USE or not self.may_move:
+            return list(task_partitions(ranges, options) or [RangePartition(None)])
+        empty = [each for each in ranges if each.size == 0]
+        pieces = sorted(
+            [*pieces_of(ranges, options), *empty], key=lambda each: (each.of, each.start)
+        )
+        tasks = packed(opened(pieces, options), options) or [RangePartition(None)]
+        if sees_newer(options):
+            tasks[-1].newer = NewerPartitions(frozenset(partitions))
+        return list(tasks)
 
     def _since(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Where a filter by timestamp has each partition begin: behind its end where nothing is so young."""
@@ -186,11 +213,16 @@ class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
         return {each: UNBOUNDED if at < 0 else at for each, at in found.items()}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self.options, self.schema, partition)
+        assert isinstance(partition, RangePartition)
+        ranges = settled(partition.ranges, partition.newer, self.options, self.plan)
+        here = RangePartition(*ranges) if ranges else RangePartition(None)
+        return read_range(self.options, self.schema, here)
 
 
 class PushingBatchReader(BatchReader):
     """A batch reader that leaves out what the query's filters exclude. Spark evaluates them all the same."""
+
+    may_move = False
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.pushed = pushed(filters)
@@ -398,7 +430,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         tasks = task_partitions(ranges, self.options)
         self.bring(tasks, ranges, self._read_in_driver)
         freeze_loaded()
-        return tasks
+        return list(tasks)
 
     def _read_in_driver(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self.options, self.schema, partition, patience_ms=SETTLED_MS)

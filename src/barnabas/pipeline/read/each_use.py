@@ -1,0 +1,157 @@
+"""A batch frame that is used again reads what is there then: its tasks find its open ends.
+
+pyspark plans a batch read once for a DataFrame, a view or a cached plan, however often it is used. So a plan
+with places that move (``earliest``, ``latest``) says which partitions and about which offsets, and each task
+finds where its partitions begin and end when it runs. A range that was cut into pieces grows at its last one.
+The plan's last task also reads partitions that are newer than the plan.
+
+On a cluster Spark runs a stage again whose output an executor has taken along, and tasks of Python do not
+see that. They would read other rows than before, and the stage behind might lose some or have them twice. So
+there the offsets of the first use stay, unless option ``batchOffsets=each-use`` asks for those of each use,
+and a second use is a warning.
+
+Source: pyspark's ``PythonDataSourceV2.getOrCreateReadInfo``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.offsets import EARLIEST, LATEST, PartitionOffsets, Range
+from barnabas.pipeline.options import EACH_USE, AtOffsets, Everywhere, Place, SourceOptions
+from barnabas.pipeline.places.bare_paths import MASTER
+from barnabas.pipeline.read.losses import UNKNOWN, Loss, report
+from barnabas.pipeline.read.offset_resolution import earliest, latest, partitions_of
+from barnabas.pipeline.read.topic_ids import topic_id_of
+from barnabas.pipeline.workers.compiled_pyspark import is_local
+from barnabas.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+EXECUTION = "spark.sql.execution.id"
+"""Spark's local property."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRange(Range):
+    """A range of a plan whose topic moves. Its begin is at least the log's. `is_last`: it ends where the log
+    does."""
+
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewerPartitions:
+    """All partitions that a plan did not know of."""
+
+    known: frozenset[TopicPartition]
+
+
+_first_use: dict[str, str] = {}
+"""By plan: Spark's id of the execution in which this process has read it first."""
+
+
+def opened(ranges: Iterable[Range], options: SourceOptions) -> list[Range]:
+    """Pieces of partitions, in their order, as open ranges where options have them begin or end with the
+    log."""
+    found: list[Range] = []
+    for _, group in groupby(ranges, key=lambda each: each.of):
+        pieces = list(group)
+        for each in pieces:
+            ends = each is pieces[-1] and _is_at(options.ending, each.of, LATEST)
+            if ends or not _is_fixed(options.starting, each.of):
+                each = OpenRange(
+                    each.topic, each.partition, each.start, each.end, each.topic_id, ends
+                )
+            found.append(each)
+    return found
+
+
+def _is_at(place: Place, partition: TopicPartition, what: int) -> bool:
+    if isinstance(place, AtOffsets):
+        return place.offsets[partition] == what
+    return place == Everywhere(what)
+
+
+def _is_fixed(place: Place, partition: TopicPartition) -> bool:
+    """Whether a query begins there also where retention has deleted it, and so has lost records."""
+    return isinstance(place, AtOffsets) and place.offsets[partition] >= 0
+
+
+def sees_newer(options: SourceOptions) -> bool:
+    """Whether partitions that appear later belong to the query as its options have it."""
+    begins = options.starting == Everywhere(EARLIEST) and options.ending == Everywhere(LATEST)
+    return begins and not options.subscription.partitions
+
+
+def settled(
+    ranges: Iterable[Range], newer: NewerPartitions | None, options: SourceOptions, plan: str = ""
+) -> list[Range]:
+    """Ranges as they are now, of the plan with that id. Raises `DataLossError`."""
+    ranges = list(ranges)
+    moving = [each for each in ranges if isinstance(each, OpenRange)]
+    if not moving and newer is None:
+        return ranges
+    if options.batch_offsets != EACH_USE and _is_on_cluster(plan):
+        return [each for each in ranges if each.size > 0]
+    cluster = options.cluster.connect()
+    fresh: list[TopicPartition] = []
+    if newer is not None:
+        found = partitions_of(cluster, options.subscription)
+        fresh = [each for each in found if each not in newer.known]
+    of = sorted({*(each.of for each in moving), *fresh})
+    for name in sorted({each.topic for each in of}):
+        cluster.forget(name)  # a worker lives for many queries
+    first = earliest(cluster, of, options)
+    ends = latest(cluster, [each for each in of if each in first], options)
+    now = [
+        _now(each, cluster, first, ends, options) if isinstance(each, OpenRange) else each
+        for each in ranges
+    ]
+    now += [
+        Range(*each, first[each], ends[each], topic_id_of(cluster, each.topic))
+        for each in fresh
+        if each in ends
+    ]
+    return [each for each in now if each.size > 0]
+
+
+def _now(
+    what: OpenRange,
+    cluster: ClusterClient,
+    first: Mapping[TopicPartition, int],
+    ends: PartitionOffsets,
+    options: SourceOptions,
+) -> Range:
+    if what.of not in ends:
+        report([Loss.of(what.of, what.start, UNKNOWN, "the topic was deleted")], options)
+        return Range(*what.of, 0, 0)
+    start = what.start
+    if not _is_fixed(options.starting, what.of):
+        now = topic_id_of(cluster, what.topic)
+        if now != what.topic_id and _is_at(options.ending, what.of, LATEST):  # it was made again
+            end = ends[what.of] if what.is_last else 0
+            return Range(*what.of, first[what.of] if what.is_last else 0, end, now)
+        start = max(start, first[what.of])
+    end = ends[what.of] if what.is_last else what.end
+    return Range(*what.of, start, end, what.topic_id)
+
+
+def _is_on_cluster(plan: str) -> bool:
+    """Whether executors may be lost. A plan that is used again there is a warning."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or is_local(context.getLocalProperty(MASTER) or "local"):
+        return False
+    execution = context.getLocalProperty(EXECUTION) or ""
+    if _first_use.setdefault(plan, execution) != execution:
+        log.warning(
+            "pipeline.offsets_of_first_use: a frame of format barnabas is used again, and reads the offsets"
+            " of its first use; load it again, or set batchOffsets to each-use"
+        )
+    return True
