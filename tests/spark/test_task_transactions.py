@@ -66,6 +66,7 @@ def forget_ended() -> None:
     """As another process."""
     recovery._ended.clear()
     recovery._begun_at.clear()
+    recovery._looked.clear()
 
 
 POINTS = ["tasks wrote", "token unsent", "token unanswered", "token counts"]
@@ -328,6 +329,26 @@ def test_small_batches_ask_no_coordinator_what_is_open(
     query.start("a", 330)
     assert len(asked) > first
     assert target.values() == words("a", 0, 330)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_query_whose_tasks_have_no_transactions_any_more_ends_those_it_left(
+    target: Target, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    """`is_committed`: the token lists them, and its driver ends before it commits them."""
+    query = target.query()
+    query.start("a", 30)
+    if is_committed:
+        with monkeypatch.context() as patched, pytest.raises(Crash):
+            patched.setattr(transactional, "commit_listed", raising(Crash()))
+            query.start("a", 60)
+    else:
+        query.attempt(begin(query), rows_of("b", 0, 30), str(uuid.uuid4()), 1)
+    assert open_ones(query)
+    forget_ended()
+    target.query(task_transactions="never").start("a", 120)
+    assert open_ones(query) == []
+    assert target.values() == words("a", 0, 120)
 
 
 def test_a_small_batch_that_failed_has_what_it_left_swept(target: Target) -> None:

@@ -303,7 +303,7 @@ def delivery_of(options: Options, *, is_named: bool) -> str:
 
 def task_transactions_of(options: Options, delivery: str) -> str:
     """Of option ``taskTransactions``. Raises `OptionError`."""
-    chosen = options.get("taskTransactions", "auto").lower()
+    chosen = options.get("taskTransactions", "never").lower()
     if chosen not in TASK_TRANSACTIONS:
         raise OptionError(
             f"taskTransactions is one of {', '.join(TASK_TRANSACTIONS)}, not {chosen!r}"

@@ -38,6 +38,7 @@ from barnabas.pipeline.write.prepared.recovery import (
     PREFIX,
     abort_tasks,
     commit_listed,
+    end_left,
     sweep,
     transactional_id,
 )
@@ -226,6 +227,8 @@ class BatchCommit:
             self._cluster, self._options.cluster, key=self.key, since=since or 0
         ).get(self.key)
         self._found = found.participants if found is not None else ()
+        if self._begun is None:
+            end_left(self._options, transaction, found)
         committed = tokens.entry_of(found) if found is not None else self._before_tokens()
         answer = admit(self._asked, committed, None)
         if not answer.is_new:

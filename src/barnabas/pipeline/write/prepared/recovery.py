@@ -60,6 +60,8 @@ _ended: dict[tuple[ClusterOptions, str], tuple[Participant, ...]] = {}
 _begun_at: dict[tuple[ClusterOptions, str], tuple[int, float]] = {}
 """By cluster and driver: the token's offset when this process last began a batch, and when (monotonic, in
 seconds) it last looked what was open."""
+_looked: set[tuple[ClusterOptions, str]] = set()
+"""Clusters and drivers of which this process knows that a query without transactions of tasks left none."""
 LOOK_S = 30.0
 """How long it begins batches without looking."""
 
@@ -144,11 +146,7 @@ def recover(
     key = transaction.transactional_id
     tokens.ensure_topic(cluster)
     found = tokens.read_tokens(cluster, options.cluster, key=key, since=since).get(key)
-    listed = found.participants if found is not None else ()
-    if listed and _ended.get((options.cluster, key)) != listed:
-        codes = end_all(cluster, key, listed, commit=True)
-        _check(key, {each: code for each, code in codes.items() if code not in MOVED_ON})
-        _ended[options.cluster, key] = listed
+    listed = _commit_found(options, key, found)
     at = (options.cluster, key)
     offset = found.offset if found is not None else -1
     before, looked_s = _begun_at.get(at, (offset, 0.0))
@@ -158,6 +156,31 @@ def recover(
         looked_s = now_s
     _begun_at[at] = offset, looked_s
     return found
+
+
+def _commit_found(options: SinkOptions, key: str, found: Token | None) -> tuple[Participant, ...]:
+    """Commit what the token that was found lists, and return that."""
+    listed = found.participants if found is not None else ()
+    if listed and _ended.get((options.cluster, key)) != listed:
+        codes = end_all(options.cluster.connect(), key, listed, commit=True)
+        _check(key, {each: code for each, code in codes.items() if code not in MOVED_ON})
+        _ended[options.cluster, key] = listed
+    return listed
+
+
+def end_left(options: SinkOptions, transaction: DriverTransaction, found: Token | None) -> None:
+    """The tasks of this query have no transactions. Those that it left when they had are ended as the token
+    says, before another token takes its place: commit what it lists, abort what else is open. Raises
+    `LedgerError`, `ClusterUnreachableError`, `FencedError`."""
+    key = transaction.transactional_id
+    listed = _commit_found(options, key, found)
+    at = (options.cluster, key)
+    if listed or at not in _looked:
+        with suppress(
+            KafkaError, ChannelError
+        ):  # brokers that list no transactions have none of tasks
+            sweep(options.cluster.connect(), transaction, listed)
+        _looked.add(at)
 
 
 def commit_listed(options: SinkOptions, key: str, listed: tuple[Participant, ...]) -> None:
