@@ -3,7 +3,7 @@ import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 
-/** Prints every configuration key of Kafka's clients, for src/barnabas/pipeline/kafka_client_keys.py. */
+/** Prints every configuration key of Kafka's clients, for src/barnabas/pipeline/option_names.py. */
 public class KafkaClientKeys {
     public static void main(String[] arguments) {
         TreeSet<String> keys = new TreeSet<>();

@@ -35,8 +35,8 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
     def __init__(self, options: Any) -> None:
         """At ``.load()`` and before a write begins: a misspelt option ends it there."""
         from barnabas.pipeline.option_names import check_names
+        from barnabas.pipeline.reuse.sql_tables import is_made, named
         from barnabas.pipeline.same_version import check_pyspark
-        from barnabas.pipeline.sql_tables import is_made, named
 
         self._is_table = is_made(options)
         """Whether a table is being made, by ``CREATE TABLE``."""
@@ -54,7 +54,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.read.columns import schema_of
 
         if self._is_table:
-            from barnabas.pipeline.sql_tables import check_no_secret
+            from barnabas.pipeline.reuse.sql_tables import check_no_secret
 
             check_no_secret(self.options)
         else:
@@ -71,13 +71,13 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         found = schema_of(self.options)
         if not self._is_table:
             return found
-        from barnabas.pipeline.sql_tables import with_options
+        from barnabas.pipeline.reuse.sql_tables import with_options
 
         return with_options(found, self.options)
 
     def _options(self, schema: StructType, *, reading: bool, streaming: bool) -> Any:
         """The query's options, with those of its table."""
-        from barnabas.pipeline.sql_tables import options_in_query
+        from barnabas.pipeline.reuse.sql_tables import options_in_query
 
         found = options_in_query(self.options, schema, reading=reading, streaming=streaming)
         return CaseInsensitiveDict(found)
@@ -110,7 +110,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from barnabas.pipeline.option_names import check_direction
         from barnabas.pipeline.options import sink_options
-        from barnabas.pipeline.sql_tables import written_columns
+        from barnabas.pipeline.reuse.sql_tables import written_columns
         from barnabas.pipeline.write.columns import check_columns, with_writer_schema
         from barnabas.pipeline.write.writers import BatchWriter
 

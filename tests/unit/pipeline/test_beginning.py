@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from barnabas.pipeline.cluster_client import ClusterClient
-from barnabas.pipeline.jobs.beginnings import fix_beginnings
+from barnabas.pipeline.jobs.job_offsets import fix_beginnings
 from barnabas.pipeline.offsets import LATEST, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
 from barnabas.pipeline.read.beginning import kept_begin

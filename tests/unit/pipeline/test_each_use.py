@@ -11,8 +11,8 @@ from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.offsets import EARLIEST, LATEST
 from barnabas.pipeline.options import AtOffsets, ClusterOptions, SourceOptions, Subscription
 from barnabas.pipeline.read.columns import record_schema
-from barnabas.pipeline.read.each_use import settled
 from barnabas.pipeline.read.source import BatchReader, RangePartition
+from barnabas.pipeline.reuse.each_use import settled
 from barnabas.types import TopicPartition, Uuid
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
 

@@ -11,8 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from barnabas.pipeline.datasource import BarnabasDataSource
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.kafka_client_keys import KAFKA_CLIENT_KEYS
-from barnabas.pipeline.option_names import check_names
+from barnabas.pipeline.option_names import KAFKA_CLIENT_KEYS, check_names
 from barnabas.pipeline.options import source_options
 from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.lag import group_of

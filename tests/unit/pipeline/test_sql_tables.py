@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.pipeline.datasource import BarnabasDataSource
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.sql_tables import (
+from barnabas.pipeline.reuse.sql_tables import (
     check_no_secret,
     kept_options,
     options_in_query,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +18,16 @@ from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.jobs.job_file import Source
 from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import source_options
-from barnabas.pipeline.read.beginning import kept_begin
+from barnabas.pipeline.read.beginning import begin_of, keep_begin, kept_begin
 from barnabas.pipeline.read.lag import offsets_in_progress
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
     latest,
     offsets_at,
     partitions_at_start,
+    partitions_of,
 )
+from barnabas.pipeline.read.topic_ids import TopicIds
 from barnabas.pipeline.write.staging import open_store
 
 NO_BATCH = -1
@@ -107,6 +110,25 @@ def next_ranges(source: Source, checkpoint: str) -> list[Range]:
                 " option failOnDataLoss=false continues behind them"
             )
     return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
+
+
+def fix_beginnings(options: Mapping[str, str], checkpoints: Sequence[str]) -> None:
+    """Write down one beginning for all queries of a job that read the same topics, before any of them starts.
+    A record that comes while they start would else be before the beginning of one and behind the end of
+    another. A query that is new beside one that runs already (dead letters, or a sink, that a job gets later)
+    begins where that one continues. `options` are those of the reader. Raises `PipelineError`."""
+    given = source_options(options, streaming=True)
+    done = {each: position_of(each).done_offsets for each in checkpoints}
+    found = next((each for each in done.values() if each is not None), None)
+    if found is None:
+        begin = begin_of(replace(given, checkpoint=checkpoints[0]), TopicIds(checkpoints[0]))
+    else:  # of all topics of that query
+        mine = partitions_of(given.cluster.connect(), given.subscription)
+        begin = {each: found[each] for each in mine if each in found}
+    for place in checkpoints:
+        reader = replace(given, checkpoint=place)
+        if done[place] is None and kept_begin(reader) is None:
+            keep_begin(reader, begin, TopicIds(place))
 
 
 def bytes_of(source: Source, ranges: list[Range]) -> list[int]:

@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError, StagingError
-from barnabas.pipeline.jobs.beginnings import fix_beginnings
 from barnabas.pipeline.jobs.connect import check_remote, is_connect, remote_session
 from barnabas.pipeline.jobs.figures import QueryFigures, figures_of
 from barnabas.pipeline.jobs.job_failures import RunFailedError, cause_in, failure_of
 from barnabas.pipeline.jobs.job_file import SINKS, Job, Source
-from barnabas.pipeline.jobs.job_offsets import position_of
+from barnabas.pipeline.jobs.job_offsets import fix_beginnings, position_of
 from barnabas.pipeline.jobs.job_session import session_of
 from barnabas.pipeline.jobs.landing import check_given
 from barnabas.pipeline.jobs.query_run import (

@@ -1,0 +1,1 @@
+"""What Spark keeps and uses again: frames, views, and tables of SQL."""
