@@ -213,7 +213,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
 
 
 @SEVERAL_RUNS
-def test_a_topic_that_is_made_again_between_runs_of_a_job_is_told_and_read_whole(
+def test_a_topic_that_is_made_again_between_runs_is_read_whole(
     bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source = make_topic(1)

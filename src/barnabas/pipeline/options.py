@@ -386,7 +386,7 @@ _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.provi
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
-    """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092. What stands before ``://`` says
+    """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092. What is before ``://`` says
     nothing, as in Kafka's clients."""
     found = []
     for part in filter(None, (each.strip() for each in text.split(","))):

@@ -58,7 +58,7 @@ def test_a_socket_that_ends_at_once_is_a_failed_connection(fake: FakeSocket) -> 
     assert fake.is_closed
 
 
-def test_a_truststore_that_is_missing_is_told_at_the_first_try(tmp_path: Path) -> None:
+def test_a_truststore_that_is_missing_ends_the_first_try(tmp_path: Path) -> None:
     store = str(tmp_path / "none.pem")
     given = {
         "kafka.bootstrap.servers": "127.0.0.1:1",

@@ -90,7 +90,7 @@ def test_offsets_of_the_first_use_stay_where_asked(cluster: FakeCluster) -> None
     assert plan.used() == ["t-0 [0, 10)"]
 
 
-def test_a_topic_that_is_gone_is_told(cluster: FakeCluster) -> None:
+def test_a_topic_that_is_gone_is_an_error(cluster: FakeCluster) -> None:
     plan, lenient = Plan(), Plan(fail_on_data_loss=False)
     cluster.logs.clear()
     with pytest.raises(DataLossError, match="the topic was deleted"):

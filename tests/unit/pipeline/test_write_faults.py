@@ -256,7 +256,7 @@ def test_a_batch_that_a_topic_finds_too_large_says_by_what(
         sink.publish_once(settings, [task], 0)
 
 
-def test_a_record_that_is_too_large_alone_is_not_told_to_be_cut(
+def test_a_record_that_is_too_large_alone_needs_no_smaller_batch(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = options(tmp_path)

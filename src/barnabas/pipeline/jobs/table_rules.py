@@ -57,7 +57,7 @@ class TableRules:
 
     def rows_of(self, frame: DataFrame) -> DataFrame:
         """The last rows of each key where the table is upserted and an order is given. Rows that are
-        last together and differ all stay, and `check_keys` refuses them: which is meant nobody has said."""
+        last together and differ all stay, and `check_keys` refuses them: no column says which is meant."""
         if not self.upsert_by or not self.order_by:
             return frame
         from pyspark.sql import Window

@@ -2,7 +2,7 @@
 
 Owns ``<checkpoint>/barnabas/begin.json``, for readers that have ``checkpointLocation``. Spark asks a Python
 source for its initial offset more than once: to plan the first batch, to read it, and again for each run that
-repeats it. An answer that is found anew each time skips what retention has deleted in between, and what came
+repeats it. An answer that is found again each time skips what retention has deleted in between, and what came
 in between where the query begins at the end. So the first answer is written down before the first batch is
 planned, and given again.
 
