@@ -198,7 +198,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
     text = (HEAD + FROM_EARLIEST + TO_TOPIC).format(
         directory=tmp_path, bootstrap=bootstrap, source=pattern, target=target, strict="true"
     )
-    fails(tmp_path, text, "one record has", "raise max.message.bytes of the topic")
+    fails(tmp_path, text, "MESSAGE_TOO_LARGE")
     admin.create_partitions([NewPartitions(source, 2)])[source].result(30)
     admin.create_topics([NewTopic(f"{source}-new", 1, -1)])[f"{source}-new"].result(30)
     write(bootstrap, source, [b"20"], partition=1)
