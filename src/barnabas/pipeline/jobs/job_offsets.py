@@ -18,7 +18,6 @@ from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.jobs.job_file import Source
 from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import source_options
-from barnabas.pipeline.read.beginning import begin_of, keep_begin, kept_begin
 from barnabas.pipeline.read.lag import offsets_in_progress
 from barnabas.pipeline.read.offset_resolution import (
     earliest,
@@ -28,6 +27,7 @@ from barnabas.pipeline.read.offset_resolution import (
     partitions_of,
 )
 from barnabas.pipeline.read.topic_ids import TopicIds
+from barnabas.pipeline.reuse.beginning import begin_of, keep_begin, kept_begin
 from barnabas.pipeline.write.staging import open_store
 
 NO_BATCH = -1

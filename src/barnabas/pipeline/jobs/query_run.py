@@ -188,7 +188,8 @@ class QueryRun:
 
 
 def reader_options(job: Job, source: Source, checkpoint: str) -> dict[str, str]:
-    """Of a reader; that of topics keeps where it begins and its topics' ids beside the query's `checkpoint`."""
+    """Of a reader; that of topics keeps where it begins and its topics' ids beside the query's
+    `checkpoint`."""
     options = dict(source.options)
     if job.kind in ("mirror", "replay"):
         options = {**COMMITTED, **options, "includeHeaders": "true"}

@@ -55,7 +55,6 @@ from barnabas.pipeline.offsets import (
 )
 from barnabas.pipeline.options import FIRST_USE, SourceOptions
 from barnabas.pipeline.read import lag
-from barnabas.pipeline.read.beginning import begin_of
 from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
 from barnabas.pipeline.read.lag import BEHIND, SECONDS
 from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
@@ -71,6 +70,7 @@ from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, push
 from barnabas.pipeline.read.rows_with_plan import RowsWithPlan
 from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.pipeline.read.waiting_age import WaitingAge
+from barnabas.pipeline.reuse.beginning import begin_of
 from barnabas.pipeline.reuse.each_use import NewerPartitions, opened, sees_newer, settled
 from barnabas.pipeline.same_version import SameVersion
 from barnabas.pipeline.workers.frozen import freeze_loaded

@@ -1,1 +1,1 @@
-"""What Spark keeps and uses again: frames, views, and tables of SQL."""
+"""What Spark uses or asks for again: frames, views, tables of SQL, and the beginning of a stream."""
