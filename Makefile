@@ -55,7 +55,7 @@ layers: venv
 	$(BIN)/python -m tools.import_circles
 
 tidy: venv
-	$(PYTEST) -q tests/test_tidy.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
+	$(PYTEST) -q tests/test_tidy.py tests/test_prose.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
 
 commits: venv
 	$(BIN)/python -m tools.commit_subjects

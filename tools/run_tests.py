@@ -19,7 +19,7 @@ from pathlib import Path
 from tools import peers
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-COMPUTING = ("unit", "golden", "model", "scripts", "sim", "test_tidy.py")
+COMPUTING = ("unit", "golden", "model", "scripts", "sim", "test_tidy.py", "test_prose.py")
 """Folders and modules of `tests` that start no cluster."""
 NICENESS = "10"
 """What is added to the niceness of the tests that compute."""

@@ -31,8 +31,8 @@ REQUEST_ELEMENTS_MAX = 1 << 18
 """Structures and strings in all arrays of one request together. An element may take two bytes on the wire,
 but takes a few hundred bytes of memory with its answer: 10 MB of them blocked a node for half a minute."""
 REPLICAS_ELEMENTS_MAX = 1 << 22
-"""The same bound for requests in which a broker names all its replicas (`Fetch`, `AlterPartition`), or an
-operator all replicas of the cluster (`AlterPartitionReassignments`)."""
+"""The same bound for requests in which a broker names all its replicas (``Fetch``, ``AlterPartition``), or an
+operator all replicas of the cluster (``AlterPartitionReassignments``)."""
 DESCRIPTORS_KEPT = 3072
 """Descriptors that are kept for files; half of all where the process may have fewer than twice as many."""
 LISTEN_BACKLOG = 1024
@@ -216,7 +216,7 @@ class ZookeeperBounds:
     operations_max: int = 500
     """Operations in one ZooKeeper transaction (``multi``)."""
     operation_bytes_max: int = 600_000
-    """Paths and data of one transaction: below the ensemble's `jute.maxbuffer` of a megabyte."""
+    """Paths and data of one transaction: below the ensemble's ``jute.maxbuffer`` of a megabyte."""
     ordered_max: int = 2_000
     """Partitions in one request of the controller to a broker."""
 

@@ -2,8 +2,8 @@
 
 What holds for one topic, and min.insync.replicas, is read where it is used (`topic_configs`), and so are
 the replication throttle and cordoned directories. Here is the rest: how many fetchers follow one leader
-(`num.replica.fetchers`), how the cleaner works (`log.cleaner.*`), and how long producer ids are kept
-(`producer.id.expiration.ms`); `on_configured` has the rest, of the node's listeners. Which keys the
+(``num.replica.fetchers``), how the cleaner works (`log.cleaner.*`), and how long producer ids are kept
+(``producer.id.expiration.ms``); `on_configured` has the rest, of the node's listeners. Which keys the
 controller refuses to change: `barnabas.config.broker`.
 
 Source: Kafka's ``DynamicBrokerConfig``.

@@ -61,7 +61,7 @@ def _own_directory() -> str:
 
 
 def for_session(context: Any) -> str:
-    """The interpreter for a data source that is registered in a running session's `SparkContext`."""
+    """The interpreter for a data source that is registered in a running session's ``SparkContext``."""
     chosen: str = context.pythonExec
     configured: str | None = context.getConf().get(IN_CONFIGURATION)
     if chosen != DEFAULT or os.environ.get(FOR_ALL):

@@ -99,7 +99,7 @@ class Window:
 
 
 class QuorumMetrics:
-    """Metrics of one replica; `RaftNode` calls the `on_...` methods."""
+    """Metrics of one replica; `RaftNode` calls the ``on_...`` methods."""
 
     def __init__(self, machine: Machine, now_ms: float) -> None:
         self._machine = machine

@@ -264,7 +264,7 @@ class RaftNode:
         }
 
     def __repr__(self) -> str:
-        return f"QuorumReplica({self._summary()})"
+        return f"RaftNode({self._summary()})"
 
     # -- proposing and answering -----------------------------------------------------------------
 

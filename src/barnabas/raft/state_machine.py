@@ -1,7 +1,7 @@
 """The seam between the quorum and what it replicates: committed batches in, proposals out.
 
 A :class:`StateMachine` receives what was committed, in offset order, each offset once; it never
-refuses. A caller proposes with ``QuorumReplica.append`` and waits until the high watermark has
+refuses. A caller proposes with ``RaftNode.append`` and waits until the high watermark has
 passed the offset it got. All calls are made on the node's one thread.
 """
 

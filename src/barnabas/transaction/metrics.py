@@ -3,7 +3,7 @@
 The coordinator that decided a commit or abort counts it when its record is committed. A coordinator that only
 completes a decision which it loaded does not count it again. States are counted on request.
 
-Kafka has metrics of markers and of load times only; these names are ours. `Aborted` includes transactions
+Kafka has metrics of markers and of load times only; these names are ours. ``Aborted`` includes transactions
 that timed out.
 """
 

@@ -1,7 +1,7 @@
 """A session below a chroot: what is sent has it before its paths, what comes back has it no longer.
 
 Both implementations of the port use this, so that the servers know nothing of it. Source:
-`org.apache.zookeeper.client.Chroot`.
+``org.apache.zookeeper.client.Chroot``.
 """
 
 from __future__ import annotations

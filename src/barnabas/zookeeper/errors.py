@@ -4,7 +4,7 @@ A request's callback gets its result or one of these; they are exceptions so tha
 raise them. `code` is the number on the wire. `outcome_unknown`: the request may have been done, and may
 still be done later.
 
-Source: `org.apache.zookeeper.KeeperException.Code`.
+Source: ``org.apache.zookeeper.KeeperException.Code``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `Create`, `SetData`, `Delete` and `CheckVersion` may be operations of a `Multi`; :data:`Operation` is their
 union. `layout` returns operations for a metadata record. Versions are those of `Stat`; `ANY_VERSION` matches
-all. Sources: `org.apache.zookeeper.ZooDefs`, `Op`, `data.Stat`.
+all. Sources: ``org.apache.zookeeper.ZooDefs``, `Op`, `data.Stat`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ final: what is not answered is answered `SessionExpired`. An owner that still ha
 `close` ends the session at the ensemble, where it can be reached, after the requests before it.
 `CLOSED`    is the last event.
 
-Source: ZooKeeper's programmer's guide (consistency guarantees, sessions, watches), its `ClientCnxn`,
-and `kafka.zookeeper.ZooKeeperClient` of Kafka 3.9.
+Source: ZooKeeper's programmer's guide (consistency guarantees, sessions, watches), its ``ClientCnxn``,
+and ``kafka.zookeeper.ZooKeeperClient`` of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SessionSettings:
     connection_timeout_ms: int = 18_000
     """`zookeeper.connection.timeout.ms`: of one attempt to connect to one server."""
     max_in_flight: int = 10
-    """`zookeeper.max.in.flight.requests`: how many requests are sent ahead of their answers."""
+    """``zookeeper.max.in.flight.requests``: how many requests are sent ahead of their answers."""
     tls: TlsSettings | None = None
     """Of the keys `zookeeper.ssl.*`; None where `zookeeper.ssl.client.enable` is false."""
 

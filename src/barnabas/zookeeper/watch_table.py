@@ -5,7 +5,7 @@ child watch by `GetChildren`. An event fires each watcher once, though it may wa
 children of a znode that is deleted. These watches are one-shot. A persistent watch stays when it has fired:
 of one path, data and children; or, recursive, of a path and all below it, without the changes of children.
 
-Source: `org.apache.zookeeper.server.watch.WatchManager`, `DataTree.setWatches`.
+Source: ``org.apache.zookeeper.server.watch.WatchManager``, ``DataTree.setWatches``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Pure. An identity is a pair (scheme, id): `("ip", "10.0.0.1")` of every connecti
 of one that has sent the password. The schemes are ZooKeeper's own that need no further set-up: `world`,
 `digest`, `ip`.
 
-Source: `PrepRequestProcessor.checkACL`, `fixupACL`; `DigestAuthenticationProvider`,
-`IPAuthenticationProvider`."""
+Source: ``PrepRequestProcessor.checkACL``, ``fixupACL``; ``DigestAuthenticationProvider``,
+``IPAuthenticationProvider``."""
 
 from __future__ import annotations
 

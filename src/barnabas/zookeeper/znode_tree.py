@@ -5,8 +5,8 @@ watches hear of, or an error, and then it has changed nothing. All servers that 
 transactions in the same order have the same tree. What is not here: sessions' time-outs, watches
 (`watch_table`), and authentication: who asks comes with the request, as identities (`znode_acls`).
 
-Source: `org.apache.zookeeper.server.DataTree`, `PrepRequestProcessor` (which error comes first),
-`DataNode.copyStat` (what clients see of `cversion`).
+Source: ``org.apache.zookeeper.server.DataTree``, ``PrepRequestProcessor`` (which error comes first),
+``DataNode.copyStat`` (what clients see of `cversion`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from barnabas.zookeeper.session import WatchEvent, WatchKind
 from barnabas.zookeeper.znode_acls import Identity, allows, masked_acl, taken_acl
 
 DATA_BYTES_MAX = 1 << 20
-"""`jute.maxbuffer` less what a request has besides its data."""
+"""``jute.maxbuffer`` less what a request has besides its data."""
 
 
 OWN_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))

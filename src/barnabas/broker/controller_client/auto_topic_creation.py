@@ -1,6 +1,6 @@
 """Topics that are created because a client asked for them.
 
-Metadata for a topic that does not exist creates it (`auto.create.topics.enable`), and the internal
+Metadata for a topic that does not exist creates it (``auto.create.topics.enable``), and the internal
 topics of coordinators are created when the first client looks for its coordinator. The client gets a
 retriable error; the creation goes to the controller once, however many clients ask. This broker's properties,
 else the controller's, say how many partitions and replicas a client's topic has.

@@ -3,7 +3,7 @@
 A :class:`Fetcher` follows some of the partitions that one broker leads. Its request names only the
 partitions that moved since the last one (an incremental fetch session). One response has the records of all
 partitions; the fetcher appends them and sends the next request in the same turn. :class:`FetcherPool` has one
-or several fetchers per leader (`num.replica.fetchers`).
+or several fetchers per leader (``num.replica.fetchers``).
 
 Behaviour: as Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
 `replica.fetch.backoff.ms` while the others continue; a partition whose leader epoch is fenced waits for newer

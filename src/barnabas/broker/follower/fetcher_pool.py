@@ -1,6 +1,6 @@
 """All fetchers of one broker: which partition is followed by which.
 
-Partitions of one leader are spread over `num.replica.fetchers` fetchers; one that follows nothing any
+Partitions of one leader are spread over ``num.replica.fetchers`` fetchers; one that follows nothing any
 more is closed. Behaviour: Kafka's AbstractFetcherManager.
 
 A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile would

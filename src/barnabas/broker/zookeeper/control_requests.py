@@ -3,7 +3,7 @@
 A broker obeys the newest controller it has heard of: an order with a lower controller epoch, or for
 another incarnation of this broker, is refused. Orders are followed one after the other; one that names
 topics which the image does not have yet waits until their configurations have been read, so that a
-replica never begins with another `min.insync.replicas` than its topic's.
+replica never begins with another ``min.insync.replicas`` than its topic's.
 
 Source: Kafka's ``ZkSupport``, ``ReplicaManager`` (controllerEpoch) and
 ``KafkaApis.handleLeaderAndIsrRequest``.

@@ -194,7 +194,7 @@ class ZookeeperRegistration:
         self.cordoned = tuple(sorted(directories))
 
     def on_directory_offline(self, directory: Uuid) -> None:
-        """The controller asks then which replicas are offline (`LeaderAndIsr`)."""
+        """The controller asks then which replicas are offline (``LeaderAndIsr``)."""
         self._propagate_log_dir_event()
 
     def _propagate_log_dir_event(self) -> None:

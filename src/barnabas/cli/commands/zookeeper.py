@@ -22,7 +22,7 @@ def start(
 ) -> None:
     """Run one server in the foreground until SIGTERM, Ctrl-C or the end of its terminal.
 
-    Alone, or, with lines `server.N=host:port:port` and a file `myid`, as one of an ensemble.
+    Alone, or, with lines `server.N=host:port:port` and a file ``myid``, as one of an ensemble.
     """
     from barnabas.host.zookeeper.server_process import run_server
 

@@ -6,7 +6,7 @@ nothing. Each server is a process of its own that ends with its parent, listens 
 data in a directory, so that a killed one comes back with it. What is missing is said in one sentence
 (`ZooKeeperMissing`).
 
-Source: ZooKeeper's administrator's guide; `ZooKeeperServerMain`, `QuorumPeerMain`.
+Source: ZooKeeper's administrator's guide; ``ZooKeeperServerMain``, ``QuorumPeerMain``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The last refused or delayed decisions with their reasons; they write no record, so they live here.
 
 Each controller keeps what it refused itself while it was active, also after it resigned; a process
-that ends forgets. `DescribeCluster` on a controller's listener tells them (`barnabas cluster events`).
+that ends forgets. ``DescribeCluster`` on a controller's listener tells them (`barnabas cluster events`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 CONTROLLERS = 2
 """Endpoint type of controllers; 1 is brokers."""
 NOT_ASKED = -2
-"""`RefusalsAfter` of those who do not know the field."""
+"""``RefusalsAfter`` of those who do not know the field."""
 
 
 def error_response(

@@ -4,7 +4,7 @@ kazoo sends an object with `type` and `serialize()`, and decodes the answer with
 adds reads whose watches kazoo does not manage, a multi whose creates return their `Stat` and whose failure
 names the failed operation, and the request that sets watches again on another server.
 
-Source: `zookeeper.jute`, `org.apache.zookeeper.MultiOperationRecord`, `MultiResponse`, `SetWatches`.
+Source: `zookeeper.jute`, ``org.apache.zookeeper.MultiOperationRecord``, ``MultiResponse``, `SetWatches`.
 """
 
 from __future__ import annotations

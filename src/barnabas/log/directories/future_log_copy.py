@@ -1,7 +1,7 @@
 """Filling a future log from the current log of the same partition, batch for batch.
 
 The current log changes meanwhile: it grows, is cut, loses its first segments. `align` cuts the copy to where
-both agree, as a follower does; `copy_run` appends what comes next. Both run on the owner's thread.
+both agree, as a follower does; `append_run` appends what comes next. Both run on the owner's thread.
 
 Source: ``ReplicaAlterLogDirsThread`` of Apache Kafka 4.3 for behaviour; KIP-113, KIP-279.
 """

@@ -58,7 +58,7 @@ class BrokerRegistration:
     registered_ms: int = -1
     """When this incarnation was registered; -1 where another system wrote the record."""
     is_on_zookeeper: bool = False
-    """A broker in ZooKeeper mode whose cluster migrates to KRaft (`isMigratingZkBroker`)."""
+    """A broker in ZooKeeper mode whose cluster migrates to KRaft (``isMigratingZkBroker``)."""
 
     @property
     def active(self) -> bool:

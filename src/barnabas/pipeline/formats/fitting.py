@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 def fit(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Raises `pa.ArrowInvalid` where a value has no place in `wanted`."""
+    """Raises ``pa.ArrowInvalid`` where a value has no place in `wanted`."""
     if array.type.equals(wanted):
         return array
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):

@@ -7,7 +7,7 @@ or, if that is lost, the ranges of the plan. A reader here is therefore of that 
 
 If the driver fails to read, the task reads: it waits longer, and raises the error if it fails too.
 
-Source: pyspark's ``python_streaming_source_runner`` (`partitions_func`), ``PythonMicroBatchStream``,
+Source: pyspark's ``python_streaming_source_runner`` (``partitions_func``), ``PythonMicroBatchStream``,
 ``PythonStreamingPartitionReaderFactory``.
 """
 

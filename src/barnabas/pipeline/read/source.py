@@ -6,7 +6,7 @@ stream reader also keeps, in the driver's planning process, when the last trigge
 ``availableNow`` run ends.
 
 Admission control: Spark asks `latestOffset(start, limit)`; `maxOffsetsPerTrigger` gives the limit,
-`minOffsetsPerTrigger` holds a trigger back until enough waits or `maxTriggerDelay` has passed.
+``minOffsetsPerTrigger`` holds a trigger back until enough waits or ``maxTriggerDelay`` has passed.
 Offsets that a checkpoint holds are resumed as they are, also after a change of options, and those of
 Spark's own Kafka connector too. A topic that was deleted and created again is another one: what was not
 read of the old one is lost, and the new one is read from its beginning.
@@ -334,7 +334,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         return mean_sizes(cluster, ranges, self.options)
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
-        """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""
+        """Whether less than ``minOffsetsPerTrigger`` waits and there is time yet."""
         rows_min = self.options.rows_per_trigger_min
         if rows_min is None or self._final is not None or isinstance(limit, ReadAllAvailable):
             return False

@@ -1,6 +1,6 @@
 """Coordination on the quorum, as ZooKeeper's users know it: keys, sessions, watches, a lock, an election.
 
-`Store` (:mod:`barnabas.raft.recipes.store`) is a `StateMachine` for a `QuorumReplica`: a tree of small
+`Store` (:mod:`barnabas.raft.recipes.store`) is a `StateMachine` for a `RaftNode`: a tree of small
 values that every replica holds. Ephemeral keys belong to a session and go with it; a watch receives
 every change in order. `Lock` and `Election` are built of these.
 

@@ -1,4 +1,4 @@
-"""The authorizer that `authorizer.class.name` names, with a cache of its decisions.
+"""The authorizer that ``authorizer.class.name`` names, with a cache of its decisions.
 
 Owns the index of the image's ACLs, the decisions since the last change of an ACL, and the audit log of
 denials. A node has one authorizer for its broker's image and one for its controller's.

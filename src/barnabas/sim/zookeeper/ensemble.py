@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 TICK_MS = 100.0
 """How often the oracle looks at servers and sessions."""
 SILENT_MS_MAX = 800.0
-"""A server that has done nothing for longer is down, to the others (`syncLimit`)."""
+"""A server that has done nothing for longer is down, to the others (``syncLimit``)."""
 ELECTION_MS = (50.0, 500.0)
 TIMEOUT_MS = (4_000, 40_000)
-"""What a session may have (`minSessionTimeout`, `maxSessionTimeout`)."""
+"""What a session may have (``minSessionTimeout``, ``maxSessionTimeout``)."""
 SESSION_ID_FIRST = 0x1000_0000_0000_0000
 
 

@@ -7,5 +7,5 @@
 
 Pure functions and values. Malformed data is a `MalformedZnode`, which names the znode.
 
-Source: `kafka.zk.ZkData`, `kafka.zk.migration.*`, `AclEntry`, `DelegationTokenManagerZk` of Kafka 3.9.1.
+Source: ``kafka.zk.ZkData``, `kafka.zk.migration.*`, `AclEntry`, ``DelegationTokenManagerZk`` of Kafka 3.9.1.
 """

@@ -1,7 +1,7 @@
 """Single znodes of the cluster: controller, epochs, id, features, producer ids, migration.
 
-Source: `ControllerZNode`, `ControllerEpochZNode`, `ClusterIdZNode`, `FeatureZNode`, `ProducerIdBlockZNode`,
-`MigrationZNode` of `kafka.zk.ZkData`.
+Source: ``ControllerZNode``, ``ControllerEpochZNode``, ``ClusterIdZNode``, ``FeatureZNode``,
+``ProducerIdBlockZNode``, ``MigrationZNode`` of ``kafka.zk.ZkData``.
 """
 
 from __future__ import annotations

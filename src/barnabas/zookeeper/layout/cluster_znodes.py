@@ -8,7 +8,7 @@ partition's epoch is the version of its state znode, an ACL's id follows from it
 Not written from records: registrations of brokers (ephemeral, by their own sessions), `/feature` of
 releases that ZooKeeper clusters do not have (`metadata.version`), and what is KRaft's alone.
 
-Source: `kafka.zk.migration.*`, `org.apache.kafka.metadata.migration.KRaftMigrationZkWriter`.
+Source: `kafka.zk.migration.*`, ``org.apache.kafka.metadata.migration.KRaftMigrationZkWriter``.
 """
 
 from __future__ import annotations

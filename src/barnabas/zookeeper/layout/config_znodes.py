@@ -28,7 +28,7 @@ _FOLDERS = {TOPIC: "topics", BROKER: "brokers"}
 
 
 def sanitize(name: str) -> str:
-    """A name as part of a path: percent-encoded, as by Kafka's `Sanitizer.sanitize`."""
+    """A name as part of a path: percent-encoded, as by Kafka's ``Sanitizer.sanitize``."""
     return quote(name, safe="")
 
 

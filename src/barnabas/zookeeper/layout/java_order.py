@@ -1,8 +1,8 @@
 """The order in which Kafka 3.9 writes the keys of a JSON object: that of the map it comes from.
 
 Kafka's objects are Scala and Java maps, whose iteration goes by hash. The bytes of a znode are Kafka's
-only if the order is. Sources: Scala 2.13's `mutable.HashMap` and `immutable.HashMap` (CHAMP), Java 17's
-`HashMap` and `Properties` (a `ConcurrentHashMap`).
+only if the order is. Sources: Scala 2.13's ``mutable.HashMap`` and ``immutable.HashMap`` (CHAMP), Java 17's
+``HashMap`` and `Properties` (a ``ConcurrentHashMap``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SMALL_MAP = 4
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`, unsigned."""
+    """``String.hashCode``, unsigned."""
     value = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(data), 2):
@@ -35,7 +35,7 @@ def _signed(value: int) -> int:
 
 
 def scala_mutable(entries: Mapping[str, V], first: int | None = None) -> dict[str, V]:
-    """A `mutable.Map`, filled one by one. `first`: how many it was made of at once, if so."""
+    """A ``mutable.Map``, filled one by one. `first`: how many it was made of at once, if so."""
     size = 16
     if first:
         size = 1 << max(int((first + 1) / 0.75) - 1, 4).bit_length()
@@ -47,7 +47,7 @@ def scala_mutable(entries: Mapping[str, V], first: int | None = None) -> dict[st
 
 
 def scala_immutable(entries: Mapping[str, V]) -> dict[str, V]:
-    """An immutable `Map`, made of the entries in their order."""
+    """An immutable ``Map``, made of the entries in their order."""
     if len(entries) <= SMALL_MAP:
         return dict(entries)
     return {key: entries[key] for key in _champ(list(entries), 0)}
@@ -75,7 +75,7 @@ def _champ(keys: Iterable[str], shift: int) -> list[str]:
 
 
 def java_map(entries: Mapping[str, V]) -> dict[str, V]:
-    """A `HashMap` or `Properties`, filled one by one in the order of the entries."""
+    """A ``HashMap`` or `Properties`, filled one by one in the order of the entries."""
     size = 16
     while len(entries) >= size * 0.75 + (size == 16 and len(entries) == 12):
         size *= 2

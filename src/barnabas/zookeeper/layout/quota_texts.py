@@ -1,7 +1,7 @@
 """Quotas and SCRAM credentials as the texts of a `/config` znode.
 
-Source: `ZkConfigMigrationClient.writeClientQuotas` (whole numbers where the key is one), `Double.toString`,
-`ScramCredentialUtils`.
+Source: ``ZkConfigMigrationClient.writeClientQuotas`` (whole numbers where the key is one),
+``Double.toString``, ``ScramCredentialUtils``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def quota_value(path: str, key: str, text: str) -> float:
 
 
 def double_text(value: float) -> str:
-    """As Java's `Double.toString`: with an exponent below a thousandth and from ten million on."""
+    """As Java's ``Double.toString``: with an exponent below a thousandth and from ten million on."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = repr(value)
         return text if "e" not in text else f"{value:.17f}".rstrip("0")

@@ -1,7 +1,7 @@
 """`/delegation_token/tokens/ID` and `/delegation_token/token_changes`: delegation tokens without their
 secrets.
 
-Source: `DelegationTokenManagerZk`, KIP-48, KIP-373 (version 3, whose requester may be another than the
+Source: ``DelegationTokenManagerZk``, KIP-48, KIP-373 (version 3, whose requester may be another than the
 owner).
 """
 

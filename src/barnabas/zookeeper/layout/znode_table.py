@@ -38,7 +38,7 @@ PERSISTENT_PATHS = (
     "/isr_change_notification", "/latest_producer_id_block", "/log_dir_event_notification",
     "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
 )  # fmt: skip
-"""What every broker makes at its start (`ZkData.PersistentZkPaths`)."""
+"""What every broker makes at its start (``ZkData.PersistentZkPaths``)."""
 
 
 class ZnodeValue(Protocol):

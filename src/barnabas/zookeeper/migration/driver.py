@@ -109,7 +109,7 @@ class EffectFailed:
 
 @dataclass(frozen=True, slots=True)
 class RetryDue:
-    """The time that `Wait` named is over."""
+    """The time that ``Wait`` named is over."""
 
 
 Event = (

@@ -5,7 +5,7 @@ earlier changes; a read waits until the changes before it have been answered, an
 for it. Before there is a session a client may send one frame, within a bounded time, or one four-letter word.
 A frame that is none closes the connection with a line of the log that says why.
 
-Source: `NIOServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket`.
+Source: ``NIOServerCnxn``, ``ZooKeeperServer.processConnectRequest``, ``processPacket``.
 """
 
 from __future__ import annotations

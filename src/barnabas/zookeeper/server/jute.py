@@ -3,7 +3,7 @@
 Pure. A reader checks every bound and raises `JuteError`; a length of -1 is null. A null byte string is read
 as `NULL`, which is empty and is written as null again. Strings that are not UTF-8 are decoded as by Java.
 
-Source: `org.apache.jute.BinaryInputArchive`, `BinaryOutputArchive`.
+Source: ``org.apache.jute.BinaryInputArchive``, ``BinaryOutputArchive``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Pure. `decode` reads what follows a request's header, `encode_result` writes what follows a response's. The
 log keeps a change as its client has written it.
 
-Source: `zookeeper.jute`, `ZooDefs.OpCode`, `MultiOperationRecord`, `MultiResponse`, `FinalRequestProcessor`.
+Source: ``zookeeper.jute``, ``ZooDefs.OpCode``, ``MultiOperationRecord``, ``MultiResponse``,
+``FinalRequestProcessor``.
 """
 
 from __future__ import annotations

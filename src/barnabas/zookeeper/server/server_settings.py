@@ -3,7 +3,7 @@
 A key that is not read is named; one that would change who may do what, or who votes, is refused. The number
 of a server of an ensemble is in the file ``myid`` of its directory, as with ZooKeeper.
 
-Source: ZooKeeper's administrator's guide; `QuorumPeerConfig`.
+Source: ZooKeeper's administrator's guide; ``QuorumPeerConfig``.
 """
 
 from __future__ import annotations

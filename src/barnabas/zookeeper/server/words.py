@@ -1,6 +1,6 @@
 """The four-letter words: what an operator asks a server on its client port.
 
-Source: ZooKeeper's administrator's guide; `org.apache.zookeeper.server.command`.
+Source: ZooKeeper's administrator's guide; ``org.apache.zookeeper.server.command``.
 """
 
 from __future__ import annotations

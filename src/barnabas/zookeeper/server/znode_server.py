@@ -5,7 +5,7 @@ answered. Reads are answered from what this server has applied. Answers and watc
 in the order of zxid. Connections outlive a change of leader: what they wait for is sent to the next one.
 Where none is known for a tick, this server drops its clients, so that they look for another one.
 
-Source: `org.apache.zookeeper.server.ZooKeeperServer`, `quorum.QuorumZooKeeperServer`.
+Source: ``org.apache.zookeeper.server.ZooKeeperServer``, ``quorum.QuorumZooKeeperServer``.
 """
 
 from __future__ import annotations
