@@ -90,9 +90,9 @@ class FetchBounds:
     inline_max: int = 100
     """Partitions of a request or a full answer that one turn of the loop handles; a larger one is sliced."""
     followed_per_slice: int = 20
-    """Of a larger request: partitions whose fetch offsets are noted between two checks of the clock."""
+    """Partitions of a larger request whose fetch offsets are noted between two checks of the clock."""
     read_per_slice: int = 20
-    """Of a larger full answer: partitions that are read between two checks of the clock."""
+    """Partitions of a larger full answer that are read between two checks of the clock."""
     answered_max: int = 300
     """Partitions of a session in one incremental answer: about 10 ms of work for each side."""
     timed_from: int = 40
@@ -120,11 +120,11 @@ class HandlerBounds:
     appended_inline_max: int = 100
     """Partitions of a Produce request that is appended in one turn of the loop: about 3 ms."""
     appended_per_slice: int = 20
-    """Of a larger request: partitions that are appended between two checks of the clock."""
+    """Partitions of a larger request that are appended between two checks of the clock."""
     described_inline_max: int = 500
     """Partitions of a Metadata answer that is made in one turn of the loop."""
     described_per_slice: int = 50
-    """Of a larger answer: partitions that are described between two checks of the clock."""
+    """Partitions of a larger answer that are described between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class NewTopic(NamedTuple):
     partitions: int | None
     """The number of partitions, with the cluster's default applied; None where `assignments` gives it."""
     replication_factor: int | None
-    """As `partitions`."""
+    """The number of replicas, under the same rule as `partitions`."""
     assignments: Mapping[int, tuple[int, ...]] | None
     """Broker ids by partition, where the client chose the replicas; else None."""
     configs: Mapping[str, str]
@@ -57,7 +57,7 @@ class ChangedConfigs(NamedTuple):
 
     type: ResourceType
     name: str
-    """For BROKER, an empty name is the default of all brokers."""
+    """The name of the resource; for BROKER, an empty name is the default of all brokers."""
     configs: Mapping[str, str | None]
 
 

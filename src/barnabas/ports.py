@@ -81,7 +81,8 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file. May block on the device."""
 
     def try_read_at(self, position: int, size: int) -> Buffer | None:
-        """As `read_at`; returns None where the bytes are not in memory, so that reading would block."""
+        """Read as `read_at` does; returns None where the bytes are not in memory, so that reading would
+        block."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -250,7 +251,7 @@ class Background(Protocol):
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        """As `run`, for a job that may take less time than handing it to another thread (a sync of a fast
+        """Run a job as `run` does that may take less time than handing it to another thread (a sync of a fast
         disk). Where that is likely, `job` and `done` run at once, on the node's thread, before this
         returns."""
 
@@ -279,7 +280,7 @@ class HasHelper(Protocol):
 
 
 class Secrets(Protocol):
-    """What authentication needs from the world: cryptographically secure random numbers, and TLS."""
+    """The port for authentication: cryptographically secure random numbers, and TLS."""
 
     def token_bytes(self, size: int) -> bytes:
         """`size` cryptographically secure random bytes."""

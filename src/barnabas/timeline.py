@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 class _Change(NamedTuple):
     offset: int
-    """Of the record that made the change."""
+    """The offset of the record that made the change."""
     table: TimelineMap[Any, Any]
     key: Any
     before: Any

@@ -90,7 +90,7 @@ async def add_acls(client: Client, entries: Sequence[AclEntry]) -> None:
 
 
 async def remove_acls(client: Client, queries: Sequence[AclQuery]) -> list[AclEntry]:
-    """What was removed, sorted. Raises `KafkaError`."""
+    """The entries that were removed, sorted. Raises `KafkaError`."""
 
     def request() -> DeleteAclsRequest:
         return DeleteAclsRequest(filters=[DeleteAclsFilter(**q.fields()) for q in queries])

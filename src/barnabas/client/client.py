@@ -44,7 +44,7 @@ class Trying:
         self.deadline_ms = deadline_ms
         """When it gives up."""
         self.asked = ""
-        """What was asked last, and whom."""
+        """The last question, and the node that it went to."""
         self.failure: ChannelError | KafkaError | None = None
         """Why the attempt before this one was in vain."""
 
@@ -73,7 +73,7 @@ class Client:
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
         self.member_ids = ports.rng("group-member-ids")
-        """Of members of consumer groups, which make their ids themselves."""
+        """The source of the ids that members of consumer groups make themselves."""
         self.trying: Trying | None = None
         """While something is asked until it succeeds."""
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -238,8 +238,8 @@ class Client:
         purpose: str = "coordinator",
         at_most: int | None = None,
     ) -> Any:
-        """As `ask_any`, at the coordinator of `key`, in no version above `at_most`; looks for it once more
-        where it moved or died."""
+        """Ask the coordinator of `key` as `ask_any` asks, in no version above `at_most`; look for it once
+        more where it moved or died."""
 
         async def attempt() -> Any:
             try:

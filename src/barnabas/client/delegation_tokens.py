@@ -42,7 +42,7 @@ class DelegationToken:
 
     @property
     def password(self) -> str:
-        """What a client authenticates with, the id being its user."""
+        """The password with which a client authenticates, the id being its user."""
         return password_of(self.hmac)
 
     def login(self) -> str:
@@ -152,4 +152,4 @@ _REASONS = {
     66: "the token has expired",
     67: "owners and renewers are users, as User:alice",
 }
-"""What Kafka's responses have no text for."""
+"""The reasons for which Kafka's responses have no text."""

@@ -37,7 +37,8 @@ class DescribedMember:
     kind: str = "classic"
     """The protocol that it speaks."""
     epoch: int = -1
-    """Of members of a consumer group: how far they are, and what they have and shall have."""
+    """The epochs and assignments of members of a consumer group: how far they are, what they have and
+    shall have."""
     assigned: list[TopicPartition] = field(default_factory=list)
     target: list[TopicPartition] = field(default_factory=list)
 
@@ -48,11 +49,11 @@ class GroupDescription:
     state: str
     protocol_type: str
     protocol: str
-    """Of a consumer group its assignor."""
+    """The protocol of a classic group; the assignor of a consumer group."""
     members: list[DescribedMember]
     type: str = "classic"
     epoch: int = -1
-    """Of a consumer group."""
+    """The epoch of a consumer group."""
     assignment_epoch: int = -1
 
 

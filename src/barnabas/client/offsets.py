@@ -203,7 +203,7 @@ async def committed_offsets(
     who: GroupIdentity | None = None,
     timeout_ms: float = API_TIMEOUT_MS,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What a group has committed for `partitions` (None: for all); those without are left out."""
+    """The offsets that a group has committed for `partitions` (None: for all); those without are left out."""
     wanted = None if partitions is None else list(partitions)
     if wanted is not None:
         await client.cluster.ensure({tp.topic: None for tp in wanted})

@@ -94,7 +94,8 @@ class HangingTransaction:
 async def list_transactions(
     client: Client, wanted: TransactionFilter = EVERY_TRANSACTION
 ) -> list[TransactionListing]:
-    """Of all coordinators, by transactional id. Raises INVALID_REQUEST where a state is none."""
+    """The transactions of all coordinators, by transactional id. Raises INVALID_REQUEST where a state is
+    none."""
 
     async def of(node: int) -> list[TransactionListing]:
         response = await client.ask_node(
@@ -157,7 +158,7 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
 async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerView]]:
-    """What each partition's leader knows of its producers, or its replica on `broker`."""
+    """The producers that each partition's leader knows, or its replica on `broker`."""
     found: dict[TopicPartition, list[ProducerView]] = {}
     wanted = list(partitions)
 

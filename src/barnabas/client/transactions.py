@@ -1,4 +1,4 @@
-"""What one transaction of a producer holds, as far as its batches are concerned. Plain state.
+"""The content of one transaction of a producer, as far as its batches are concerned. Plain state.
 
 Up to transaction.version 1 the client adds each partition to the transaction before it writes there
 (AddPartitionsToTxn, Produce up to version 11); from 2 on the first batch does (Produce 12, KIP-890).
@@ -17,7 +17,7 @@ PRODUCE_BEFORE_IMPLICIT = 11
 
 
 class ClientTransaction:
-    """Of one transactional id, one after the other."""
+    """The transactions of one transactional id, one after the other."""
 
     __slots__ = (
         "failure",

@@ -26,7 +26,7 @@ MATCHED = (
     "client_source_address",
     "client_source_port",
 )
-"""What of a client a pattern may name."""
+"""The properties of a client that a pattern may name."""
 
 
 class SubscriptionRefused(ValueError):

@@ -1,4 +1,4 @@
-"""What a configuration key is: a type, a default, a bound, a sentence; and how text becomes a value.
+"""A configuration key has a type, a default, a bound and a sentence; text becomes a value by its type.
 
 Every error is a :class:`ConfigError`, one sentence that names the key, the value and what is
 allowed. A :class:`ConfigDef` is a table of keys read from text (see `parse_table`):
@@ -40,7 +40,7 @@ class ConfigType(IntEnum):
     """Type of a key, with the numbers that DescribeConfigs sends."""
 
     UNKNOWN = 0
-    """Of a key that no table has: text, and perhaps a secret."""
+    """The key is in no table: its value is text, and perhaps a secret."""
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -58,7 +58,7 @@ class UpdateMode(IntEnum):
     READ_ONLY = 0
     PER_BROKER = 1
     CLUSTER_WIDE = 2
-    """For the whole cluster or for one broker."""
+    """The value is set for the whole cluster or for one broker."""
 
 
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
@@ -147,7 +147,8 @@ class ConfigKey(NamedTuple):
 
 
 def _java_double(value: float) -> str:
-    """As ``Double.toString``: a decimal fraction from 0.001 to 10,000,000, else a power of ten."""
+    """The text that ``Double.toString`` gives: a decimal fraction from 0.001 to 10,000,000, else a power
+    of ten."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -191,7 +192,7 @@ class ConfigDef:
         return list(value) if isinstance(value, list) else value
 
     def defaults(self) -> dict[str, ConfigValue]:
-        """As `default`, of all keys."""
+        """The `default` of every key."""
         values = dict(self._defaults or self._type_defaults())
         for name in self._lists:
             values[name] = list(cast("list[str]", values[name]))

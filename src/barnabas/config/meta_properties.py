@@ -106,8 +106,8 @@ def complete_meta_properties(disk: Disk, directory: str, random_bytes: RandomByt
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """What `directory` belongs to; None where it is not formatted. Raises :class:`DirectoryError`,
-    ``OSError``."""
+    """The cluster and node that `directory` belongs to; None: it is not formatted. Raises
+    :class:`DirectoryError`, ``OSError``."""
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ALIKE_MIN = 0.8
-"""As difflib counts: below it two keys are rather different ones."""
+"""The likeness by difflib's measure below which two keys are different ones."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

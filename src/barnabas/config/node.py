@@ -58,7 +58,7 @@ class NodeConfig:
     listeners: tuple[ListenerSpec, ...]
     """All listeners, in the order of the file."""
     advertised: tuple[ListenerSpec, ...]
-    """Where others reach this node; port 0 means the port that the listener gets."""
+    """The addresses by which others reach this node; port 0 means the port that the listener gets."""
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     voters: tuple[Voter, ...]
@@ -79,9 +79,9 @@ class NodeConfig:
     transactions: settings.TransactionSettings
     _texts: Mapping[str, str] = field(repr=False)
     zookeeper: ZookeeperSettings | None = None
-    """For a broker that ZooKeeper coordinates; None under KRaft."""
+    """The settings of a broker that ZooKeeper coordinates; None under KRaft."""
     migration: ZookeeperSettings | None = None
-    """For a controller that migrates a cluster from ZooKeeper; None for every other node."""
+    """The settings of a controller that migrates a cluster from ZooKeeper; None for every other node."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:

@@ -80,7 +80,7 @@ class MetadataLogSettings(Settings):
 
 
 class ControllerSettings(Settings):
-    """What the active controller decides by."""
+    """The settings by which the active controller decides."""
 
     session_timeout_ms: int = _key("broker.session.timeout.ms")
     leader_rebalance: bool = _key("auto.leader.rebalance.enable")
@@ -131,7 +131,7 @@ class ReplicationSettings(Settings):
 
 
 class LogManagerSettings(Settings):
-    """What holds for all logs of a node; what holds for one topic is in `topic`."""
+    """The settings of all logs of a node; those of one topic are in `topic`."""
 
     retention_check_interval_ms: int = _key("log.retention.check.interval.ms")
     flush_check_interval_ms: int = _key("log.flush.scheduler.interval.ms")
@@ -185,7 +185,7 @@ ASSIGNOR_CLASSES = {
 }
 """Server-side assignors of consumer groups, by Kafka's class names."""
 ASSIGNORS = ("uniform", "range")
-"""By the names that clients give."""
+"""The assignors, under the names that clients give."""
 
 
 class GroupSettings(Settings):

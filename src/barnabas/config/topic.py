@@ -1,4 +1,4 @@
-"""What holds for one topic: its own values over the broker's over the defaults.
+"""The configuration of one topic: its own values over the broker's over the defaults.
 
 `TOPIC` is the table of a topic's keys; `BROKER_SYNONYMS` says which keys of a broker stand behind each.
 A topic's own values come from ConfigRecords, a broker's from its properties and dynamic
@@ -70,7 +70,7 @@ BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
 }
 
 _IN_ORDER = [(name, BROKER_SYNONYMS[name]) for name in TOPIC.keys if name in BROKER_SYNONYMS]
-"""As the table of a topic's keys has them."""
+"""The topic's keys that have synonyms, in the order of their table."""
 
 
 def topic_defaults(broker: Mapping[str, str]) -> dict[str, ConfigValue]:
@@ -89,7 +89,7 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, ConfigValue]:
 
 
 def topic_default(name: str, broker: Mapping[str, str]) -> ConfigValue:
-    """As `topic_defaults`, for one key."""
+    """The value that `topic_defaults` has for one key."""
     for synonym in BROKER_SYNONYMS.get(name, ()):
         if synonym.name in broker:
             return _of_broker(synonym, broker)
@@ -97,7 +97,8 @@ def topic_default(name: str, broker: Mapping[str, str]) -> ConfigValue:
 
 
 def broker_part(broker: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Of a broker's configuration what a topic's values hang on, to compare or to remember it by."""
+    """The part of a broker's configuration that a topic's values depend on, to compare or to remember it
+    by."""
     return tuple(
         [
             (synonym.name, broker[synonym.name])
@@ -141,7 +142,7 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
 
 
 def _of_broker(synonym: Synonym, broker: Mapping[str, str]) -> ConfigValue:
-    """What the broker sets, in the topic's unit."""
+    """The broker's value, in the topic's unit."""
     value = BROKER.parse(synonym.name, broker[synonym.name])
     if synonym.factor == 1 or not isinstance(value, int):
         return value

@@ -14,7 +14,7 @@ from barnabas.types import is_int32
 
 class Allowed(Protocol):
     def problem(self, value: object) -> str | None:
-        """What is wrong with `value`, as the second half of a sentence; None if it is allowed."""
+        """The fault of `value`, as the second half of a sentence; None if it is allowed."""
 
     def describe(self) -> str:
         """The allowed values in words, for messages and documents."""

@@ -21,7 +21,7 @@ documentation calls the one of ``control.plane.listener.name``."""
 GENERATED = -1
 """A broker id that the ensemble still has to give."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-"""Of ``authorizer.class.name``: entries are znodes."""
+"""The value of ``authorizer.class.name`` with which entries are znodes."""
 MIGRATION = "zookeeper.metadata.migration.enable"
 _QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _PROTOCOL_VERSIONS = (
@@ -29,7 +29,7 @@ _PROTOCOL_VERSIONS = (
     "3.7", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4",
     "3.8", "3.8-IV0", "3.9", "3.9-IV0",
 )  # fmt: skip
-"""Of releases whose brokers read what these write: each request goes in a version that both have, but
+"""The releases whose brokers read what these write: each request has a version that both know, but
 offsets of groups and the verification of transactions (KIP-890) have one form."""
 
 
@@ -64,8 +64,8 @@ def is_migrating(texts: Mapping[str, str]) -> bool:
 
 
 def migration_settings(texts: Mapping[str, str], *, is_broker: bool) -> ZookeeperSettings | None:
-    """Of a KRaft controller's file that names the ensemble from which it migrates; None where it migrates
-    nothing. Raises :class:`ConfigError`."""
+    """The settings of a KRaft controller's file that names the ensemble it migrates from; None where it
+    migrates nothing. Raises :class:`ConfigError`."""
     if not is_migrating(texts):
         return None
     if not texts.get("zookeeper.connect", "").strip():
@@ -86,7 +86,7 @@ def _check_quorum_is_named(texts: Mapping[str, str]) -> None:
 
 
 def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
-    """Of such a file. Raises :class:`ConfigError`."""
+    """The settings of a broker's file that names an ensemble. Raises :class:`ConfigError`."""
     known = {name: text for name, text in texts.items() if name in ZOOKEEPER.keys}
     values: Mapping[str, ConfigValue] = ZOOKEEPER.typed(known)
     _refuse(texts, values)

@@ -38,7 +38,7 @@ class BatchItem(NamedTuple):
     decide: Callable[[], tuple[Any, Iterator[Message]]]
     refuse: Callable[[KafkaError], Any]
     read_set: Callable[[], Any]
-    """What it is decided on beside brokers, configurations and features."""
+    """The state on which it is decided beside brokers, configurations and features."""
 
 
 class AtomicBatchBuilder(Generic[R]):
@@ -80,7 +80,7 @@ class AtomicBatchBuilder(Generic[R]):
                 return
 
     def _basis(self) -> tuple[Any, ...]:
-        """What the parts are decided on."""
+        """The state on which the parts are decided."""
         cluster = self._cluster
         image = cluster.image
         brokers = [(b.id, b.epoch, b.active, b.cordoned) for b in image.brokers.values()]

@@ -17,7 +17,7 @@ CLIENT_ID_CHARS_MAX = 60
 
 
 def requested_by(ctx: RequestContext) -> str:
-    """As ``asked by User:ANONYMOUS, client barnabas-cli``."""
+    """The author of a request: ``asked by User:ANONYMOUS, client barnabas-cli``."""
     client = (ctx.client_id or "")[:CLIENT_ID_CHARS_MAX]
     return f"asked by {ctx.principal}" + (f", client {client}" if client else "")
 

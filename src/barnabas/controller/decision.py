@@ -1,4 +1,4 @@
-"""What a decider returns: the records to write, the answer to give, and why.
+"""The result of a decider: the records to write, the answer to give, and why.
 
 A refusal is a decision without records whose response carries Kafka's error code and a sentence;
 deciders raise :class:`KafkaError` only where the whole request is refused.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Record = Message | Shrinks
-"""What a decider returns: one record, or a value that represents many."""
+"""A record of a decision: one record, or a value that represents many."""
 
 
 class Prepared(NamedTuple):
@@ -37,7 +37,7 @@ class Decision(Generic[R]):
     records: Sequence[Record] = field(default_factory=list)
     reason: str = ""
     work: Iterator[Decision[None]] | None = None
-    """What remains to be done in slices once the records are applied."""
+    """The work that remains to be done in slices once the records are applied."""
     then: Callable[[ControllerContext], Decision[R]] | None = None
     """After the work: the decision that counts, whose response is the answer."""
     prepared: Prepared | None = None

@@ -1,4 +1,4 @@
-"""What deciders see: the image with its uncommitted part, and what the image does not hold.
+"""The view of deciders: the image with its uncommitted part, and what the image does not hold.
 
 That is the controller's own configuration (defaults of topics), and which brokers are leaving or
 arriving in the decision being made: their registration still says otherwise. `departing` brokers
@@ -32,10 +32,10 @@ STRATEGY = "unclean.recovery.strategy"
 
 
 class TopicRules(NamedTuple):
-    """What elections need to know of a topic's configuration."""
+    """The part of a topic's configuration that elections need."""
 
     min_isr: int
-    """As configured; `effective_min_isr` bounds it by the number of replicas."""
+    """The configured value; `effective_min_isr` bounds it by the number of replicas."""
     recovery: str
     """none, balanced or aggressive (KIP-966)."""
 
@@ -95,7 +95,7 @@ class ControllerContext:
         self.properties: Mapping[str, str] = properties or {}
         """The controller's own properties as text: the defaults behind dynamic configuration."""
         self.voters = voters
-        """Of a static quorum, as the settings say."""
+        """The voters of a static quorum, as the settings say."""
         self.kraft_version = kraft_version
         """The level that the quorum keeps itself."""
         self.policies = policies
@@ -110,7 +110,7 @@ class ControllerContext:
         self.arriving: int | None = None
         """A broker that is being unfenced in this decision."""
         self.offline_replicas: dict[tuple[Uuid, int], set[int]] = {}
-        """By topic id and index, brokers that have answered that the log directory of their replica has
+        """The brokers, by topic id and index, that have answered that the log directory of their replica has
         failed, where the metadata name no directories (ZooKeeper)."""
         self.orders_by_epoch = False
         """Whether brokers hear of changes by LeaderAndIsr (ZooKeeper): those of Apache Kafka follow one only
@@ -172,7 +172,7 @@ class ControllerContext:
         return self._online_directories
 
     def default_directory(self, broker: int) -> Uuid:
-        """Where a new replica goes: the broker's only directory, else unassigned, or migrating
+        """The directory of a new replica: the broker's only one, else unassigned, or migrating
         where the broker never named its directories (KIP-858)."""
         known = self.image.brokers.get(broker)
         if known is None or not known.directories:

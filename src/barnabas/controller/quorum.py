@@ -1,4 +1,4 @@
-"""What the controller needs of the metadata quorum, and what it receives from it.
+"""The seam between the controller and the metadata quorum: what it needs, and what it receives.
 
 Declared here so that the controller imports no Raft: the node passes the quorum's replica, or
 another coordination backend, that does this.

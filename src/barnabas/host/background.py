@@ -169,8 +169,8 @@ class HostBackground:
         )
 
     def _start_thread(self) -> None:
-        """Where the system allows no more, jobs wait for those there are, and it is tried again: by the next
-        job, or soon, since those who wait for their jobs may give no other."""
+        """Start a thread. Where the system allows no more, jobs wait for those there are, and it is tried
+        again: by the next job, or soon, since those who wait for their jobs may give no other."""
         number = len(self._threads)
         thread = Thread(
             target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True

@@ -170,7 +170,7 @@ class Connected:
         return True
 
     def nudge(self) -> None:
-        """For a callback: have `run_until` check its condition again."""
+        """Have `run_until` check its condition again; a callback calls it."""
         self._loop.stop()
 
     # -- shortcuts -------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Traffic:
 
 
 class Owner(Protocol):
-    """What a connection needs of its network."""
+    """The part of its network that a connection needs."""
 
     @property
     def loop(self) -> Loop: ...
@@ -171,7 +171,7 @@ class HostConnection:
 
     @property
     def doing(self) -> str:
-        """What its bytes were last, for people."""
+        """The last bytes of the connection, for people."""
         receiver = self._receiver
         return getattr(receiver, "doing", "") or type(receiver).__name__
 

@@ -51,7 +51,7 @@ class Collections(NamedTuple):
     """The collections so far."""
 
     partial: int
-    """Of one or two generations."""
+    """The collections of one or two generations."""
     full: int
     longest_ms: float
     """CPU time, full ones aside."""
@@ -64,15 +64,15 @@ class GarbageCollector:
     def __init__(self, growth_blocks_min: int = GROWTH_BLOCKS_MIN) -> None:
         self._growth_blocks_min = growth_blocks_min
         self._since_older = [0, 0]
-        """By generation: its collections since the last one of an older generation."""
+        """The collections of each generation since the last one of an older generation."""
         self._spent_s = [0.0, 0.0]
-        """By generation: CPU seconds of these."""
+        """The CPU seconds that the collections of each generation took."""
         self._blocks = 0
-        """Of memory, in use when objects were frozen last."""
+        """The blocks of memory in use when objects were frozen last."""
         self._due_at_blocks = 0
-        """As many make a full collection due."""
+        """The blocks of memory in use that make a full collection due."""
         self.doing = ""
-        """What the last collection collected, for the log."""
+        """The last thing that was collected, for the log."""
         self.collections = Collections(0, 0, 0.0, 0.0)
 
     def begin(self) -> None:

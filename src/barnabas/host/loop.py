@@ -206,7 +206,7 @@ class Loop:
         self._ready.append((callback, arguments))
 
     def call_soon_threadsafe(self, callback: Callback, *arguments: Any) -> None:
-        """As `call_soon`, from any thread or signal handler."""
+        """Call as `call_soon` does, from any thread or signal handler."""
         self._ready.append((callback, arguments))
         with self._closing:
             if not self._closed:

@@ -25,7 +25,7 @@ from barnabas.types import Endpoint
 ACCEPTS_PER_TURN = 64
 PORT_MAX = 65535
 V4_MAPPED = "::ffff:"
-"""What an address of IPv4 begins with where it is given as one of IPv6."""
+"""The beginning of an address of IPv4 that is given as one of IPv6."""
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
@@ -43,7 +43,7 @@ Log = Callable[..., None]
 
 
 class SocketOptions(NamedTuple):
-    """What a node's configuration says of its sockets."""
+    """The options of sockets in a node's configuration."""
 
     capacity: int = limits.CONNECTIONS_MAX
     """Connections that the process can have."""

@@ -10,7 +10,7 @@ import os
 import sys
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
-"""By number."""
+"""The streams by number."""
 
 
 def fill_standard_streams() -> None:

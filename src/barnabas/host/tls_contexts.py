@@ -28,12 +28,13 @@ _CLIENT_AUTH = {
     "none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED,
 }  # fmt: skip
 SERVER_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2: a key of its own for each connection, and encryption that proves what it carries."""
+"""The ciphers of TLS 1.2: a key of its own for each connection, and encryption that proves what it
+carries."""
 Log = Callable[..., None]
 
 
 class _Material(NamedTuple):
-    """What a store holds, as PEM text."""
+    """The content of a store, as PEM text."""
 
     certificates: str
     key: str
@@ -43,7 +44,7 @@ class _Material(NamedTuple):
 class _Context(NamedTuple):
     context: ssl.SSLContext
     stamps: tuple[tuple[int, int, int], ...]
-    """Of the files it was made of: inode, time of change, size."""
+    """The stamps of the files it was made of: inode, time of change, size."""
     expires_ms: int | None
     """The end of this side's own certificate."""
 
@@ -81,7 +82,8 @@ class HostSecrets:
         return context.wrap_bio(incoming, outgoing, server_side=is_server, server_hostname=name)
 
     def client_context(self, settings: TlsSettings | None) -> ssl.SSLContext:
-        """Of a client that trusts what `settings` say, or else what the machine does. Raises ``OSError``."""
+        """The context of a client that trusts what `settings` say, or else what the machine does. Raises
+        ``OSError``."""
         if settings is None:
             return ssl.create_default_context()
         return self.context(settings, is_server=False)
@@ -158,7 +160,7 @@ def _make(settings: TlsSettings, is_server: bool) -> _Context:
 
 
 def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...], is_server: bool) -> None:
-    """Of the names in Java's form, those of TLS 1.2 become OpenSSL's; those of 1.3 are always on. A server
+    """Set the ciphers. Names of TLS 1.2 in Java's form become OpenSSL's; those of 1.3 are always on. A server
     whose configuration names none takes `SERVER_CIPHERS`."""
     names = [_openssl_name(suite) for suite in suites if not _is_of_13(suite)]
     if not names:

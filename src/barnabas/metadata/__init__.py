@@ -1,1 +1,1 @@
-"""What the cluster knows: metadata records, the image they build, and their levels of features."""
+"""The cluster's metadata: records, the image that they build, and the levels of features."""

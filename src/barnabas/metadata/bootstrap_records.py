@@ -52,7 +52,7 @@ def bootstrap_records(
 
 
 def complete_bootstrap(records: Sequence[Message], min_insync_replicas: int) -> list[Message]:
-    """What the first leader commits of what a directory was formatted with: the defaults where that
+    """The records that the first leader commits for a formatted directory: the defaults where that
     is nothing, and with ELR always the ``min.insync.replicas`` of the whole cluster (Apache
     Kafka's tool writes the levels only)."""
     if not records:

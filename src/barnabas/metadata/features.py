@@ -100,7 +100,7 @@ def loses_metadata(old: int, new: int) -> bool:
 
 
 def metadata_version_name(level: int) -> str:
-    """For people: 30 is 4.3-IV0."""
+    """The name that people read: 30 is 4.3-IV0."""
     return METADATA_VERSION_NAMES.get(level, str(level))
 
 

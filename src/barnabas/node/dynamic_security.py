@@ -24,7 +24,8 @@ from barnabas.security.tls_settings import SecurityKeys, tls_settings
 
 
 class DynamicSecurity:
-    """Of one node. `outgoing` are its connections, by the name of the listener that they lead to."""
+    """The security of one node, which changes while it runs. `outgoing` are its connections, by the listener
+    that they lead to."""
 
     def __init__(
         self,

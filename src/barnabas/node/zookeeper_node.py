@@ -565,7 +565,8 @@ class ZookeeperNode:
 
 
 def _known_topic_ids(broker: Broker) -> dict[str, Uuid]:
-    """By name: those of the logs that this broker has, and those that a controller has named."""
+    """The ids of topics, by name: those of the logs that this broker has, and those that a controller has
+    named."""
     logs = broker.logs.logs.values()
     known = {log.partition.topic: log.topic_id for log in logs if log.topic_id is not None}
     return known | {name: topic.id for name, topic in broker.image.topics_by_name.items()}

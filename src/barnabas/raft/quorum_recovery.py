@@ -53,7 +53,7 @@ class RecoveryRefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a surviving directory holds, and what may be missing from it."""
+    """The content of a surviving directory, and what may be missing from it."""
 
     survivor: ReplicaKey
     voters: tuple[int, ...]

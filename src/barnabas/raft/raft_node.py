@@ -187,7 +187,7 @@ class RaftNode:
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader's controller listener is."""
+        """The address of the leader's controller listener."""
         return self.machine.leader_endpoint
 
     @property
@@ -238,7 +238,7 @@ class RaftNode:
         return self._performer.is_waiting_for_disk
 
     def voter_endpoints(self) -> dict[int, Endpoint]:
-        """Of the present voter set, by node id."""
+        """The addresses of the present voter set, by node id."""
         name = self.settings.listener_name
         nodes = self.machine.voters.nodes.items()
         return {node_id: at for node_id, n in nodes if (at := n.endpoints.get(name)) is not None}

@@ -1,4 +1,4 @@
-"""What one replica of the quorum receives before it starts.
+"""The settings that one replica of the quorum receives before it starts.
 
 Everything here is plain data, so that a program without a broker's properties can use
 :mod:`barnabas.raft` too; :func:`settings_from_node` derives it from a node's configuration.
@@ -26,7 +26,8 @@ class ReplicaSettings:
     """Whether this node may stand for election and be a voter (a controller). A plain broker is
     an observer always."""
     listeners: Mapping[str, Endpoint]
-    """Where peers reach this replica, by listener name; the first one is used. Empty for brokers."""
+    """The addresses at which peers reach this replica, by listener name; the first one is used. Empty for
+    brokers."""
     static_voters: Mapping[int, Endpoint]
     """``controller.quorum.voters``; empty where the log says who votes (KIP-853)."""
     bootstrap_servers: tuple[Endpoint, ...] = ()

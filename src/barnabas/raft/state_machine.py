@@ -41,7 +41,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class SnapshotReader(Protocol):
-    """What a snapshot holds, to be read once from the beginning."""
+    """The content of a snapshot, to be read once from the beginning."""
 
     @property
     def id(self) -> OffsetAndEpoch:
@@ -57,7 +57,7 @@ class SnapshotReader(Protocol):
 
 
 class StateMachine(Protocol):
-    """What is replicated."""
+    """The machine that is replicated."""
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         """Apply. `batches` follow what was applied before; their values are views that stay valid

@@ -142,7 +142,7 @@ class BatchView(NamedTuple):
 
     header: BatchHeader
     position: int
-    """Of the batch in the run."""
+    """The position of the batch in the run."""
     data: memoryview
     """The whole batch, header included."""
 

@@ -145,8 +145,8 @@ def long_batch_stays(
     data: Bytes, at: int, to: int, known_end: int,
     k0: np.uint64, k1: np.uint64, slots: Words, hashes: Words, rows: Longs,
 ) -> int:  # fmt: skip
-    """As `stay_whole`, for all records of the batch in ``data[at:to]``; -1 also where a record is
-    malformed."""
+    """Whether the batch in ``data[at:to]`` stays whole, as `stay_whole` says of one record; -1 also where
+    a record is malformed."""
     position, left, stays = at + HEADER_SIZE, big_32(data, at + 57), -2
     while left > 0:
         read, position = read_ahead(

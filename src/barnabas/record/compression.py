@@ -171,7 +171,7 @@ def _snappy_decompress(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy_into(data: memoryview, target: memoryview) -> int:
-    """As `_snappy_decompress`, into `target`."""
+    """Decompress into `target`, as `_snappy_decompress` does into a buffer of its own."""
     if bytes(data[:8]) != XERIAL_MAGIC:
         return _snappy_block_into(data, target)
     used = 0

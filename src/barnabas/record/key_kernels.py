@@ -115,7 +115,7 @@ def put(low: np.uint64, high: np.uint64, offset: int, slots: Words) -> int:
 
 @compiled
 def put_key(data: Bytes, offset: int, k0: np.uint64, k1: np.uint64, slots: Words) -> int:
-    """As `put`, for the key `data`."""
+    """Put the key `data`, as `put` does by hash."""
     low, high = sip_hash(data, 0, len(data), k0, k1)
     return put(low, high, offset, slots)
 
@@ -128,7 +128,7 @@ def last_offset(low: np.uint64, high: np.uint64, slots: Words) -> int:
 
 @compiled
 def last_offset_of_key(data: Bytes, k0: np.uint64, k1: np.uint64, slots: Words) -> int:
-    """As `last_offset`, for the key `data`."""
+    """The last offset of the key `data`, as `last_offset` finds it by hash."""
     low, high = sip_hash(data, 0, len(data), k0, k1)
     return last_offset(low, high, slots)
 
@@ -148,7 +148,7 @@ def rehash(slots: Words, new_slots: Words) -> None:
 
 @compiled
 def read_number(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """As `read_varint`, but faster for numbers of one byte."""
+    """Read a varint as `read_varint` does, but faster for numbers of one byte."""
     if position < end and data[position] < 0x80:
         byte = int(data[position])
         return byte >> 1 ^ -(byte & 1), position + 1

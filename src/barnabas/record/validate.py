@@ -64,7 +64,7 @@ class InvalidRecordsError(KafkaError):
 
 
 class ValidationRules(NamedTuple):
-    """What the topic's configuration demands of a batch."""
+    """The rules for a batch that follow from the topic's configuration."""
 
     max_message_bytes: int
     compact: bool = False
@@ -73,7 +73,7 @@ class ValidationRules(NamedTuple):
     before_max_ms: int = (1 << 63) - 1
     after_max_ms: int = (1 << 63) - 1
     compression_level: int | None = None
-    """For `compression_type`; None is the codec's default."""
+    """The level of `compression_type`; None is the codec's default."""
 
 
 class Validated(NamedTuple):

@@ -1,4 +1,4 @@
-"""What this program reads in an X.509 certificate: its subject's name and when it ends.
+"""The parts of an X.509 certificate that this program reads: its subject's name and when it ends.
 
 The name is written as RFC 2253 has it, in the form of Java's ``X500Principal.getName()``: the most specific
 part first, an attribute without a short name as its number and the hexadecimal bytes of its value. Kafka's

@@ -62,7 +62,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 
 
 def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCredential:
-    """Of ``sasl.jaas.config``, or of librdkafka's ``sasl.username`` and ``sasl.password``."""
+    """The credential of ``sasl.jaas.config``, or of librdkafka's ``sasl.username`` and ``sasl.password``."""
     key = "sasl.jaas.config"
     if mechanism == OAUTHBEARER:
         options: Mapping[str, str] = {}
@@ -96,7 +96,7 @@ class SecureDialer:
         self._tokens = None if login is None else TokenKeeper(login)
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
-        """As ``ports.network.connect``."""
+        """Connect as ``ports.network.connect`` does."""
         tls, ports = self.security.tls, self._ports
         if tls is None:
             ports.network.connect(endpoint, receiver)

@@ -99,7 +99,7 @@ class TokenSecrets:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> TokenSecrets:
-        """Of a node's typed configuration."""
+        """The secrets of a node's typed configuration."""
         key = values[SECRET_KEY]
         return cls(key if isinstance(key, str) and key else None)
 

@@ -17,7 +17,7 @@ from barnabas.config.definition import ConfigError
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
-"""What this program speaks."""
+"""The mechanisms that this program speaks."""
 _ABSENT = {
     "GSSAPI": "Kerberos is not supported; use SCRAM-SHA-512, PLAIN over TLS, or mutual TLS",
 }

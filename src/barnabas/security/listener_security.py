@@ -1,4 +1,4 @@
-"""What each listener of a node asks of a peer, and what the node shows others, by its configuration.
+"""The demands of each listener of a node on a peer, and what the node shows others, by its configuration.
 
 Keys with a listener's prefix win (``listener.name.<listener>.``, and behind it a mechanism for
 ``sasl.jaas.config`` and ``connections.max.reauth.ms``). Everything is checked at the start: what does not fit
@@ -182,7 +182,7 @@ def _own_credential(keys: SecurityKeys, key: str, enabled: bool) -> SaslCredenti
 
 
 def random_bytes_of(ports: Ports) -> Callable[[int], bytes]:
-    """What nonces and salts are made of."""
+    """The source of nonces and salts."""
     return (
         ports.secrets.token_bytes if isinstance(ports, HasSecrets) else ports.rng("sasl").randbytes
     )
@@ -213,7 +213,7 @@ class ListenerStages:
             self.sasl.issuer_keys.begin()
 
     def authenticator(self, connection: ServerConnection) -> Authenticator:
-        """Of a connection that has just been made."""
+        """The authenticator of a connection that has just been made."""
         if self.sasl is not None:
             return SaslAuthenticator(self.sasl, connection)
         if self.security.tls is None:
@@ -233,7 +233,7 @@ class ListenerStages:
         return self.security.mapping.principal(read_certificate(der).subject)
 
     def accept(self, inner: Callable[[], Receiver]) -> Callable[[], Receiver]:
-        """What ``ports.network.listen`` wants: `inner` behind TLS, where the listener speaks it."""
+        """The receiver of ``ports.network.listen``: `inner` behind TLS, where the listener speaks it."""
         ports = self._ports
         if self.security.tls is None:
             return inner

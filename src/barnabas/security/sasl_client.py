@@ -35,7 +35,7 @@ class SaslCredential:
     """Whether `user` is a delegation token's id and `password` its HMAC."""
 
     def password_exchange(self, token_bytes: Callable[[int], bytes]) -> ClientExchange:
-        """Of a mechanism with a password."""
+        """The exchange of a mechanism with a password."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self.password)
         nonce = nonce_of(token_bytes(NONCE_BYTES))

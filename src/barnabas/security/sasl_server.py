@@ -92,7 +92,7 @@ class SaslSettings:
 
 
 class SaslListener:
-    """What the connections of one listener share."""
+    """The state that the connections of one listener share."""
 
     def __init__(
         self,
@@ -155,8 +155,8 @@ class SaslAuthenticator:
         return f"SaslAuthenticator({self._mechanism or 'no mechanism'}, {self.principal})"
 
     def entry(self, api_key: int) -> ApiEntry | None:
-        """What serves `api_key`; None leaves it to the listener's table. Ends the connection where a session
-        is over or an exchange under way."""
+        """The entry that serves `api_key`; None leaves it to the listener's table. Ends the connection
+        where a session is over or an exchange under way."""
         if self._over:
             self._connection.end("connection.unauthenticated", api_key=api_key)
             return None
@@ -331,7 +331,7 @@ _AUTHENTICATE_ENTRY = _entry(
 def refuse_handshake(
     request: SaslHandshakeRequest, ctx: RequestContext, mechanisms: list[str]
 ) -> SaslHandshakeResponse:
-    """Of a connection that needs no authentication, or has it."""
+    """Refuse the handshake of a connection that needs no authentication, or has it."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=mechanisms)
 
 

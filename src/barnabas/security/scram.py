@@ -23,14 +23,14 @@ HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 TYPES = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
 """``ScramMechanism``'s numbers in records and requests."""
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
-"""What Kafka allows a credential."""
+"""The iterations that Kafka allows a credential."""
 NONCE_BYTES = 18
 SALT_BYTES = 24
 _FIRST = re.compile(r"n=((?:[^=,]|=2C|=3D)+),r=([^,]+)((?:,[^=,]+=[^,]*)*)")
 _FINAL = re.compile(r"c=([A-Za-z0-9+/=]+),r=([^,]+)(?:,[^,]+)*?,p=([A-Za-z0-9+/=]+)")
 _TOKEN_EXTENSION = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
 TOKEN_EXTENSION = ",tokenauth=true"
-"""What a client's first message says besides where the user's name is a token's id."""
+"""The part of a client's first message that says that the user's name is a token's id."""
 _CHALLENGE = re.compile(r"r=([^,]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")
 
 
@@ -43,7 +43,7 @@ class SaslError(Exception):
 
 
 class ScramCredential(NamedTuple):
-    """What a server keeps of a password."""
+    """The part of a password that a server keeps."""
 
     salt: bytes
     stored_key: bytes
@@ -55,7 +55,7 @@ class ScramCredential(NamedTuple):
 
 
 class TokenCredential(NamedTuple):
-    """What a server knows of a delegation token: whose it is, and until when it is valid."""
+    """The server's view of a delegation token: whose it is, and until when it is valid."""
 
     credential: ScramCredential
     owner: str
@@ -78,7 +78,7 @@ def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: in
 
 
 def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What follows from a salted password."""
+    """The credential that follows from a salted password."""
     client_key = _hmac(mechanism, salted, b"Client Key")
     stored_key = hashlib.new(HASHES[mechanism], client_key).digest()
     return ScramCredential(salt, stored_key, _hmac(mechanism, salted, b"Server Key"), iterations)
@@ -180,7 +180,7 @@ class ScramServer:
         return b"v=" + base64.b64encode(verifier)
 
     def _invented(self, name: str) -> ScramCredential:
-        """Of a user that is not known: the same each time it is asked for."""
+        """The credential of a user that is not known: the same each time it is asked for."""
         seed = hmac.new(self._pepper, name.encode(), "sha512").digest()
         size = hashlib.new(HASHES[self._mechanism]).digest_size
         salt = new_salt(lambda count: seed[:count])

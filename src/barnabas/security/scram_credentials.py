@@ -31,7 +31,7 @@ SIZES = {SCRAM_SHA_256: 32, SCRAM_SHA_512: 64}
 def scram_credential(
     records: Mapping[tuple[int, str], Any], mechanism: str, user: str
 ) -> ScramCredential | None:
-    """Of `user`, from the records by (mechanism's number, user)."""
+    """The credential of `user`, from the records by (mechanism's number, user)."""
     record = records.get((TYPES[mechanism], user))
     if record is None:
         return None

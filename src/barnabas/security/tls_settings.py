@@ -30,11 +30,11 @@ class SecurityKeys:
         return self.prefix + key if self.prefix + key in self._texts else key
 
     def text(self, key: str) -> str | None:
-        """What is set, or None."""
+        """The value that is set, or None."""
         return self._texts.get(self.prefix + key, self._texts.get(key))
 
     def own_text(self, key: str) -> str | None:
-        """What is set for this listener alone, or None."""
+        """The value that is set for this listener alone, or None."""
         return self._texts.get(self.prefix + key) if self.prefix else None
 
     def value(self, key: str) -> ConfigValue:

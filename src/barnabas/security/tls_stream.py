@@ -20,13 +20,14 @@ from barnabas.types import Buffer, Endpoint
 from barnabas.wire.read_buffers import READ_BUFFERS
 
 HANDSHAKE_READ_BYTES = 8 * 1024
-"""What one read takes before the handshake is over; later reads use `READ_BUFFERS`."""
+"""The bytes that one read takes before the handshake is over; later reads use `READ_BUFFERS`."""
 DECRYPTED_BYTES = 32 * 1024
-"""What is given to the library at a time: its buffer keeps the size that it once had."""
+"""The bytes that the library gets at a time: its buffer keeps the size that it once had."""
 JOINED_BYTES = 16 * 1024
 """Small parts leave together, in records of up to this size: the largest that there are."""
 SLICE_BYTES = 128 * 1024
-"""What is encrypted leaves in slices: the library's buffer stays small, and the peer begins sooner."""
+"""The size of a slice in which encrypted bytes leave: the library's buffer stays small, the peer begins
+sooner."""
 MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
 

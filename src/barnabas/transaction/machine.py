@@ -105,7 +105,7 @@ class TransactionMachine:
         return f"TransactionMachine({len(self.ids)} ids)"
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The machine's state, for tools and failing tests."""
         return {name: transaction.describe() for name, transaction in self.ids.items()}
 
     def validate(self) -> None:

@@ -537,7 +537,8 @@ class _WriterSource(_Source):
         return f"{value} != {self.default_source(field)}"
 
     def struct_differs(self, field: Field, value: str) -> str:
-        """As `differs`, for a structure; compares field by field if all are scalars, as that is faster."""
+        """The comparison that `differs` makes, for a structure: field by field if all are scalars, which
+        is faster."""
         assert field.struct is not None
         parts = field.struct.FIELDS
         if not all(part.kind in SCALARS and not part.array for part in parts):

@@ -233,8 +233,9 @@ def refuse(
 def encode_or_error(
     entry: ApiEntry, request: Message, response: Message, ctx: RequestContext, on_fault: OnFault
 ) -> list[Buffer] | None:
-    """As `encode_response`. If the response cannot be written in its version, that is logged as the handler's
-    fault, and an error response is written instead; None if that cannot be written, either."""
+    """Encode as `encode_response` does. If the response cannot be written in its version, that is logged
+    as the handler's fault, and an error response is written instead; None if that cannot be written,
+    either."""
     try:
         return encode_response(entry, response, ctx.api_version, ctx.correlation_id)
     except UnsupportedFieldError as error:

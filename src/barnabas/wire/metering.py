@@ -96,7 +96,7 @@ class Spent:
         self._owed_ms = 0.0
         """Time that the next request is charged with."""
         self._charge: Charge | None = None
-        """Of the last answer that is encoded and not sent yet."""
+        """The charge of the last answer that is encoded and not sent yet."""
 
     def begin(self) -> float:
         """When the work for the request that is decoded next began."""

@@ -12,7 +12,7 @@ SPARE_MAX = 8
 
 
 class ReadBuffers:
-    """Of one process: buffers of `limits.RECEIVE_BUFFER_BYTES`."""
+    """The buffers of one process, of `limits.RECEIVE_BUFFER_BYTES` each."""
 
     def __init__(self) -> None:
         self._spare: list[memoryview] = []

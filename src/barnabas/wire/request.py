@@ -171,9 +171,9 @@ class Proof(Enum):
     NONE = 0
     """Not at all: PLAINTEXT, or TLS without a certificate."""
     OWN = 1
-    """By its own certificate, password or identity provider."""
+    """The client authenticated by its own certificate, password or identity provider."""
     TOKEN = 2
-    """By a delegation token of the cluster."""
+    """The client authenticated by a delegation token of the cluster."""
 
 
 class RequestContext:

@@ -246,7 +246,7 @@ class ClassicProtocolMember(GroupMember):
         )
 
     async def _learn(self, topics: list[str]) -> None:
-        """What is known of `topics` is not too old, and those that did not exist are looked for."""
+        """See that what is known of `topics` is not too old, and look for those that did not exist."""
         try:
             await self._client.cluster.ensure(topics)
         except ChannelError as error:

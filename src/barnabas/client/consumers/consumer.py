@@ -177,7 +177,7 @@ class Consumer:
     # -- taking ----------------------------------------------------------------------------------
 
     def poll(self, max_records: int = 500) -> list[ConsumerRecord]:
-        """What is there now, up to `max_records`, in order per partition; perhaps nothing."""
+        """The records that are there now, up to `max_records`, in order per partition; perhaps none."""
         taken: list[ConsumerRecord] = []
         partitions = list(self._reading)
         count = len(partitions)
@@ -310,7 +310,7 @@ class Consumer:
             self._schedule()
 
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
-        """Where to begin: what was sought, else the committed offset, else by `auto_offset_reset`."""
+        """Find where to begin: what was sought, else the committed offset, else by `auto_offset_reset`."""
         mine = {tp: self._reading[tp] for tp in partitions}
         partitions = [tp for tp, reading in mine.items() if reading.start is None]
         for reading in mine.values():

@@ -94,7 +94,7 @@ class ConsumerPosition:
         return was_preferred
 
     def keep(self, run: FetchedRun) -> bool:
-        """What came is to be handed out. False where there is nothing, or `seek` was quicker."""
+        """Keep a run to hand it out. False where there is nothing in it, or `seek` was quicker."""
         if run.offset != self.fetch_from or not len(run.data):
             return False
         self.fetch_from = run.next_offset

@@ -155,7 +155,8 @@ class ConsumerProtocolMember(GroupMember):
         self.is_stable = all(topic_id in self._names for topic_id in self._assigned)
 
     async def _learn_names(self) -> None:
-        """Of the topics that it was given; one that is unknown is looked for with the next heartbeat."""
+        """Learn the names of the topics that it was given; an unknown one is looked for with the next
+        heartbeat."""
         if all(topic_id in self._names for topic_id in self._assigned):
             return
         cluster, to = self._client.cluster, self._subscription

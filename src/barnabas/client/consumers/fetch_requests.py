@@ -55,7 +55,7 @@ class FetchSettings:
 
 
 class FetchedRun:
-    """What one partition's leader gave from `offset` on: whole batches, or an error."""
+    """The answer of one partition's leader from `offset` on: whole batches, or an error."""
 
     __slots__ = (
         "_aborted", "data", "epochs", "error", "faults", "high_watermark", "last_stable_offset",
@@ -83,8 +83,8 @@ class FetchedRun:
         if isinstance(answer.records, memoryview) and answer.records:
             self._keep(answer.records)
         self.faults: dict[int, str] = {}
-        """By base offset: batches whose records are not what their header says, which is found when
-        they are decoded. What cannot be read of them is passed over."""
+        """The faults by base offset: batches whose records are not what their header says, which is found
+        when they are decoded. What cannot be read of them is passed over."""
         self._aborted = (
             sorted((t.first_offset, t.producer_id) for t in answer.aborted_transactions)
             if read_committed and answer.aborted_transactions

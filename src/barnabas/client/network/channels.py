@@ -142,7 +142,7 @@ class Channels:
         return unwatch
 
     def versions_of(self, target: Endpoint) -> VersionRanges | None:
-        """What `target` said it serves, by API key; None before a negotiation."""
+        """The versions that `target` said it serves, by API key; None before a negotiation."""
         return self._versions.get(target)
 
     def in_flight(self, target: Endpoint, purpose: str = "") -> int:

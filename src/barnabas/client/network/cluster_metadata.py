@@ -1,4 +1,4 @@
-"""What a client knows of its cluster: brokers, topics, leaders; learned by Metadata, forgotten by age.
+"""A client's knowledge of its cluster: brokers, topics, leaders; learned by Metadata, forgotten by age.
 
 One refresh is under way at a time and serves all who wait. The view changes only as a whole per
 topic and never back to an older leader epoch of the same topic id (KIP-320, KIP-951). Bootstrap
@@ -130,7 +130,8 @@ class ClusterMetadata:
         self._avoided[endpoint] = self._avoids
 
     def _in_turn(self) -> list[Endpoint]:
-        """As `candidates`, but for who answered last: it may know no better, cut off from the others."""
+        """The `candidates` without the one that answered last: it may know no better, cut off from the
+        others."""
         candidates = self.candidates()
         if self._answered in self._avoided or candidates[0] != self._answered:
             return candidates

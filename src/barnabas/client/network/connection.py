@@ -160,7 +160,7 @@ class ClientConnection:
         self.versions = versions
         self._newest = newest
         self._chosen: dict[int, int] = {}
-        """Of each API asked for, the version that follows from `versions`, which are set once."""
+        """The version of each API asked for that follows from `versions`, which are set once."""
         self.is_open = False
         self.is_over = False
         self.ended_by_peer = False
@@ -186,7 +186,7 @@ class ClientConnection:
 
     @property
     def doing(self) -> str:
-        """What was answered last, for people."""
+        """The last answer, for people."""
         return f"answer to {self._last.name}" if self._last is not None else "no answer yet"
 
     def __repr__(self) -> str:

@@ -75,7 +75,7 @@ def fetch_offsets(newest: Newest, group: OffsetFetchRequestGroup) -> OffsetFetch
 
 
 def offsets_of(response: OffsetFetchResponse, group_id: str) -> OffsetFetchResponseGroup:
-    """What the answer says of the group; before version 8 it is about no other one."""
+    """The part of the answer about the group; before version 8 it is about no other one."""
     if response.groups:
         return response.groups[0]
     topics: Sequence[Any] = response.topics  # the fields that there are have the same names

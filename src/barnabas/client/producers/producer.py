@@ -72,7 +72,8 @@ class Producer:
         self.settings = settings = settings or ProducerSettings()
         self._client = client
         self._idempotent = settings.idempotent and settings.acks == -1
-        """What a leader loses that has acknowledged it alone would be a gap in the sequence."""
+        """Whether sequences are kept: a record that one leader alone acknowledged and lost would be a gap
+        in them."""
         self._transaction = transaction
         self._records = RecordAccumulator(client, settings)
         self._lanes = self._records.lanes
@@ -132,7 +133,8 @@ class Producer:
         await self.flush()
 
     def take_identity(self, producer_id: int, epoch: int) -> None:
-        """What the coordinator of its transactions gave; another one begins with sequence 0."""
+        """Take the id and epoch that the coordinator of its transactions gave; another one begins with
+        sequence 0."""
         if (producer_id, epoch) != (self._producer_id, self._epoch):
             self._producer_id, self._epoch = producer_id, epoch
             for lane in self._lanes.values():

@@ -138,7 +138,7 @@ class TransactionalProducer:
         self._transaction.begin()
 
     def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
-        """As `Producer.send`; the record counts once the transaction is committed."""
+        """Send as `Producer.send` does; the record counts once the transaction is committed."""
         return self._producer.send(record)
 
     async def send_offsets(

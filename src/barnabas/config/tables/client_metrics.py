@@ -1,4 +1,4 @@
-"""What can be set for a subscription to clients' metrics (KIP-714).
+"""The keys of a subscription to clients' metrics (KIP-714).
 
 Form of the lines: `barnabas.config.definition`.
 """

@@ -1,4 +1,4 @@
-"""What can be set for one group.
+"""The keys of one group.
 
 Form of the lines: `barnabas.config.definition`.
 """

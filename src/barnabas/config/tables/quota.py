@@ -1,4 +1,4 @@
-"""What can be set for a user, a client id or an address, and replication throttles of a broker.
+"""The keys of a user, a client id or an address, and replication throttles of a broker.
 
 Form of the lines: `barnabas.config.definition`.
 """

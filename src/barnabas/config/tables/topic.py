@@ -1,4 +1,4 @@
-"""What can be set for one topic.
+"""The keys of one topic.
 
 Form of the lines: `barnabas.config.definition`.
 """

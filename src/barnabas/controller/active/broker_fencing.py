@@ -77,8 +77,8 @@ class BrokerFencing:
         controller.arm(controller.sessions.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
-        """Of those under way who is still to be fenced: other work before this one may have done it. They are
-        departing, whatever that said."""
+        """The brokers still to be fenced, of those under way: other work before this one may have done
+        it. They are departing, whatever that said."""
         cluster = self._controller.cluster
         present = {}
         for broker, (epoch, reason) in self._under_way.items():

@@ -53,7 +53,7 @@ class ControllerRegistrar:
         self._retry_ms = REGISTRATION_RETRY_MS
         self._retry: Wakeup | None = None
         self._known: ControllerRegistration | None = None
-        """What the image said last of this controller's id."""
+        """The last registration of this controller's id in the image."""
         self._before: ControllerRegistration | None = None
         """The registration that this process found: of its former life, or of another process that lives."""
         self._was_done = False
@@ -66,7 +66,7 @@ class ControllerRegistrar:
         return known is not None and known.incarnation == self.incarnation
 
     def request(self) -> ControllerRegistrationRequest:
-        """What this controller says of itself."""
+        """The request by which this controller registers itself."""
         controller = self._controller
         return ControllerRegistrationRequest(
             controller_id=controller.node_id,

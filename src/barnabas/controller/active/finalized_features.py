@@ -17,7 +17,7 @@ class FinalizedFeatures:
         self.levels: dict[str, int] = {}
         self.offset = -1
         self._coming: tuple[dict[str, int], int] | None = None
-        """What the levels will be, and up to where the log must be committed for that."""
+        """The levels to come, and the offset up to which the log must be committed for them."""
 
     def on_commit(self, image: MetadataImage, committed_offset: int) -> bool:
         """Whether `levels` changed. `image` may be ahead of `committed_offset`."""
@@ -37,5 +37,5 @@ class FinalizedFeatures:
         self.on_commit(image, image.offset)
 
     def on_resignation(self) -> None:
-        """What was not committed was undone."""
+        """Forget the levels to come: what was not committed was undone."""
         self._coming = None

@@ -29,7 +29,7 @@ CONTROLLERS = 2
 
 
 class LeadersIdCheck:
-    """Of one process, from its start until it hears of a leader."""
+    """The check of one process, from its start until it hears of a leader."""
 
     def __init__(self, controller: DutyController, sender: QuerySender) -> None:
         self._controller = controller
@@ -80,7 +80,7 @@ class LeadersIdCheck:
             )
 
     def _confirmed(self, holder: Endpoint, answer: object) -> None:
-        """Where the endpoint is this process's own, it names no leader."""
+        """Confirm the holder; where the endpoint is this process's own, it names no leader."""
         me = self._controller.node_id
         if not self._others or not isinstance(answer, DescribeClusterResponse):
             return

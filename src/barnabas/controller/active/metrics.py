@@ -1,4 +1,4 @@
-"""What a controller counts, under Kafka's names where there is one: `barnabas cluster metrics`, JMX there.
+"""The metrics of a controller, under Kafka's names where there is one: `barnabas cluster metrics`, JMX there.
 
 No count is kept up to date. A request for the metrics counts them, in slices between which other requests
 are served: a million partitions cost a twentieth of a second per request and nothing otherwise.

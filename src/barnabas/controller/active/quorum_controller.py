@@ -110,7 +110,7 @@ class QuorumController:
     """One node's controller; the role that handlers get."""
 
     listener_metrics: Callable[[], Mapping[str, int]] = dict
-    """What the node counts of its listeners."""
+    """The counts of the node's listeners."""
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ class QuorumController:
         return last_offset
 
     def standing(self, broker: int) -> BrokerStanding:
-        """What the registration of `broker` depends on beside the image."""
+        """The facts on which the registration of `broker` depends beside the image."""
         session = self.sessions.get(broker)
         return BrokerStanding(
             self.cluster_id,

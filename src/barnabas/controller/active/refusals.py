@@ -88,7 +88,7 @@ def _lists_of(kind: type[Message]) -> tuple[str, ...]:
 
 
 def _subject(part: Message, within: str) -> str:
-    """What a part of a response is about: a name, or a partition of what is named around it."""
+    """The subject of a part of a response: a name, or a partition of what is named around it."""
     for name in ("name", "topic", "resource_name", "feature"):
         value = getattr(part, name, None)
         if value is not None:

@@ -15,7 +15,7 @@ from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 Answers = Mapping[int, LogEndQuery]
-"""By partition key; who is not in it was not asked."""
+"""The answers by partition key; a partition that is not in it was not asked for."""
 
 
 def decide_after_survey(

@@ -93,7 +93,7 @@ class LogEndQuery:
     ) -> None:
         self.key = key
         self.then = then
-        """What to do with the answers; None elects."""
+        """The step that takes the answers; None elects."""
         self.asked = asked
         self.epochs = epochs
         """Broker epochs of those asked: what a former process had, the present one may have lost."""
@@ -367,7 +367,7 @@ class UncleanRecovery:
         controller.arm(self.deadline_ms())
 
     def _forget_former(self, inquiry: LogEndQuery) -> None:
-        """What a process told that another one has followed since does not count."""
+        """Forget what a process answered that another one has followed since."""
         brokers = self._controller.image.brokers
         for broker in list(inquiry.answers):
             known = brokers.get(broker)
@@ -426,7 +426,7 @@ def _is_leaderless(controller: DutyController, key: int) -> bool:
 
 
 def _answers(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
-    """By partition; those that a broker does not hold are left out."""
+    """The positions by partition; those that a broker does not hold are left out."""
     answers = {}
     for topic in response.topics:
         for data in topic.partitions:

@@ -32,7 +32,7 @@ from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerRe
 
 
 class BrokerStanding(NamedTuple):
-    """What a registration depends on beside the image."""
+    """The facts on which a registration depends beside the image."""
 
     cluster_id: str
     session_valid: bool

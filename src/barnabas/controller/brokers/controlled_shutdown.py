@@ -1,4 +1,4 @@
-"""What a broker's own word ends: its service, or that of some of its log directories.
+"""The ends that a broker announces: of its service, or of some of its log directories.
 
 A broker may hold tens of thousands of replicas. Few are decided at once, together with the record that
 fences the broker or forgets its directories; many in steps, before that record: should this controller

@@ -125,7 +125,8 @@ def _update(
 
 
 def check_kraft_version(cluster: ControllerContext, update: FeatureUpdateKey) -> None:
-    """What the quorum, whose level it is, does not know of the nodes. Raises INVALID_UPDATE_VERSION."""
+    """Check the level of the quorum, which does not know all about the nodes. Raises
+    INVALID_UPDATE_VERSION."""
     name, level = update.feature, update.max_version_level
     problem = unsupported(cluster, name, level)
     if problem is None and level > cluster.kraft_version() and update.upgrade_type != UPGRADE:
@@ -181,7 +182,7 @@ def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None
 
 
 def _elr_records(cluster: ControllerContext, name: str, level: int) -> list[Message]:
-    """What must hold before ELR is on, and what must be gone once it is off (KIP-966)."""
+    """The records that must hold before ELR is on, or that must go once it is off (KIP-966)."""
     if name != levels.ELR_VERSION:
         return []
     if level == 0:

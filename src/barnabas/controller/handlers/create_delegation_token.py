@@ -27,7 +27,8 @@ ANONYMOUS = "User:ANONYMOUS"
 def error_response(
     request: CreateDelegationTokenRequest, code: int, message: str
 ) -> CreateDelegationTokenResponse:
-    """As in Kafka of no principal; the version is not known here, and older ones name no requester."""
+    """The error response without a principal, as Kafka's; the version is not known here, and older ones name
+    no requester."""
     return creation_response(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code), 0)
 
 

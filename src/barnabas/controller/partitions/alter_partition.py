@@ -111,7 +111,7 @@ def _refused(data: PartitionData, refusal: Refusal) -> PartitionResult:
 def _changed(
     broker: int, topic: Topic, data: PartitionData, record: PartitionChangeRecord | None
 ) -> PartitionResult:
-    """What the partition will be once the record is committed."""
+    """The partition as it will be once the record is committed."""
     index = data.partition_index
     leader, leader_epoch = topic.leader[index], topic.leader_epoch[index]
     isr = topic.isr[index]

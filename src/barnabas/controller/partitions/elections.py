@@ -114,7 +114,7 @@ def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
 def designated(
     e: Electorate, *, unclean: bool, further: Callable[[int], tuple[int, int]] | None = None
 ) -> Elected:
-    """What ElectLeaders asks for: the preferred leader, or any, uncleanly if need be (KIP-460).
+    """Elect for ElectLeaders: the preferred leader, or any, uncleanly if need be (KIP-460).
     `further` says how far a replica is; without it the first acceptable one leads."""
     if not unclean:
         return preferred(e)

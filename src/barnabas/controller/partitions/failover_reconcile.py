@@ -1,4 +1,4 @@
-"""What a new controller looks through: work that its predecessor may have left half done.
+"""The look of a new controller for work that its predecessor may have left half done.
 
 Decisions over many partitions are made in slices, so a controller can die between them. What is
 left shows in the image itself: a broker that is not active still leads or is in an ISR where it

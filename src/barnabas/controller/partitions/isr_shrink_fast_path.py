@@ -56,10 +56,10 @@ class IsrShrinkFastPath:
         self._clean = False
         """No replica may lead the topic's partitions uncleanly."""
         self.pending = Shrinks()
-        """What was decided so far."""
+        """The shrinks that were decided so far."""
 
     def drain(self) -> Shrinks:
-        """What was decided since the last call."""
+        """The shrinks that were decided since the last call."""
         drained, self.pending = self.pending, Shrinks()
         return drained
 

@@ -1,4 +1,4 @@
-"""What becomes of partitions when brokers leave or arrive: ISR, ELR and leadership together.
+"""The change of partitions when brokers leave or arrive: ISR, ELR and leadership together.
 
 One pass over the partitions a broker has replicas of; each gets at most one record, with all that
 is known at once (every departing broker leaves its ISR in the same record).

@@ -120,7 +120,7 @@ class PartitionChangeBuilder:
         return record
 
     def forecast(self) -> Elected:
-        """What an election would give as things are; nothing comes of it."""
+        """The election that would be held as things are; nothing comes of it."""
         rare = self.topic.rare.get(self.index, ORDINARY)
         return self.strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
 

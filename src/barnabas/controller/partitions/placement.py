@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go.
+"""The placement of the replicas of new partitions.
 
 Never two replicas of a partition on one broker; fenced brokers take one only where there are too
 few others, and never lead; cordoned brokers (every log directory cordoned, KIP-1066) are not
@@ -47,7 +47,7 @@ class UsableBroker(NamedTuple):
 def place(
     brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
-    """As `placing`, all at once."""
+    """The replicas of all partitions at once, as `placing` yields them."""
     return list(placing(brokers, partitions, factor, rng))
 
 

@@ -162,7 +162,7 @@ def begin(
 
 
 class ReassignmentOrigin(NamedTuple):
-    """What a partition goes back to: its replicas without what was added, those in sync of them."""
+    """The state that a partition goes back to: its replicas without what was added, those in sync of them."""
 
     replicas: Replicas
     isr: Replicas
@@ -270,7 +270,7 @@ def _reverted(
 def list_reassignments(
     cluster: ControllerContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """What is under way, of all topics or of those asked."""
+    """The reassignments under way, of all topics or of those asked."""
     topics = []
     if request.topics is None:
         for topic in cluster.image.topics_by_name.values():

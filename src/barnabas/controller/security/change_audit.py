@@ -29,7 +29,7 @@ CHANGES_LOGGED_PER_SECOND = 500
 
 
 class ChangeAudit:
-    """Of one controller."""
+    """The audit of one controller."""
 
     def __init__(self, log: AuditLog, now_ms: Callable[[], float]) -> None:
         self._write = log
@@ -37,8 +37,8 @@ class ChangeAudit:
         self._rate = EventRate(CHANGES_LOGGED_PER_SECOND)
 
     def of(self, ctx: RequestContext) -> Callable[[Decision[Any], int], None]:
-        """For `QuorumController.decide`: logs what the request of `ctx` changes. Removed ACLs, whose records
-        have ids only, are for `log_deleted_acls`."""
+        """A callback for `QuorumController.decide` that logs what the request of `ctx` changes. Removed
+        ACLs, whose records have ids only, are for `log_deleted_acls`."""
         return lambda decision, offset: self.log_records(decision.records, ctx.principal)
 
     def log_records(self, records: Iterable[object], by: str) -> None:

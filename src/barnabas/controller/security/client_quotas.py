@@ -36,7 +36,7 @@ KEYS = {
     (CLIENT_ID, USER): CLIENT_QUOTAS,
     (IP,): ADDRESS_QUOTAS,
 }
-"""What may be set on which kinds of entity."""
+"""The keys that may be set on each kind of entity."""
 RATES = frozenset(("request_percentage", "controller_mutation_rate"))
 """Quotas that may be fractions."""
 FRACTION_MAX = 1e-6

@@ -30,7 +30,7 @@ from barnabas.zookeeper.server.server_settings import (
 from barnabas.zookeeper.server.znode_server import ZnodeServer
 
 APACHE_DATA = "version-2"
-"""What Apache ZooKeeper has in its directory."""
+"""The name that Apache ZooKeeper has in its directory."""
 
 
 class ZooKeeperStartError(Exception):
@@ -38,7 +38,7 @@ class ZooKeeperStartError(Exception):
 
 
 def load_settings(path: str) -> ServerSettings:
-    """What the file `path` says. Raises `ZooKeeperStartError`."""
+    """The settings in the file `path`. Raises `ZooKeeperStartError`."""
     try:
         properties = parse_properties(Path(path).read_text(encoding="utf-8", errors="replace"))
         if "dataDir" in properties:

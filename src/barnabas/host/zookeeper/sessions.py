@@ -109,7 +109,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             raise
 
     def select(self, readers: list[Any], writers: list[Any], *rest: Any) -> Any:
-        """As ``select``; a TLS socket with decrypted bytes in its buffer is readable."""
+        """Select as ``select`` does; a TLS socket with decrypted bytes in its buffer is readable."""
         ready = [one for one in readers if isinstance(one, ssl.SSLSocket) and one.pending()]
         return (ready, [], []) if ready else super().select(readers, writers, *rest)
 

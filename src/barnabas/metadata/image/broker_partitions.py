@@ -41,7 +41,7 @@ class BrokerPartitions:
                 keys[broker] = array("Q", (key,))
 
     def add_rows(self, replicas: Iterable[Iterable[int]], slot: int, first: int) -> None:
-        """As `add` for the partitions from `first` on."""
+        """Add the partitions from `first` on, each as `add` does."""
         keys = self._keys
         for key, brokers in enumerate(replicas, slot << INDEX_BITS | first):
             for broker in brokers:

@@ -47,7 +47,7 @@ class Shrinks:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Uuid, int, int, Replicas, Replicas | None, Replicas | None]] = []
-        """As :class:`Shrink` has it."""
+        """The fields of :class:`Shrink`, a tuple for each."""
         self.values: list[bytes] = []
 
     def __len__(self) -> int:

@@ -31,7 +31,7 @@ LIST_MAX = 30
 KNOWN_MAX = 8_000
 """Decoded lists in the cache, by their bytes."""
 _LISTS_AT = 23
-"""Where the length of the replica list is: after the head, the index (4 bytes) and the topic id (16)."""
+"""The position of the replica list's length: after the head, the index (4 bytes) and the topic id (16)."""
 _ints = [Struct(f">{n}i").unpack_from for n in range(LIST_MAX + 1)]
 _uuids = [Struct(">" + n * "16s").unpack for n in range(LIST_MAX + 1)]
 
@@ -64,7 +64,7 @@ class Rows:
         return len(self.replicas)
 
     def adders(self) -> tuple[Callable[[Any], None], ...]:
-        """What appends to each column, in the order of `row`."""
+        """The functions that append to each column, in the order of `row`."""
         return (
             self.leader.append,
             self.leader_epoch.append,
@@ -90,7 +90,7 @@ class Rows:
 
 
 Replayable = Message | Rows | Shrinks
-"""What replay takes: a record, or a compact form of many records."""
+"""The input of replay: a record, or a compact form of many records."""
 
 
 class RowReader:

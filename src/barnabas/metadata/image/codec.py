@@ -34,7 +34,7 @@ _VERSIONED = {
 """The records that have several versions, by api key: which of `RecordVersions` says theirs."""
 _types: dict[int, type[Message]] = {}
 _kinds: dict[tuple[int, int], type[Message]] = {}
-"""By api key and version."""
+"""The classes of records, by api key and version."""
 
 
 def record_type(api_key: int) -> type[Message]:

@@ -79,7 +79,7 @@ class MetadataImage:
 
     def _empty(self) -> None:
         self.offset = -1
-        """Of the last replayed record; -1 before any."""
+        """The offset of the last replayed record; -1 before any."""
         self.epoch = -1
         """Quorum epoch of the last replayed record."""
         self.append_ms = -1
@@ -153,7 +153,7 @@ class MetadataImage:
     def replay_values(
         self, values: Iterable[Any], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
-        """As `replay_batch`, from the bytes of the records' values. Raises MalformedError where a
+        """Replay a batch as `replay_batch` does, from the records' values. Raises MalformedError where a
         value is no metadata record that this version knows: the node must not continue."""
         staged: list[Replayable] = []
         self.stage(values, staged)
@@ -197,7 +197,7 @@ class MetadataImage:
         self.changes = ImageChanges(everything=True) if tracked else None
 
     def take_changes(self) -> ImageChanges:
-        """What moved since the last call. An image made with `track_changes=False` knows none."""
+        """The changes since the last call. An image made with `track_changes=False` knows none."""
         changes = self.changes
         if changes is None:
             return ImageChanges()
@@ -260,7 +260,7 @@ class MetadataImage:
 
     @property
     def consistent_offset(self) -> int:
-        """Where a snapshot may end: the last offset outside an open transaction."""
+        """The offset at which a snapshot may end: the last one outside an open transaction."""
         return self.offset if self.transaction is None else self.transaction_start - 1
 
     def partition(self, topic_id: Uuid, index: int) -> PartitionState | None:
@@ -292,7 +292,7 @@ class MetadataImage:
                 yield topic, key & INDEX_MASK
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """What is dynamically set on one resource; empty where nothing is."""
+        """The dynamic configuration of one resource; empty where nothing is set."""
         return self.configs.get((resource_type, name), {})
 
     def intern(self, value: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What moved in an image since its reader last asked.
+"""The changes of an image since its reader last asked.
 
 A reader (the broker's replica table, a metadata cache, metrics) takes the changes after a
 committed batch and touches only what they name. All changes are in log order.
@@ -22,7 +22,7 @@ class ImageChanges:
     topics_created: dict[Uuid, None] = field(default_factory=dict)
     """With all their partitions that the image has now; those are not in `partitions`."""
     topics_deleted: dict[Uuid, str] = field(default_factory=dict)
-    """By id, with the name."""
+    """The ids of deleted topics, with their names."""
     partitions: dict[tuple[Uuid, int], None] = field(default_factory=dict)
     """(topic id, index): created in an existing topic, or changed."""
     brokers: dict[int, None] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class BrokerRegistration:
         return not (self.fenced or self.in_controlled_shutdown)
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where clients of `listener` reach this broker."""
+        """The address at which clients of `listener` reach this broker."""
         found = self.listeners.get(listener)
         return found.endpoint if found else None
 
@@ -92,11 +92,11 @@ class ControllerRegistration:
     listeners: dict[str, ListenerEndpoint] = field(default_factory=dict)
     features: dict[str, VersionRange] = field(default_factory=dict)
     registered_ms: int = -1
-    """As a broker's."""
+    """The time of registration, as `BrokerRegistration` has it."""
 
 
 def holder_of_broker_id(known: BrokerRegistration | None) -> str:
-    """For people: which process has this broker's id, where and since when; empty where none has."""
+    """The process that has this broker's id, where and since when, for people; empty where none has."""
     if known is None:
         return ""
     rack = f" in rack {known.rack}" if known.rack else ""
@@ -105,7 +105,7 @@ def holder_of_broker_id(known: BrokerRegistration | None) -> str:
 
 
 def holder_of_controller_id(known: ControllerRegistration) -> str:
-    """For people: which process has this controller's id, where and since when."""
+    """The process that has this controller's id, where and since when, for people; empty where none has."""
     return f"the controller at {_places(known.listeners)}, registered{_since(known.registered_ms)}"
 
 

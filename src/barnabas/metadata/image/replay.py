@@ -199,7 +199,7 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
 
 
 def _rows(image: MetadataImage, rows: Rows) -> None:
-    """As replaying the PartitionRecords that `rows` were read from."""
+    """Replay the PartitionRecords that `rows` were read from."""
     topic, first = image.topics_by_id.get(rows.topic_id), rows.first
     if topic is None:
         image.ignored += len(rows)
@@ -285,7 +285,7 @@ def _drop_rows(image: MetadataImage, topic: Topic, rows: int) -> None:
 
 
 def _forget_members(image: MetadataImage, topic: Topic, rows: int) -> None:
-    """Of the rows from `rows` on."""
+    """Forget the members of the rows from `rows` on."""
     for broker, count in Counter(chain.from_iterable(topic.replicas[rows:])).items():
         image.membership.remove((broker,), count)
 
@@ -406,7 +406,7 @@ def _change_rare(
 
 
 def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> None:
-    """Of one topic, or of every topic where the name is empty (min.insync.replicas changed)."""
+    """Clear the ELR of one topic, or of every topic where the name is empty (min.insync.replicas changed)."""
     if record.topic_name:
         named = image.topics_by_name.get(record.topic_name)
         topics = [] if named is None else [named]

@@ -40,7 +40,7 @@ from barnabas.wire.schema import Message
 
 
 class Moment:
-    """What an image holds at one moment, kept while the image moves on.
+    """The content of an image at one moment, kept while the image moves on.
 
     Tables are copied flat: replay replaces their values and never changes them in place. Topics are
     shared until they change, then copied, so taking a moment costs little however many

@@ -1,4 +1,4 @@
-"""What is read off the metadata: events, counts, a tree of names, configurations.
+"""Views of the metadata: events, counts, a tree of names, configurations.
 
 Source: Kafka's ``MetadataShell``, ``ConfigHelper``.
 """

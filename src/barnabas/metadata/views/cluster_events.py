@@ -86,7 +86,7 @@ Described = tuple[str, str, str] | None
 
 
 def described_record(image: MetadataImage, record: Message) -> Described:
-    """What `record` changes; `image` has not replayed it yet. None where it is no event."""
+    """The event that `record` is; `image` has not replayed it yet. None where it is no event."""
     describe = _DESCRIBERS.get(type(record))
     reported: Described = None if describe is None else describe(image, record)
     return reported
@@ -109,7 +109,7 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> De
 
 
 def changed_parts(record: PartitionChangeRecord, before: PartitionState) -> list[str]:
-    """What a change record changes, each as ``name old → new``."""
+    """The changes of a change record, each as ``name old → new``."""
     parts = []
     if record.leader != LEADER_UNCHANGED:
         parts.append(f"leader {_node(before.leader)} → {_node(record.leader)}")

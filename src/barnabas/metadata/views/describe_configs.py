@@ -65,7 +65,7 @@ class ConfigSource(NamedTuple):
 
 
 class Configuration:
-    """What DescribeConfigs reads: the image, this node's id and its properties as text."""
+    """The input of DescribeConfigs: the image, this node's id and its properties as text."""
 
     def __init__(self, image: MetadataImage, node_id: int, properties: Mapping[str, str]) -> None:
         self.image = image
@@ -80,14 +80,14 @@ class Configuration:
         """This node's configured values by source, strongest first, without the defaults."""
 
     def texts(self) -> dict[str, str]:
-        """What holds at this node, by key."""
+        """The values that hold at this node, by key."""
         merged: dict[str, str] = {}
         for _, values in reversed(self.layers):
             merged.update(values)
         return merged
 
     def synonyms(self, name: str, wanted: int | None = None) -> list[ConfigSource]:
-        """Where a broker's key `name` or a synonym is set, strongest first, ending with the defaults.
+        """The places where a broker's key `name` or a synonym is set, strongest first; the defaults are last.
         As in Kafka the list begins where `name` itself is set (stronger entries belong to another
         key), and is empty if it is set nowhere. `wanted` keeps one layer only."""
         names = broker_synonyms(name)
@@ -187,7 +187,8 @@ def _topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Desc
 
 
 def _topic_keys(overrides: Mapping[str, str]) -> list[ConfigKey]:
-    """By name; unclean.recovery.strategy, which Kafka's table lacks, only where it is set."""
+    """The topic's keys by name; unclean.recovery.strategy, which Kafka's table lacks, only where it is
+    set."""
     keys = [key for _, key in sorted(TOPIC_KEYS.keys.items()) if not key.internal]
     return keys + [
         broker_key(name) or unknown_key(name)
@@ -223,7 +224,7 @@ def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Des
 
 
 def _cluster_entries(at: Configuration) -> list[DescribedConfig]:
-    """What is set as the default of all brokers."""
+    """The values that are set as the default of all brokers."""
     return [
         DescribedConfig(
             key, canonical(key, text), at.synonyms(name, DYNAMIC_DEFAULT), _is_fixed(key)

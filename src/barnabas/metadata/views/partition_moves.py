@@ -41,7 +41,7 @@ class PartitionMove(NamedTuple):
 
 
 class PartitionStateChange(NamedTuple):
-    """What happened to a partition last, in words; dates and offsets as in `PartitionMove`."""
+    """The last thing that happened to a partition, in words; dates and offsets as in `PartitionMove`."""
 
     what: str
     reason: str
@@ -61,11 +61,11 @@ class StateReader(EventReader):
         self.moves: dict[tuple[str, int], PartitionMove] = {}
         self.changes: dict[tuple[str, int], PartitionStateChange] = {}
         self.brokers: dict[int, PartitionStateChange] = {}
-        """What happened last to each broker."""
+        """The last thing that happened to each broker."""
         self._seen: dict[tuple[str, int], PartitionState] = {}
 
     def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
-        """As `EventReader.load`; what was before is how the next change begins."""
+        """Load a batch as `EventReader.load` does; the state before is how the next change begins."""
         chosen = [value for value in values if self._concerns(value)]
         super().load(chosen, last_offset, epoch)
         self._seen = {

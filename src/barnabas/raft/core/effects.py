@@ -1,4 +1,4 @@
-"""What a replica wants done: the outputs of :meth:`barnabas.raft.core.machine.Machine.step`, in order.
+"""The outputs of :meth:`barnabas.raft.core.machine.Machine.step`: what a replica wants done, in order.
 
 The order is the durability contract: effects behind a binding `SaveElection` or `InstallSnapshot` are
 performed when that has become durable, whichever step they came from.

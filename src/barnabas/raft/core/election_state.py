@@ -1,4 +1,4 @@
-"""What a replica must not forget about elections, and its file ``quorum-state``.
+"""The state of elections that a replica must not forget, and its file ``quorum-state``.
 
 Version 0 (static voters) and version 1 (with the directory id of the replica voted for, KIP-853) of
 Kafka's JSON file. Unknown versions are refused rather than guessed at.

@@ -98,8 +98,8 @@ def _check_vote(m: Machine, request: VoteRequest) -> ErrorCode:
 
 
 def check_from_voter(m: Machine, node_id: int, epoch: int) -> ErrorCode:
-    """Of Vote, BeginQuorumEpoch and EndQuorumEpoch. Who is a voter is not asked: the sender may know
-    a newer voter set than this replica."""
+    """Check the sender of Vote, BeginQuorumEpoch or EndQuorumEpoch. It need not be a voter: the sender
+    may know a newer voter set than this replica."""
     if epoch < m.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if node_id < 0 or epoch > m.epoch + EPOCHS_AHEAD_MAX:

@@ -1,4 +1,4 @@
-"""What the machine knows of its log: offsets and epochs, no bytes.
+"""The machine's view of its log: offsets and epochs, no bytes.
 
 The machine tells the world what to append or cut and keeps this picture in step, so that every
 decision about the log is arithmetic here. `synced_offset` alone is learnt from outside.
@@ -26,7 +26,7 @@ class FetchFit(Enum):
 class FetchCheck(NamedTuple):
     fit: FetchFit
     at: OffsetAndEpoch | None = None
-    """Where the logs part (DIVERGING) or the snapshot to fetch (SNAPSHOT)."""
+    """The offset at which the logs part (DIVERGING), or the snapshot to fetch (SNAPSHOT)."""
 
 
 VALID = FetchCheck(FetchFit.VALID)
@@ -72,8 +72,8 @@ class LogMetadata:
         return self.epochs[-1][0] if self.epochs else self._epoch_of_snapshot(self.end_offset)
 
     def _epoch_of_snapshot(self, offset: int) -> int:
-        """What the snapshots say of the record before `offset`; 0 where they end after it: the log may
-        begin below its earliest snapshot, in an older epoch (seed 7)."""
+        """The epoch that the snapshots give the record before `offset`; 0 where they end after it: the
+        log may begin below its earliest snapshot, in an older epoch (seed 7)."""
         for snapshot in (self.latest_snapshot, self.earliest_snapshot):
             if snapshot is not None and snapshot.offset <= offset:
                 return snapshot.epoch
@@ -119,7 +119,7 @@ class LogMetadata:
         return VALID
 
     def truncation_point(self, diverging: OffsetAndEpoch) -> int:
-        """Where a follower cuts when its leader's log parts from its own at `diverging`."""
+        """The offset at which a follower cuts when its leader's log parts from its own at `diverging`."""
         if diverging.epoch == 0:
             return min(diverging.offset, self.end_offset)
         own = self.end_of(diverging.epoch)

@@ -75,7 +75,7 @@ class Machine:
         self.history = history
         self.me = ReplicaKey(settings.node_id, settings.directory_id)
         self.own_endpoint = next(iter(settings.listeners.values()), None)
-        """Where others find this replica when it leads."""
+        """The address at which others find this replica when it leads."""
         self.outbox = InflightRequests()
         self.now = now_ms
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
@@ -86,7 +86,7 @@ class Machine:
         """Voters that did not answer in this round of an election."""
         self.change: membership_change.VoterChange | None = None
         self.static_updates: dict[int, VoterNode] = {}
-        """What the voters of a static quorum told this leader of themselves."""
+        """The updates that voters of a static quorum sent this leader about themselves."""
         self.own_change_at_ms = 0.0
         """When to look again whether the voter set is wrong about this replica."""
         self.lost_leader = (-1, NO_LEADER)
@@ -103,7 +103,7 @@ class Machine:
         """Which state was asked last what is due."""
         self.state: State = elections.first_state(self, election)
         self.epoch = self.state.epoch
-        """Of `state`."""
+        """The quorum epoch of `state`."""
 
     def validate(self) -> None:
         """Invariants 1 to 3, as far as one replica can see. Raises AssertionError."""
@@ -129,7 +129,7 @@ class Machine:
     # -- the seam --------------------------------------------------------------------------------
 
     def step(self, event: on.Event, now_ms: float) -> tuple[do.Effect, ...]:
-        """What follows from `event` at `now_ms` (monotonic)."""
+        """The effects that follow from `event` at `now_ms` (monotonic)."""
         self.now = now_ms
         self.out = []
         kind = type(event)
@@ -154,7 +154,7 @@ class Machine:
         return self.now < self.next_poll_ms
 
     def wakes_at_ms(self) -> float:
-        """As `deadline_ms`, perhaps too early but never too late, and cheap."""
+        """The `deadline_ms`, perhaps too early but never too late, and cheap."""
         return self.next_poll_ms if self.state is self.asked_state else self.deadline_ms()
 
     def deadline_ms(self) -> float:

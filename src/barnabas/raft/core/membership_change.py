@@ -61,7 +61,7 @@ class VoterChange:
     ack_when_committed: bool = True
     features_known: bool = False
     offset: int | None = None
-    """Of the appended record."""
+    """The offset of the appended record."""
 
 
 # -- the voters that the log says ----------------------------------------------------------------
@@ -92,8 +92,8 @@ def _apply(m: Machine, message: Message, offset: int) -> bool:
 
 
 def start_of_epoch_records(m: Machine) -> list[ControlRecord]:
-    """What a new leader of a dynamic quorum writes behind its announcement: the set of the bootstrap
-    snapshot, which only its own directory has, or its own endpoints where they moved."""
+    """The records that a new leader of a dynamic quorum writes behind its announcement: the set of the
+    bootstrap snapshot, which only its own directory has, or its own endpoints where they moved."""
     if m.history.kraft_version < 1:
         return []
     voters = m.voters
@@ -150,7 +150,7 @@ def _check_voter(voter: ReplicaKey) -> Refusal | None:
 def _check_listed(
     m: Machine, voter: ReplicaKey, endpoints: Mapping[str, Endpoint]
 ) -> Refusal | None:
-    """Of a voter that tells where it is."""
+    """Check a voter that tells where it is."""
     refusal = _check_voter(voter)
     if refusal is None and m.settings.listener_name not in endpoints:
         refusal = ErrorCode.INVALID_REQUEST, f"no endpoint for {m.settings.listener_name}"

@@ -1,4 +1,4 @@
-"""What replicas say to each other, as values: the protocol without its wire form.
+"""The messages between replicas, as values: the protocol without its wire form.
 
 One request and one response per RPC. Every response tells the answering replica's epoch and
 leader as it knows them, whatever else it says. :mod:`barnabas.raft.wire.wire_mapping` turns them into
@@ -16,7 +16,7 @@ from barnabas.types import Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode
 
 NO_HIGH_WATERMARK_KNOWN = 2**63 - 1
-"""What a follower that cannot say its high watermark says (Fetch below version 18)."""
+"""The high watermark in a Fetch below version 18, from a follower that cannot say its own."""
 
 
 class VoteRequest(NamedTuple):
@@ -71,8 +71,8 @@ class EndEpochResponse(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """What follows `offset`? That is as far as the sender's log is durable; the record before it is
-    of epoch `last_epoch`."""
+    """The question for what follows `offset`. That is as far as the sender's log is durable; the record
+    before it is of epoch `last_epoch`."""
 
     epoch: int
     replica: ReplicaKey

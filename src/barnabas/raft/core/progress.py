@@ -1,4 +1,4 @@
-"""What a leader knows of the others: how far each replica is, who still follows, who waits.
+"""A leader's knowledge of the others: how far each replica is, who still follows, who waits.
 
 Mutable, since every fetch writes here; owned by one `Leader` state and gone with it. Times are
 the machine's milliseconds.
@@ -67,7 +67,7 @@ class ReplicaProgressTable:
         self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}
         self.pending: dict[int, PendingFetch] = {}
-        """By ticket."""
+        """The fetches that wait, by ticket."""
         self.check_ms = fetch_timeout_ms * CHECK_QUORUM_FACTOR
         self.check_deadline_ms = now_ms + self.check_ms
         self.fetched: set[int] = set()
@@ -111,7 +111,7 @@ class ReplicaProgressTable:
         return self.observers.pop(known) if known is not None else ReplicaProgress(key)
 
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
-        """Of a voter, or of an observer, which is remembered from now on."""
+        """The progress of a voter, or of an observer, which is remembered from now on."""
         voter = self.voter_of(key)
         if voter is not None:
             return voter

@@ -59,7 +59,7 @@ class _Bound:
 
     @property
     def election(self) -> ElectionState:
-        """What is persisted of this state."""
+        """The part of this state that is persisted."""
         raise NotImplementedError
 
     def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
@@ -86,7 +86,7 @@ class _Open(_Bound):
 
 
 class _Fetching:
-    """What a Follower and an Observer share: they fetch from a leader that answers, or does not."""
+    """The common part of a Follower and an Observer: they fetch from a leader that answers, or does not."""
 
     __slots__ = ()
     deadline_ms: float

@@ -181,7 +181,7 @@ class VoterHistory:
         return key in before
 
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
-        """What holds before `end_offset`: the set and kraft.version."""
+        """The set of voters and the kraft.version that hold before `end_offset`."""
         voters = next((s for o, s in reversed(self._sets) if o < end_offset), self._static)
         version = next((v for o, v in reversed(self._versions) if o < end_offset), 0)
         return voters, version

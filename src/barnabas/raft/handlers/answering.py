@@ -1,4 +1,4 @@
-"""What the handlers share: whose request may be answered, and where the leader is, on the wire."""
+"""The checks and answers that the handlers share: whose request may be answered, where the leader is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_cluster(cluster_id: str | None, role: RaftNode) -> ErrorCode:
 
 
 def foreign_cluster(cluster_id: str | None, role: RaftNode) -> str:
-    """For people, where `check_cluster` refuses."""
+    """A sentence about the foreign cluster, where `check_cluster` refuses."""
     return f"the request is for cluster {cluster_id}, this one is {role.settings.cluster_id}"
 
 
@@ -51,7 +51,7 @@ def about_leader(topic: type[T], partition: type[P], answer: Any, **more: object
 def node_endpoints(
     node: type[N], leader_id: int, endpoint: Endpoint | None, *, known: bool
 ) -> list[N]:
-    """Where the leader is, for versions that can say it (`known`)."""
+    """The address of the leader, for versions that can say it (`known`)."""
     if not known or endpoint is None or leader_id < 0:
         return []
     return [node(node_id=leader_id, host=endpoint.host, port=endpoint.port)]  # type: ignore[call-arg]

@@ -26,7 +26,7 @@ OnConfirmed = Callable[[Any], None]
 
 
 class Confirmation:
-    """Of one replica's leadership; `ask` answers True or a ``ProposalError``, each time."""
+    """The confirmation of one replica's leadership; `ask` answers True or a ``ProposalError``, each time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -62,7 +62,7 @@ class Place:
         self._on_first = on_first
         self._on_lost = on_lost
         self._created = -1
-        """Of the key, once it was seen."""
+        """The offset that created the key, once it was seen."""
         self._was_first = False
         self.is_over = False
         """Left or lost: nothing will come of it any more."""

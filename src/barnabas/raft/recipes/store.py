@@ -61,7 +61,7 @@ class PendingProposals:
         self._waiting.append(_Waiting(offset, epoch, on_done))
 
     def complete(self, offset: int, epoch: int, result: object) -> None:
-        """What was committed at `offset` in `epoch` has `result`; earlier proposals were replaced."""
+        """Complete the proposal at `offset` in `epoch` with `result`; earlier proposals were replaced."""
         while self._waiting and self._waiting[0].offset <= offset:
             waiting = self._waiting.pop(0)
             mine = waiting.offset == offset and waiting.epoch == epoch

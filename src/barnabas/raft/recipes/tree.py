@@ -19,11 +19,11 @@ NO_SESSION = 0
 ENTRIES_PER_CHUNK = 500
 """Entries per chunk of a snapshot."""
 TIMEOUT_MS_MAX = (1 << 31) - 1
-"""Of a session."""
+"""The longest time-out of a session."""
 
 
 class RefusedError(Exception):
-    """What a command met: `reason` is exists, missing, version, session, malformed or
+    """The obstacle that a command met: `reason` is exists, missing, version, session, malformed or
     too large."""
 
     def __init__(self, reason: str, key: str = "") -> None:
@@ -46,14 +46,14 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a watch receives. `entry` is None where the key is gone."""
+    """An event of a watch. `entry` is None where the key is gone."""
 
     key: str
     entry: Entry | None
 
 
 class Applied(NamedTuple):
-    """Of one command."""
+    """The result of one applied command."""
 
     result: Any
     """A key, a version, a session's id; a `RefusedError` where nothing was changed."""
@@ -185,7 +185,7 @@ class Tree:
     # -- snapshots -------------------------------------------------------------------------------
 
     def snapshot(self) -> Iterator[Sequence[Buffer]]:
-        """What `load` needs, as of now, whatever is applied meanwhile."""
+        """The chunks that `load` needs, as of now, whatever is applied meanwhile."""
         sessions, entries = list(self.sessions.items()), list(self.entries.items())
         values = [encode({"do": "session", "id": id, "timeout_ms": ms}) for id, ms in sessions]
 

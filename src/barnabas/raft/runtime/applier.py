@@ -65,13 +65,13 @@ class Applier:
         """Nothing was applied in this run; one that is fetched later was checked when it came."""
         self._snapshot: SnapshotFile | None = None
         self._work: tuple[Iterator[None], _Position] | None = None
-        """What the machine has still to do, and where it will be then."""
+        """The rest of the machine's work, and the position after it."""
         self._leader = (-1, -1)
         self._own_start = -1
         self.applied_offset = shape.start_offset
         self.applied_epoch = 0
         self.applied_bytes = 0
-        """Of the log, in this run."""
+        """Bytes of the log that were applied in this run."""
         self.applied_timestamp = 0
         """Append timestamp of the last batch applied, milliseconds."""
         self.committed_offset = shape.start_offset

@@ -49,14 +49,14 @@ class BatchAccumulator:
         self._in_full = 0
         """Records in them."""
         self.values: list[Buffer] = []
-        """What waits in the last batch; it is never empty where there are full ones."""
+        """The values that wait in the last batch; it is never empty where there are full ones."""
         self._bytes = 0
         self._is_held = False
         self.is_draining = False
         """Whether what was proposed within a step is being appended at its end."""
 
     def __enter__(self) -> None:
-        """What is proposed from here on is appended at the end, in one batch."""
+        """Begin one batch: what is proposed from here on is appended together at the end."""
         self._is_held = True
 
     def __exit__(self, *_: object) -> None:

@@ -41,7 +41,7 @@ NO_CONTROLLER = frozenset(
         ErrorCode.INVALID_REQUEST,
     }
 )
-"""What a fetch of the metadata log is answered with where no controller listens."""
+"""The answers to a fetch of the metadata log where no controller listens."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Strangers:
         self._ports = ports
         self._settings = settings
         self._directory = directory.rpartition("/")[0]
-        """Where ``meta.properties`` is."""
+        """The directory that has ``meta.properties``."""
         self._transport = transport
         self._machine = machine
         self._halt = halt

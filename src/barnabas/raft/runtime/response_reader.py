@@ -29,8 +29,8 @@ from barnabas.wire.errors import ErrorCode
 
 
 class ResponseReader:
-    """Of one replica. `on_rot` receives the offset from which the log is damaged, `on_doubt` a snapshot that
-    is fetched once more."""
+    """The reader of one replica. `on_rot` receives the offset from which the log is damaged, `on_doubt` a
+    snapshot is fetched once more."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ DOUBT_MS = 5_000
 
 
 class Snapshotter:
-    """Of one replica; at most one snapshot is being taken."""
+    """The snapshots of one replica; at most one is being taken."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What a replica of the quorum has on disk: log, snapshots, quorum-state, recovery point."""
+"""The files of a replica of the quorum: log, snapshots, quorum-state, recovery point."""

@@ -42,7 +42,7 @@ WITHOUT_IT = "without it this replica could vote twice in one epoch, so it does 
 
 @dataclass(slots=True)
 class BootstrappedReplica:
-    """What was found in a replica's directory."""
+    """The content of a replica's directory."""
 
     directory: str
     log: RaftLog
@@ -168,7 +168,7 @@ def _scan_sound(
 
 
 def _election(disk: Disk, path: str) -> tuple[ElectionState, int]:
-    """What was persisted, and the last epoch of which this replica heard: it is persisted before any of its
+    """The persisted state, and the last epoch of which this replica heard: it is persisted before any of its
     records. Who wiped the file (Kafka's advice where voters changed) says nothing of that."""
     state_path = f"{path}/{FILE_NAME}"
     if not disk.exists(state_path):
@@ -238,7 +238,7 @@ def _votes_alone(
 
 
 def _make_durable(log: RaftLog, shape: LogMetadata) -> None:
-    """What a killed process left in the system's cache counts for commits and votes from now on."""
+    """Sync what a killed process left in the system's cache: it counts for commits and votes from now on."""
     job, on_synced = log.sync_job()
     job()
     on_synced()

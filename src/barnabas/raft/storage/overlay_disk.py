@@ -15,7 +15,7 @@ from barnabas.types import Buffer
 
 
 class _Content:
-    """Of one file: the first `kept` bytes of a real one, and what was written behind them."""
+    """The content of one file: the first `kept` bytes of a real one, and what was written behind them."""
 
     __slots__ = ("kept", "source", "tail")
 
@@ -104,7 +104,7 @@ class OverlayDisk(Disk):
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._files: dict[str, _Content | None] = {}
-        """What differs, by path; None: it was removed."""
+        """The files that differ, by path; None: it was removed."""
         self._dirs: dict[str, bool] = {}
         """Directories that were made; False: removed."""
 

@@ -56,8 +56,8 @@ class RaftLog(Protocol):
         offset `up_to`; at least one batch where there is one."""
 
     def read_kept(self, offset: int, max_bytes: int, up_to: int) -> Buffer | None:
-        """As `read`, of what was appended last and is in memory yet, where nothing rots; None where that
-        is not so of all of it."""
+        """Read as `read` does, of what was appended last and is in memory yet, where nothing rots; None
+        where that is not so of all of it."""
 
     def truncate_to(self, offset: int) -> None: ...
 
@@ -264,8 +264,8 @@ def scan(
 
 
 class _Scan:
-    """What the batches up to here said. In a quorum's log offsets have no gap, epochs do not descend, and
-    each begins with the record of its leader."""
+    """The summary of the batches up to here. In a quorum's log offsets have no gap, epochs do not
+    descend, and each begins with the record of its leader."""
 
     def __init__(self, start_offset: int, epoch_before: int) -> None:
         self.shape = LogMetadata(start_offset, start_offset)

@@ -1,4 +1,4 @@
-"""What an API asks of the authorizer, as values: for the whole request, or for each of its items.
+"""The rules of APIs for the authorizer, as values: for the whole request, or for each of its items.
 
 A rule looks at a request before its handler does. It lets it pass, takes the items out that the
 principal may not have (their errors are put into the handler's response), or refuses all of it by
@@ -81,7 +81,7 @@ class Question(NamedTuple):
 
 
 Answer = Message | Amend | None
-"""What a check says: the answer, what is made of the handler's response, or nothing."""
+"""The result of a check: the answer, a change of the handler's response, or nothing."""
 
 
 class AccessRule(NamedTuple):
@@ -183,7 +183,7 @@ def without(
     answers: str,
     error: KafkaError,
 ) -> Answer:
-    """As `split`, where it is known already what is allowed."""
+    """Split as `split` does, where it is known already what is allowed."""
     if not left:
         return None
     refused = question.refused(error.code, error.message, **{items: left})
@@ -196,7 +196,7 @@ def without(
 
 
 def adding(field: str, more: Iterable[Any]) -> Amend:
-    """What puts `more` behind a list of the response."""
+    """A change that puts `more` behind a list of the response."""
 
     def amend(response: Message) -> Message:
         setattr(response, field, [*getattr(response, field), *more])

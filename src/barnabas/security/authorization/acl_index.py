@@ -28,7 +28,7 @@ _IMPLIED_BY = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)),
 }
-"""By operation: the operations whose ALLOW allows it, too."""
+"""The operations whose ALLOW allows an operation, too."""
 
 
 class AclIndex:

@@ -165,8 +165,8 @@ class Authorizer:
         return allowed
 
     def _decide_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """As Kafka: first decide for a name that no ACL has, which ``allow.everyone.if.no.acl.found`` may
-        allow."""
+        """Decide as Kafka does: first for a name that no ACL has, which
+        ``allow.everyone.if.no.acl.found`` may allow."""
         return self._index.decide(
             principal, host, operation, resource_type, "hardcode", unnamed=self._allow_if_no_acl
         ) or self._index.decide_any(principal, host, operation, resource_type)

@@ -1,4 +1,4 @@
-"""What the APIs of delegation tokens ask of the authorizer.
+"""The rules of the APIs of delegation tokens.
 
 Who may not ask at all, because of how it has authenticated, is refused by the handlers, whatever it may do.
 Source: KIP-48, KIP-373; Kafka's ``DelegationTokenManager.filterToken``.

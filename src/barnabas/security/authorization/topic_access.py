@@ -167,7 +167,8 @@ def _cluster_operations(question: Question, response: Any) -> Message:
 
 
 def check_describe_cluster(question: Question) -> Answer:
-    """What controllers did and refused names topics: it is for those who may describe the cluster."""
+    """Check DescribeCluster. What controllers did and refused names topics: it is for those who may describe
+    the cluster."""
     request, default = question.request, DescribeClusterRequest()
     asked = (
         request.events_after != default.events_after

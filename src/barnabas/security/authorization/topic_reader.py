@@ -22,7 +22,7 @@ class TopicReader:
 
     @property
     def version(self) -> int:
-        """Of the entries that the answers are made of."""
+        """The version of the entries from which the answers are made."""
         return self._authorizer.version
 
     def check(self, topic: Any) -> None:

@@ -29,7 +29,8 @@ FILE_REFRESH_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class IssuerSettings:
-    """Where keys are published, how often they are read, and what tokens must be."""
+    """The settings of an issuer: where keys are published, how often they are read, and what tokens must
+    be."""
 
     request: WebRequest
     refresh_ms: int = 3_600_000
@@ -38,7 +39,7 @@ class IssuerSettings:
 
 
 class IssuerKeys:
-    """Of one listener."""
+    """The keys of one listener's issuer."""
 
     def __init__(self, ports: Ports, settings: IssuerSettings) -> None:
         """Raises :class:`ConfigError` where there is no web."""
@@ -76,7 +77,7 @@ class IssuerKeys:
         self._arm()
 
     def check(self, token: str) -> Claims:
-        """What `token` says. Raises ``TokenRefused``."""
+        """The claims of `token`. Raises ``TokenRefused``."""
         wall_ms = self._ports.clock.wall_ms()
         try:
             return check_token(token, self._keys, self._settings.rules, wall_ms)

@@ -37,7 +37,7 @@ class UnknownKey(TokenRefused):
 
 
 class KeySetError(ValueError):
-    """What is published is no set of keys."""
+    """The published text is no set of keys."""
 
 
 class IssuerKey(NamedTuple):
@@ -50,7 +50,7 @@ class IssuerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must be, beside signed. Times in seconds."""
+    """The rules for a token, beside its signature. Times in seconds."""
 
     issuer: str | None = None
     audiences: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class TokenRules:
 
 
 class Claims(NamedTuple):
-    """What a believed token says: whose it is, its scope, and when it ends (ms since the epoch)."""
+    """The claims of a believed token: whose it is, its scope, and when it ends (ms since the epoch)."""
 
     subject: str
     expires_ms: int
@@ -110,7 +110,7 @@ def _algorithms(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def check_token(token: str, keys: Sequence[IssuerKey], rules: TokenRules, wall_ms: int) -> Claims:
-    """What `token` says. Raises :class:`TokenRefused`."""
+    """The claims of `token`. Raises :class:`TokenRefused`."""
     if len(token) > TOKEN_BYTES_MAX:
         raise TokenRefused(f"the token is longer than {TOKEN_BYTES_MAX} bytes")
     header = _part(token, 0)

@@ -1,4 +1,4 @@
-"""Where this side's tokens come from: a file, or an identity provider's token endpoint (RFC 6749, 4.4).
+"""The source of this side's tokens: a file, or an identity provider's token endpoint (RFC 6749, 4.4).
 
 `OAuthLogin` is the value of the configuration, `obtain_token` asks (and blocks), `TokenKeeper` keeps what it
 got until ``sasl.login.refresh.window.factor`` of the token's life has passed. No secret and no token is in an
@@ -32,7 +32,7 @@ class OAuthLogin:
     """Whether id and secret are percent-encoded in the header of the request (RFC 6749, 2.3.1)."""
     extensions: tuple[tuple[str, str], ...] = ()
     refresh_share: float = 0.8
-    """Of a token's life, after which another is asked for."""
+    """The share of a token's life after which another is asked for."""
 
 
 class BearerToken(NamedTuple):

@@ -43,11 +43,12 @@ CLASSES = {
         f"{_PACKAGE}FileJwtRetriever",
     ),
 }  # fmt: skip
-"""What this program does itself, under the names of the classes that do it in Kafka."""
+"""The functions that this program has itself, under the names of the classes that have them in Kafka."""
 
 
 def issuer_settings(keys: SecurityKeys, options: Mapping[str, str]) -> IssuerSettings:
-    """What a listener believes; `options` are those of its login module. Raises :class:`ConfigError`."""
+    """The issuer that a listener believes; `options` are those of its login module. Raises
+    :class:`ConfigError`."""
     _check_class(keys, _SERVER_HANDLER)
     _check_class(keys, "sasl.oauthbearer.jwt.validator.class")
     url = _url(keys, JWKS_URL, "a listener that takes tokens needs it")
@@ -118,7 +119,7 @@ def _url(keys: SecurityKeys, key: str, need: str) -> str:
 
 
 def _request(keys: SecurityKeys, url: str, backoff: str, options: Mapping[str, str]) -> WebRequest:
-    """Of `url`, tried again by the keys that begin with `backoff`."""
+    """The request for `url`, tried again by the keys that begin with `backoff`."""
     default = WebRequest(url)
     connect, read = "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"
     return default._replace(
@@ -131,7 +132,8 @@ def _request(keys: SecurityKeys, url: str, backoff: str, options: Mapping[str, s
 
 
 def _trust(url: str, options: Mapping[str, str]) -> TlsSettings | None:
-    """Of the options ``ssl.*`` of a login module, as in Kafka; else the machine's authorities are trusted."""
+    """The trust of a login module's options ``ssl.*``, as in Kafka; else the machine's authorities are
+    trusted."""
     given = {name: value for name, value in options.items() if name.startswith("ssl.")}
     if not given or not url.startswith("https:"):
         return None

@@ -65,7 +65,8 @@ class ClientMeter:
         return wait_ms
 
     def record_rest(self, ctx: RequestContext, request: Any, spent_ms: float) -> None:
-        """As Kafka's time of network threads: it is waited for with the next request."""
+        """Record the rest of a request's time, Kafka's time of network threads: the next request waits
+        for it."""
         if ctx.api_key not in EXEMPT and not (ctx.api_key == FETCH and is_follower(request)):
             self._quotas.charge(REQUEST_TIME, ctx.principal, ctx.client_id, spent_ms)
 

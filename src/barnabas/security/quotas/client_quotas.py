@@ -1,4 +1,4 @@
-"""What clients used of their quotas, on one node: says how long one has to wait.
+"""The use that clients made of their quotas, on one node: it says how long one has to wait.
 
 Follows the image's limits; a changed limit holds from the next request on. Each node counts by itself, as in
 Kafka: a limit is per broker. A client that used more than its limit is answered, then waits (KIP-219): the
@@ -34,7 +34,7 @@ MS_PER_PERCENT = MS_PER_S / 100
 
 
 class QuotaWindows(NamedTuple):
-    """For how many seconds unused quota is kept."""
+    """The seconds for which unused quota is kept."""
 
     bytes_and_time_s: float = 1.0
     """``quota.window.size.seconds``"""
@@ -43,7 +43,7 @@ class QuotaWindows(NamedTuple):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> QuotaWindows:
-        """As a node's properties say. Raises ``ConfigError``."""
+        """The windows of a node's properties. Raises ``ConfigError``."""
 
         def number(key: str) -> float:
             value = BROKER_KEYS.parse(key, properties.get(key, BROKER_KEYS[key].default))

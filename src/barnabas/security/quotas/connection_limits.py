@@ -26,14 +26,14 @@ OF_ADDRESS = "connection_creation_rate"
 UNBOUNDED = 0x7FFFFFFF
 BURST_S = 1.0
 ADDRESS_WAIT_MS_MAX = 1000.0
-"""What is beyond the rate of its address is closed after this long at the latest."""
+"""The longest wait after which a connection beyond the rate of its address is closed."""
 ADDRESSES_MAX = 20_000
 """Addresses whose rate is known. Of more, the idle are forgotten, and some of the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """Of one listener, or of all together."""
+    """The limits of one listener, or of all together."""
 
     most: int = UNBOUNDED
     per_second: int = UNBOUNDED
@@ -52,7 +52,7 @@ class ConnectionLimits:
 def connection_limits(
     texts: Mapping[str, str], listeners: Iterable[str], own: Mapping[str, int]
 ) -> ConnectionLimits:
-    """As a node's `texts` say. Raises ``ConfigError``."""
+    """The limits in a node's `texts`. Raises ``ConfigError``."""
 
     def number(key: str, prefix: str = "") -> int:
         text = texts.get(prefix + key)
@@ -84,15 +84,15 @@ class ConnectionQuotas:
         self.of_host: Counter[str] = Counter()
         self.of_listener: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
-        """By the key of the limit."""
+        """The refusals by the key of the limit."""
         self.address_rate: Callable[[str], float | None] = lambda host: None
         """How many connections an address may make in a second (a client quota)."""
         self._addresses: dict[str, TokenBucket] = {}
         self._rates: dict[str | None, TokenBucket] = {}
-        """By listener; of all together under None."""
+        """The rates by listener; that of all together is under None."""
 
     def gate(self, listener: str, *, for_nodes: bool = False) -> ListenerGate:
-        """What the listener asks. `for_nodes`: clients do not come to it."""
+        """The gate of a listener. `for_nodes`: clients do not come to it."""
         return ListenerGate(self, listener, for_nodes)
 
     def rate(self, listener: str | None) -> TokenBucket | None:

@@ -48,7 +48,7 @@ class QuotaTable:
         return key in self._by_key
 
     def share(self, key: str, user: str, client_id: str) -> Share | None:
-        """What holds for a client; None where nothing does."""
+        """The share of a client; None where no quota holds for it."""
         limits = self._by_key.get(key)
         if limits is None:
             return None
