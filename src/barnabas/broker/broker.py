@@ -183,7 +183,7 @@ class Broker:
         return self._last_epoch
 
     def inter_broker_endpoint(self, broker: int) -> Endpoint | None:
-        """Where other brokers reach `broker`."""
+        """The address at which other brokers reach `broker`."""
         known = self.image.brokers.get(broker)
         return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
 
@@ -481,8 +481,8 @@ def _name_directories(broker: Broker) -> None:
 
 
 def _end_former_coordinators(broker: Broker) -> None:
-    """What coordinators write by a topic that is gone goes with it, also while the end of its replicas here
-    waits for its turn."""
+    """End the coordinators of a topic that is gone, and what they write by it, also while the end of its
+    replicas here waits for its turn."""
     coordinators: tuple[Coordinators[Any], ...] = (broker.groups, broker.transactions.coordinators)
     for of_topic in coordinators:
         topic = broker.image.topics_by_name.get(of_topic.topic)

@@ -1,4 +1,4 @@
-"""What clients report of themselves: which metrics they shall push, and what they pushed last (KIP-714).
+"""The metrics of clients: which ones they shall push, and what they pushed last (KIP-714).
 
 Owns the client instances that this broker has talked to, and of each its last push, decompressed and
 undecoded (OpenTelemetry's MetricsData). Subscriptions are ``client-metrics`` configurations of the metadata
@@ -28,7 +28,7 @@ CLIENT_METRICS = 16
 """The resource type of subscriptions."""
 ALL_METRICS = "*"
 PUSH_INTERVAL_MS = 300_000
-"""Of a client that no subscription matches."""
+"""The interval of a client that no subscription matches."""
 INSTANCES_MAX = 16_384
 PUSHED_BYTES_MAX = 32 << 20
 EXPIRY_MS_MIN = 60_000.0
@@ -99,8 +99,8 @@ class ClientTelemetry:
     # -- requests --------------------------------------------------------------------------------
 
     def subscription(self, instance_id: Uuid, ctx: RequestContext) -> ClientInstance:
-        """What this client shall push; `ZERO_UUID` is a client without an id yet. Raises KafkaError
-        THROTTLING_QUOTA_EXCEEDED."""
+        """The metrics that this client shall push; `ZERO_UUID` is a client without an id yet. Raises
+        KafkaError THROTTLING_QUOTA_EXCEEDED."""
         if instance_id == ZERO_UUID:
             instance_id = self._new_id()
         instance = self._instance(instance_id, ctx)
@@ -260,7 +260,7 @@ class ClientTelemetry:
 
 
 def labels_of(instance_id: Uuid, ctx: RequestContext) -> dict[str, str]:
-    """What a subscription's ``match`` may name."""
+    """The properties that a subscription's ``match`` may name."""
     name, _, version = ctx.software.partition(" ")
     return {
         "client_instance_id": uuid_text(instance_id),

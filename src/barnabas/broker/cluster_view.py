@@ -53,7 +53,7 @@ class ClusterView:
         self._offline: dict[tuple[Replicas, tuple[Uuid, ...]], Replicas] = {}
 
     def endpoint(self, broker: int) -> ListenerEndpoint | None:
-        """Where `broker` is reached; None where it is not shown."""
+        """The address at which `broker` is reached; None where it is not shown."""
         if broker not in self._endpoints:
             self._endpoints[broker] = self._find_endpoint(broker)
         return self._endpoints[broker]
@@ -65,7 +65,7 @@ class ClusterView:
         return known.listeners.get(self.listener)
 
     def live_brokers(self, still_shown: Collection[int] = ()) -> list[LiveBroker]:
-        """By id; those `still_shown` too, though they are fenced."""
+        """The live brokers by id; those `still_shown` too, though they are fenced."""
         found = []
         for broker in sorted(self.image.brokers):
             at = self.endpoint(broker)

@@ -24,8 +24,8 @@ RINGING = -2
 
 
 class Expiring(Protocol):
-    """What waits. `bucket` belongs to :class:`Deadlines`; -1 where nothing is set. Compared and hashed by
-    identity."""
+    """A value with a deadline. `bucket` belongs to :class:`Deadlines`; -1 where nothing is set. Compared
+    and hashed by identity."""
 
     bucket: int
 
@@ -41,7 +41,7 @@ class Deadlines:
         self._buckets: dict[int, dict[Expiring, None]] = {}
         self._order: list[int] = []
         self._due: deque[Expiring] = deque()
-        """What rings, in order; what was removed since is passed over."""
+        """The values that ring, in order; what was removed since is passed over."""
         self._wakeup: Wakeup | None = None
         self._armed_for = 0
 
@@ -90,7 +90,7 @@ class Deadlines:
             self._ring()
 
     def _ring(self) -> None:
-        """What is due, as far as this turn allows."""
+        """Ring what is due, as far as this turn allows."""
         now_ms, due = self._ports.clock.now_ms, self._due
         until_ms = now_ms() + SLICE_MS
         try:

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 
 @lru_cache(64)
 def _settings_of(texts: tuple[tuple[str, str], ...]) -> tuple[LogManagerSettings, int]:
-    """What may change while a broker runs: settings of the logs, fetchers for each leader. They rest on
-    the texts alone, which are mostly those of before. Raises :class:`ConfigError`."""
+    """The settings that may change while a broker runs: those of the logs, and fetchers for each leader.
+    They rest on the texts alone, which are mostly those of before. Raises :class:`ConfigError`."""
     values = BROKER_KEYS.typed(dict(texts))
     return LogManagerSettings(values), max(ReplicationSettings(values).fetchers, 1)
 
 
 def valid_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Of dynamic configuration what is a value of its key. A controller of Apache Kafka takes whatever it is
-    given for brokers, whose own work it is to judge it: they pass over what they cannot read, one by one."""
+    """The entries of dynamic configuration that are values of their keys. A controller of Apache Kafka
+    takes whatever it is given for brokers, whose own work it is to judge it: they pass over what they
+    cannot read, one by one."""
     return {name: text for name, text in values.items() if _fits(name, text)}
 
 

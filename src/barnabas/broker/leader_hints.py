@@ -97,7 +97,7 @@ def _known_leader(
 def _endpoints(
     broker: LeaderHintsRole, listener: str, nodes: dict[int, None]
 ) -> list[tuple[int, str, int, str | None]]:
-    """Where those of the brokers `nodes` that live serve the clients of `listener`."""
+    """The addresses at which those of the brokers `nodes` that live serve the clients of `listener`."""
     view = ClusterView(broker.image, listener)
     found = []
     for node in nodes:

@@ -1,4 +1,4 @@
-"""What a broker counts of groups, transactions and quotas, under Kafka's names where there is one:
+"""The metrics of a broker about groups, transactions and quotas, under Kafka's names where there is one:
 `barnabas cluster metrics --broker`, JMX there.
 
 Groups, transactional ids and markers are counted on request, a coordinator's partition per step, between

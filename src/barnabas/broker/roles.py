@@ -1,4 +1,5 @@
-"""What the handlers of a broker's APIs use of it: one small Protocol each, made of parts that several share.
+"""The parts of a broker that the handlers of its APIs use: one small Protocol each, made of parts that
+several share.
 
 A handler's third argument is typed by its role, so that its signature says what it reaches; `Broker` has all
 of them. `GroupRole`, for the group APIs, is beside the group coordinators.
@@ -201,7 +202,7 @@ class DescribeClusterRole(
     def quotas(self) -> ClientQuotas: ...
 
     listener_metrics: Callable[[], Mapping[str, int]]
-    """What the node counts of its listeners."""
+    """The counts of the node's listeners."""
 
 
 class DescribeConfigsRole(HasImage, HasConfig, HasNodeId, Protocol):

@@ -1,4 +1,4 @@
-"""What cannot be taken back is asked first; where no terminal can answer, ``--yes`` must be given."""
+"""The question before what cannot be taken back; where no terminal can answer, ``--yes`` must be given."""
 
 from __future__ import annotations
 

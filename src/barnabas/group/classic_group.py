@@ -34,9 +34,9 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
     ASSIGNING = "Assigning"
-    """Of consumer groups: the target assignment is older than the group's epoch."""
+    """A consumer group's target assignment is older than the group's epoch."""
     RECONCILING = "Reconciling"
-    """Of consumer groups: some member is not at the target assignment yet."""
+    """A member of a consumer group is not at the target assignment yet."""
 
 
 VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
@@ -110,7 +110,8 @@ class ClassicGroupMember:
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member said for `protocol_name`. Raises ``KeyError`` where it does not support it."""
+        """The metadata that the member sent for `protocol_name`. Raises ``KeyError`` where it does not
+        support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -169,7 +170,7 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}
         """Members of this generation that have not asked for their assignment yet."""
         self.topics: frozenset[str] | None = None
-        """What the members subscribe to; None where that is not known."""
+        """The topics to which the members subscribe; None where that is not known."""
         self.new_member_added = False
         """During the initial delay: a member joined, so the group waits once more."""
 
@@ -180,7 +181,7 @@ class ClassicGroup:
         )
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The group's state, for tools and failing tests."""
         return {
             "group": self.group_id,
             "state": self.state.value,

@@ -84,7 +84,7 @@ class ClusterTopics:
         self.new_topics_version = self.version
 
     def group_hash(self, names: Iterable[str]) -> int:
-        """Of all topics together that exist; 0 where none does."""
+        """The hash of all topics together that exist; 0 where none does."""
         hashes = [
             self._topic_hash(topic)
             for topic in map(self.image.topics_by_name.get, sorted(names))
@@ -130,7 +130,7 @@ class ClusterTopics:
 
 
 def topic_hash(topic_id: Uuid, name: str, racks: list[list[str]]) -> int:
-    """Of a topic's identity, its partitions, and the sorted racks of each one's replicas."""
+    """The hash of a topic's identity, its partitions, and the sorted racks of each one's replicas."""
     return _hash_of(topic_id, name, [_place(found) for found in racks])
 
 

@@ -1,4 +1,4 @@
-"""What the parts of the group machine share: the groups, their deadlines, and the replies being given.
+"""The state that the parts of the group machine share: groups, deadlines, and the replies being given.
 
 One table per partition of ``__consumer_offsets``. Functions of `rebalance`, `join`, `sync` and
 `membership` take it as their first argument and change it; the machine empties `replies` into the
@@ -30,7 +30,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 class GroupTimer(IntEnum):
-    """What a deadline is for."""
+    """The purpose of a deadline."""
 
     SESSION = 0
     """A member, or one that is expected, is given up."""
@@ -167,7 +167,7 @@ class GroupTable:
         return group
 
     def classic_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
-        """As `group_or_new`, where the group is no consumer group."""
+        """The `group_or_new`, where the group is no consumer group."""
         group = self.group_or_new(group_id, at)
         assert isinstance(group, ClassicGroup), f"{group!r} is no classic group"
         return group
@@ -177,7 +177,7 @@ class GroupTable:
         return f"{prefix}-{self.random_uuid()}"
 
     def random_uuid(self) -> str:
-        """As Java prints a UUID."""
+        """A random UUID as Java prints it."""
         bits = self.rng.getrandbits(128)
         bits = bits & ~(0xF << 76) | (4 << 76)  # version 4
         bits = bits & ~(0x3 << 62) | (2 << 62)  # the usual variant

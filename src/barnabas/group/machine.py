@@ -80,7 +80,7 @@ class GroupMachine:
         return f"GroupMachine({self.table!r}, {len(self.offsets)} offsets)"
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The machine's state, for tools and failing tests."""
         groups = [group.describe() for _, group in self.table.groups.items()]
         return {"groups": groups, "offsets": len(self.offsets)}
 
@@ -173,7 +173,8 @@ class GroupMachine:
         return self._finish(outcome)
 
     def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> Outcome:
-        """As `fetch_offsets`, of the newest state; the answer is sent when that is committed (KIP-447)."""
+        """Fetch offsets of the newest state, as `fetch_offsets`; the answer is sent when that is
+        committed (KIP-447)."""
         found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
         return self._finish(Outcome(reply=OffsetFetchResponse(groups=[found])))
 

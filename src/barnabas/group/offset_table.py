@@ -125,7 +125,7 @@ class OffsetTable:
         return any((group_id, place) in pending for pending in self._pending.values())
 
     def pending_places(self, group_id: str) -> Iterator[Place]:
-        """Where open transactions have offsets of the group; a place may come twice."""
+        """The places where open transactions have offsets of the group; a place may come twice."""
         for pending in self._pending.values():
             for (owner, place), _ in pending.items():
                 if owner == group_id:
@@ -138,7 +138,7 @@ class OffsetTable:
                 yield group_id, place, offset
 
     def validate(self) -> None:
-        """What readers are given is committed, and the newest state is not older. Raises AssertionError."""
+        """Readers get what is committed, and the newest state is not older. Raises AssertionError."""
         committed_to = self._journal.committed
         for group_id, places in self._groups.items():
             for place, shown in places.committed_items():

@@ -1,4 +1,4 @@
-"""What an operation of the group machine returns: replies, records, and a callback for when the records are
+"""The result of an operation of the group machine: replies, records, and a callback for when the records are
 committed or lost."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Caller(NamedTuple):
 
     client_id: str = ""
     client_host: str = ""
-    """As Kafka prints an address: ``/127.0.0.1``."""
+    """The address as Kafka prints it: ``/127.0.0.1``."""
     api_version: int = 0
     may_describe: Callable[[str], bool] | None = None
     """Whether this caller may describe the topic of that name; None where there is no authorizer."""

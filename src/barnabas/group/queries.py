@@ -15,7 +15,7 @@ from barnabas.wire.messages.describe_groups_response import DescribedGroup, Desc
 from barnabas.wire.messages.list_groups_response import ListedGroup
 
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
-"""As Kafka's ``Group.GroupType`` prints them."""
+"""The types as Kafka's ``Group.GroupType`` prints them."""
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups on a missing group is an error, not a dead group."""
 _S = GroupState

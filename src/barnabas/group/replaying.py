@@ -1,4 +1,4 @@
-"""What each record of ``__consumer_offsets`` makes of the groups and their offsets.
+"""The replay of each record of ``__consumer_offsets``: groups and their offsets.
 
 Source: ``GroupCoordinatorShard.replay`` of Apache Kafka 4.3.
 """

@@ -21,7 +21,7 @@ class Timers(Generic[K]):
     def __init__(self) -> None:
         self._due: dict[K, tuple[float, Any]] = {}
         self._queued: dict[K, float] = {}
-        """By key: the deadline of its valid entry in the heap, not later than its deadline in `_due`. The
+        """The deadline of each key's valid entry in the heap, not later than its deadline in `_due`. The
         key's other entries are stale."""
         self._heap: list[tuple[float, int, K]] = []
         self._count = 0

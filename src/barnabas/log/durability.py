@@ -1,4 +1,4 @@
-"""What changed in memory or in the page cache, and how much of that is on the device."""
+"""The changes in memory or in the page cache, and how much of them is on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker asks of the active controller: lifecycle, forwarding, producer ids, new topics.
+"""The requests of a broker to the active controller: lifecycle, forwarding, producer ids, new topics.
 
 Source: Kafka's ``NodeToControllerChannelManager``, ``ForwardingManager``,
 ``BrokerLifecycleManager``.

@@ -60,7 +60,7 @@ class AutoTopicCreation:
         """Until when (ms) each topic is not asked for again."""
 
     def create_own(self, names: list[str]) -> None:
-        """As `create`, for the broker itself: topics of its coordinators. The
+        """Create the topics of the broker's own coordinators, as `create` does. The
         request goes as it is, so that the controller judges the broker and no client."""
         wanted, timeout_ms = self._not_under_way(names)
         if not wanted:

@@ -50,7 +50,7 @@ FINAL_REFUSALS = frozenset(
         ErrorCode.INVALID_REGISTRATION,
     }
 )
-"""Of a registration: none of them becomes right by itself."""
+"""The refusals of a registration that do not become right by themselves."""
 CONTROLLER_GONE_MS = 700.0
 """A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
 as long (it has no majority any more), is not waited for."""
@@ -65,7 +65,7 @@ class LifecyclePhase(Enum):
 
 
 class BrokerIdentity(NamedTuple):
-    """What this broker says of itself."""
+    """The facts about itself that this broker registers."""
 
     node_id: int
     cluster_id: str
@@ -78,7 +78,7 @@ class BrokerIdentity(NamedTuple):
 
 
 class Lifecycle(Protocol):
-    """What the broker asks of its registration, wherever that is."""
+    """The lifecycle of a broker's registration, wherever that is."""
 
     @property
     def broker_epoch(self) -> int: ...
@@ -151,8 +151,8 @@ class BrokerLifecycle:
         self._register()
 
     def register_again(self) -> None:
-        """As the same incarnation, under the same epoch, with all that it has. Where it is refused, what was
-        registered before stays."""
+        """Register as the same incarnation, under the same epoch, with all that it has. Where it is
+        refused, what was registered before stays."""
         if self.phase not in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
             self._again = True
             if self.broker_epoch >= 0:

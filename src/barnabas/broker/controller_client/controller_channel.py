@@ -104,7 +104,7 @@ class ControllerChannel:
         self._closed = False
         self._purposes: dict[str, None] = {}
         self._former: Endpoint | None = None
-        """Where the last known controller was."""
+        """The address of the last known controller."""
         self.controller_id = -1
         self.endpoint: Endpoint | None = None
         self.unreachable_since_ms: float | None = ports.clock.now_ms()

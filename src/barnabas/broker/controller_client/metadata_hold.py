@@ -40,7 +40,7 @@ coordinator to which it cannot connect."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 PROBED_MAX = 1_000
-"""Of a request about more partitions, those whose leaders are probed."""
+"""The partitions of a larger request whose leaders are probed."""
 
 Answer = Callable[[Working], None]
 Probe = Callable[[int, Callable[[bool], None]], None]
@@ -81,7 +81,7 @@ class _Waiting:
 
 
 class MetadataHold:
-    """What one broker knows of brokers that went away lately."""
+    """The memory that one broker has of brokers that went away lately."""
 
     def __init__(
         self,

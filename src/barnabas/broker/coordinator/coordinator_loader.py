@@ -47,7 +47,7 @@ class _Load(Generic[M]):
         """How often it could not be read."""
 
     def begin_again(self, machine: M) -> None:
-        """What `machine` lacks is everything."""
+        """Begin again with a `machine` that has nothing."""
         self.shard.begin_again(machine)
         self.offset = self.shard.log.log_start_offset
 

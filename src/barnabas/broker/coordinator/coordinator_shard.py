@@ -74,7 +74,7 @@ class _Told(NamedTuple):
 
 
 class Outcome(Protocol):
-    """What a machine answers to one operation. The order of its parts is the order of their effects."""
+    """A machine's answer to one operation. The order of its parts is the order of their effects."""
 
     @property
     def replies(self) -> Sequence[tuple[Parked, Message]]:
@@ -82,7 +82,7 @@ class Outcome(Protocol):
 
     @property
     def records(self) -> Sequence[Any]:
-        """What was decided."""
+        """The records that were decided."""
 
     @property
     def replay(self) -> bool:
@@ -104,7 +104,7 @@ class Outcome(Protocol):
 
     @property
     def effects(self) -> Sequence[Any]:
-        """What others have to do; it rests on nothing unwritten."""
+        """The effects that others have to perform; they rest on nothing unwritten."""
 
     @property
     def on_settled(self) -> Callable[[ErrorCode, Any], Outcome] | None:
@@ -557,7 +557,7 @@ class CoordinatorShard(Generic[M]):
             self._make_room(at)
 
     def _make_room(self, at: Instant) -> None:
-        """What was decided after records that are lost is lost with them."""
+        """Drop what was decided after records that are lost: it is lost with them."""
         error = self._write(at)
         if error is not None:
             raise error

@@ -75,7 +75,7 @@ def java_string_hash(text: str) -> int:
 
 @lru_cache(KEYS_KNOWN)
 def partition_of(key: str, partitions: int) -> int:
-    """As ``Utils.abs(key.hashCode()) % partitions``; the smallest integer, which has no opposite,
+    """The partition ``Utils.abs(key.hashCode()) % partitions``; the smallest integer, which has no opposite,
     counts as 0."""
     value = java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
@@ -112,7 +112,7 @@ class Coordinators(Generic[M]):
         self.loads = Window(ports.clock.now_ms())
         """How long shards took from election to being loaded, in milliseconds."""
         self._elected_ms: dict[int, float] = {}
-        """By partition, of the shards that are not loaded yet."""
+        """The time of election of each partition whose shard is not loaded yet."""
         self._on_end: dict[int, Callable[[], None]] = {}
         self._flush_due = False
         self._wakeup: Wakeup | None = None
@@ -130,7 +130,7 @@ class Coordinators(Generic[M]):
 
     @property
     def shards(self) -> Mapping[int, CoordinatorShard[M]]:
-        """By partition, to look at."""
+        """The shards by partition, to look at."""
         return self._shards
 
     def partition_for(self, key: str) -> int:
@@ -144,7 +144,7 @@ class Coordinators(Generic[M]):
         self.write_in(self.partition_for(key), operation, done)
 
     def write_in(self, partition: int, operation: Operation[M], done: Done | None = None) -> None:
-        """As `write`, for one partition."""
+        """Write as `write` does, in one partition."""
         try:
             shard = self._active(partition)
             try:

@@ -173,7 +173,7 @@ def write_waiting(
     refused: Callable[[KafkaError], Message],
     parked: Parked | None = None,
 ) -> Parked:
-    """As `write_group`, where the group itself answers when it is ready (JoinGroup, SyncGroup).
+    """Write as `write_group` does, where the group itself answers when it is ready (JoinGroup, SyncGroup).
     `parked` is an ordinary one where not given."""
     waiting = parked or Parked()
 

@@ -83,7 +83,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         self._patience_ms = settings.retry_total_ms
         self.counters = counters = TransactionCounters()
         self._waits: dict[str, list[_Wait]] = {}
-        """By transactional id: who waits for the end of its transaction."""
+        """The requests that wait for the end of a transaction, by transactional id."""
         super().__init__(
             TRANSACTIONS_TOPIC,
             ports,
@@ -99,7 +99,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         operation: Callable[[TransactionMachine, int | None, Instant], Outcome],
         done: Done,
     ) -> None:
-        """As `write`, for an operation that may need a fresh producer id."""
+        """Write as `write` does, an operation that may need a fresh producer id."""
 
         def decided(result: Message | KafkaError | None) -> None:
             if isinstance(result, NeedsProducerId):
@@ -120,8 +120,8 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
     def write_behind_end(
         self, transactional_id: str, operation: Operation[TransactionMachine], done: Done
     ) -> None:
-        """As `write`, for the beginning of a transaction: where the one before is still being ended, that is
-        waited for a while, since most often it is a matter of milliseconds."""
+        """Write the beginning of a transaction as `write` does: where the one before is still being
+        ended, that is waited for a while, since most often it is a matter of milliseconds."""
         ports = self._ports
 
         def decided(result: Message | KafkaError | None) -> None:

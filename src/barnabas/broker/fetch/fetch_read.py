@@ -75,7 +75,7 @@ class ReadPass:
         """The response had no room for some partition's batch."""
         self.cold: list[PendingRead] = []
         self.throttled = 0
-        """Of `size`, what counts for the leader's throttle."""
+        """The part of `size` that counts for the leader's throttle."""
 
 
 def partition_answer(
@@ -157,7 +157,7 @@ def _has_whole_batch(records: Buffer) -> bool:
 def _aborted(
     partition: Partition, log: PartitionLog, start: int, end: int, records: Buffer
 ) -> list[AbortedTransaction]:
-    """Of what was read: `records` are of one segment."""
+    """The aborted transactions of what was read: `records` are of one segment."""
     if len(records) >= _LENGTH.size:
         segment = log.segment_index(_LENGTH.unpack_from(records)[0])
         end = min(end, log.end_of_segment(segment))

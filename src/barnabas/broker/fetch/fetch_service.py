@@ -137,7 +137,7 @@ class DelayedFetch:
         self.version = version
         self.listener = listener
         self.rack = "" if self.leader_only else request.rack_id
-        """Of a consumer that may read from followers."""
+        """The rack of a consumer that may read from followers."""
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
 
@@ -389,7 +389,7 @@ class FetchService:
         among: Iterable[Watched] | None = None,
         after: ReadPass | None = None,
     ) -> ReadPass:
-        """What there is to tell of the dirty partitions (or `among` these), within the byte bounds. What
+        """Read the dirty partitions (or `among` these), within the byte bounds. What
         is found is added to what was found `after` an earlier pass. One that is not `whole` ends when it
         has found enough, or has lasted long enough."""
         session = fetch.session

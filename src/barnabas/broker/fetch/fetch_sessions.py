@@ -171,8 +171,8 @@ class FetchSessions:
 
 
 class FetchProgress:
-    """What a follower has by its asking for more, in one request: named partitions moved; dirty ones that
-    are not named are where they were."""
+    """The progress that a follower's next question proves, in one request: named partitions moved; dirty
+    ones that are not named are where they were."""
 
     __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_again", "_session")
 

@@ -1,4 +1,4 @@
-"""What a follower asks its leader for: the places it wants to read from. A request names those that the
+"""The plan of a follower's requests: the places it wants to read from. A request names those that the
 session does not know.
 
 Owns the follower's half of a fetch session. Does not know logs, time or connections. Source: KIP-227.
@@ -35,7 +35,7 @@ class FetchPlan:
         self._changed: dict[Key, None] = {}
         self._session = ClientSession()
         self.asked = self._session.asked
-        """What the leader was last asked of one partition."""
+        """The last question about each partition."""
 
     def add(self, key: Key, wanted: WantedPartition) -> None:
         self.wanted[key] = wanted

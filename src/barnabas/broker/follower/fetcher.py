@@ -64,7 +64,7 @@ class Followed(NamedTuple):
 
 
 class FetcherContext(NamedTuple):
-    """What all fetchers of one broker share."""
+    """The parts that all fetchers of one broker share."""
 
     ports: Ports
     channels: Sender
@@ -72,7 +72,7 @@ class FetcherContext(NamedTuple):
     settings: ReplicationSettings
     broker_epoch: Callable[[], int]
     endpoint_of: Callable[[int], Endpoint | None]
-    """Where another broker's inter-broker listener is; None while that is unknown."""
+    """The address of another broker's inter-broker listener; None while that is unknown."""
     on_lost: Callable[[int], None] = lambda leader: None
     """Called when the connection to a leader ended."""
     on_reached: Callable[[int], None] = lambda leader: None

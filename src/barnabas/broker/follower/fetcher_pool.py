@@ -22,7 +22,7 @@ from barnabas.wire.errors import KafkaError
 EXPRESS_MAX = 4
 """Per fetcher: waves of new partitions that begin at once."""
 EXPRESS_WAIT_MS = 20
-"""What a later wave waits at most."""
+"""The longest wait of a later wave."""
 
 
 class FetcherPool:

@@ -34,7 +34,7 @@ class Side:
         self.quota = Quota()
         self.topics: dict[str, Throttled | None] = {}
         self.copied_bytes = 0
-        """Of throttled replicas, while there was a rate."""
+        """The copied bytes of throttled replicas, while there was a rate."""
 
 
 class ReplicationThrottle:

@@ -122,7 +122,7 @@ TOKENS = cast(
 )
 """Delegation tokens; where ZooKeeper coordinates the cluster the first three are others."""
 FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO_QUORUM)
-"""What the active controller answers, and judges."""
+"""The APIs that the active controller answers, and judges."""
 
 
 def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:

@@ -82,7 +82,7 @@ def _move(broker: AlterLogDirsRole, name: TopicPartition, path: str) -> None:
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """Of a replica that is named twice the last directory counts."""
+    """The wanted directory of each replica; where one is named twice the last directory counts."""
     return {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs

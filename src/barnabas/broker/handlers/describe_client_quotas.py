@@ -45,7 +45,7 @@ ORDER_OF_FEWER = (FETCHED, MUTATIONS, REQUEST_TIME, PRODUCED)
 """Orders in which Kafka 4.3 lists an entity's quotas, all four or fewer: those of a ``HashMap`` of eight and
 of four buckets. Clients' tests compare whole answers."""
 Wanted = dict[str, tuple[int, str | None]]
-"""By entity type: the match type, and the name that an EXACT match wants."""
+"""The match type of each entity type, and the name that an EXACT match wants."""
 
 
 def error_response(

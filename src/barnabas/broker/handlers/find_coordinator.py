@@ -83,7 +83,7 @@ def _asked(
 def respond(
     request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse:
-    """What the image says now."""
+    """The answer by the present image."""
     if ctx.api_version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(
             coordinators=[

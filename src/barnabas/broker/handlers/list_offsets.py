@@ -66,7 +66,7 @@ class WantedOffset(NamedTuple):
     isolation: int
 
     def found(self, stamped: Stamped | None) -> Found:
-        """What to answer, by the marks that hold now. Raises KafkaError."""
+        """The answer by the marks that hold now. Raises KafkaError."""
         log = self.partition.online_log()
         end = _visible_end(log, self.isolation) if self.consumer else log.log_end_offset
         if stamped is not None and stamped.offset < end:
@@ -166,7 +166,7 @@ def _find(
     topic: str,
     asked: ListOffsetsPartition,
 ) -> Found | WantedOffset:
-    """What memory knows; else what to search for on disk. Raises KafkaError."""
+    """The answer from memory; else the search to make on disk. Raises KafkaError."""
     timestamp = asked.timestamp
     if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the timestamp is of a later version")

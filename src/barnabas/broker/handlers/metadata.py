@@ -128,7 +128,7 @@ def _known_topics(
 def respond(
     request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
 ) -> MetadataResponse:
-    """What the image says now."""
+    """The answer by the present image."""
     answering = _Answering(request, ctx, broker)
     for _ in answering.steps():
         pass

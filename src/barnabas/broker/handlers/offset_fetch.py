@@ -125,7 +125,7 @@ class _Gathering:
         self._parked: Parked | None = None
 
     def place(self, index: int) -> Callable[[OffsetFetchResponseGroup], None]:
-        """Where the answer of the group at `index` goes."""
+        """The place of the answer about the group at `index`."""
 
         def put(answer: OffsetFetchResponseGroup) -> None:
             self._answers[index] = answer
@@ -236,7 +236,7 @@ def _resolve(
 
 
 def _identify(image: MetadataImage, group: OffsetFetchRequestGroup) -> None:
-    """Of topics asked for by name those that have it now are meant."""
+    """Resolve topics asked for by name: those that have it now are meant."""
     for topic in group.topics or ():
         known = image.topics_by_name.get(topic.name)
         topic.topic_id = ZERO_UUID if known is None else known.id

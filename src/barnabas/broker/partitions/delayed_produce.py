@@ -1,4 +1,4 @@
-"""What waits for replication: produce requests with acks=all, or for a sync where ``flush.messages``
+"""The requests that wait for replication: produce with acks=all, or for a sync where ``flush.messages``
 asks for one.
 
 A :class:`DelayedProduce` is one request whose batches are appended and not yet on every member of the

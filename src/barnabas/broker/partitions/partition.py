@@ -38,7 +38,7 @@ OnHighWatermark = Callable[[int], None]
 
 
 class PartitionHost(ReplicaHost, Protocol):
-    """What a partition needs of the broker around it."""
+    """The part of the broker that a partition needs."""
 
     lag_ms_max: float
     marks_moved: bool

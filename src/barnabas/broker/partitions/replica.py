@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ReplicaHost(Protocol):
-    """What a replica needs of the broker around it."""
+    """The part of the broker that a replica needs."""
 
     node_id: int
 
@@ -82,7 +82,7 @@ class Replica:
         return -1 if self.log is None else self.log.flushed_end_offset
 
     def update_state(self, state: PartitionState) -> None:
-        """Where the metadata have it."""
+        """Take the state that the metadata have."""
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -104,8 +104,8 @@ class Replica:
     # -- readers ---------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """What a client believes. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 is no
-        belief."""
+        """Check the leader epoch that a client believes. Raises FENCED_LEADER_EPOCH or
+        UNKNOWN_LEADER_EPOCH; -1 is no belief."""
         if epoch < 0 or epoch == self.leader_epoch:
             return
         if epoch < self.leader_epoch:
@@ -208,7 +208,7 @@ class Replica:
             raise self._error_of(error) from error
 
     def _error_of(self, error: OSError | CorruptLogError) -> KafkaError:
-        """What went wrong with the log, in the words of its readers."""
+        """The fault of the log, in the words of its readers."""
         return self.on_disk_error(error) if isinstance(error, OSError) else self.on_corrupt(error)
 
     # -- errors ----------------------------------------------------------------------------------

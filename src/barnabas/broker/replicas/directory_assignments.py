@@ -31,7 +31,7 @@ OnAnswer = Callable[[int], None]
 
 
 class DirectoryAssignments:
-    """What the controller has to learn yet."""
+    """The assignments that the controller has to learn yet."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class DirectoryAssignments:
         self._answer_all(codes, 0.0)
 
     def _answer_all(self, codes: Mapping[Key, int], delay_ms: float) -> None:
-        """What else is to be reported follows `delay_ms` later."""
+        """Answer all that were reported; what else is to be reported follows `delay_ms` later."""
         try:
             call_all(partial(self._answer, key, code) for key, code in codes.items())
         finally:

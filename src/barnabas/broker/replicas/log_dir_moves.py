@@ -41,7 +41,7 @@ PREFERRED_MAX = 10_000
 
 
 class AssignmentState(Enum):
-    """What the controller knows of the new directory."""
+    """The controller's knowledge of the new directory."""
 
     NOTHING = "nothing"
     ASKED = "asked"
@@ -57,12 +57,12 @@ class LogDirMove:
         self.copy = copy
         self.begun = False
         self.truncation_count = -1
-        """Of the source when the copy was last aligned with it."""
+        """The number of cuts of the source when the copy was last aligned with it."""
         self.assignment = AssignmentState.NOTHING
         self.syncs = 0
         self.due_ms = 0.0
         self.waits = False
-        """For the disk: no step before it answers."""
+        """Whether it waits for the disk: no step before it answers."""
         self.is_warm = False
         """Whether what comes next was brought into memory just now: reading it does not block, or the disk
         has something against it."""
@@ -284,7 +284,7 @@ class LogDirMoves:
         return copied
 
     def _read(self, move: LogDirMove) -> Buffer | None:
-        """What comes next; None where the disk has to be waited for."""
+        """The next bytes; None where the disk has to be waited for."""
         offset = move.copy.log_end_offset
         block, move.is_warm = move.is_warm, False
         try:
@@ -313,7 +313,7 @@ class LogDirMoves:
     # -- caught up -------------------------------------------------------------------------------
 
     def _on_caught_up(self, move: LogDirMove) -> None:
-        """What is missing until the logs may change places, one after the other."""
+        """Do what is missing until the logs may change places, one after the other."""
         source, copy, name = move.source, move.copy, move.partition.name
         # With ``flush.messages`` all counts as written that the new log has; else what the old one synced.
         waits = source.config.flush_messages < FOREVER_MS

@@ -53,7 +53,7 @@ class LogRepair:
         self.fault = fault
         self.attempts = 0
         self.why_not = ""
-        """What kept the last attempt from success."""
+        """The reason why the last attempt failed."""
         self.place: segment_repair.SegmentLocation | None = None
         self.damage: segment_repair.Damage | None = None
         self.sources: list[int] = []

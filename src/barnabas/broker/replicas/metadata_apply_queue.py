@@ -1,4 +1,4 @@
-"""What the metadata say of this broker's replicas, followed a part per turn of the loop where it is much.
+"""The changes of this broker's replicas in the metadata, followed a part per turn where they are many.
 
 A log costs half a millisecond of system calls, so the creation of some thousand partitions held the loop
 for seconds: requests went unanswered, and followers did not learn that the creation was committed. A change

@@ -396,7 +396,8 @@ def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
 
 
 def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
-    """By retention: followers learn it of their leader, and the leader of its followers."""
+    """Tell the others that retention moved a log's start: followers learn it of their leader, and the
+    leader of its followers."""
     partition = table.by_name.get(name)
     if partition is not None:
         partition.on_start_moved()

@@ -63,7 +63,7 @@ class Search:
             return False
 
     def on_result(self, result: Stamped | BaseException | None) -> bool:
-        """What the job gave; whether it is settled."""
+        """Take the job's result; whether it is settled."""
         partition = self.partition
         log = partition.log
         if isinstance(result, LogMoved):

@@ -1,4 +1,4 @@
-"""What holds for each topic's replicas here: the log's configuration and min.insync.replicas.
+"""The configuration of each topic's replicas here: the log's, and min.insync.replicas.
 
 Topic over broker over default, typed; topics without values of their own share one. What was derived is
 dropped whenever any configuration changes.
@@ -28,7 +28,7 @@ Texts = tuple[tuple[str, str], ...]
 
 @lru_cache(1024)
 def _derive(overrides: Texts, broker: Texts) -> ReplicaConfig:
-    """By the texts alone: many topics and many configurations of the cluster say the same."""
+    """Derive by the texts alone: many topics and many configurations of the cluster say the same."""
     values = topic_values(dict(overrides), dict(broker))
     min_isr = values["min.insync.replicas"]
     assert isinstance(min_isr, int)

@@ -72,7 +72,7 @@ class _Ending:
 
     def __init__(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
         self.partition = partition
-        """Of ``__transaction_state``."""
+        """The partition of ``__transaction_state``."""
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
         self.remaining = dict(markers.ending.partitions)
@@ -105,13 +105,13 @@ Places = dict[TopicPartition, None]
 
 
 class MarkerCounts(NamedTuple):
-    """What waits to be written."""
+    """The markers that wait to be written."""
 
     transactions: int
     markers: int
     """Partitions without the marker of a transaction that has ended."""
     tried_again: int
-    """Of these: their leader is unknown, or did not write the marker."""
+    """The number of these that are tried again: their leader is unknown, or did not write the marker."""
     completions_tried_again: int
     """Transactions with all markers whose completion the log refused."""
 
@@ -131,13 +131,13 @@ class Markers:
         self._image = image
         self._coordinators = coordinators
         self._endings: dict[int, dict[str, _Ending]] = {}
-        """By partition of ``__transaction_state`` and transactional id."""
+        """The endings by partition of ``__transaction_state`` and transactional id."""
         self._queued: dict[int, dict[_Ending, Places]] = {}
-        """By broker: what the next request to it has."""
+        """The content of the next request to each broker."""
         self._asking: dict[int, dict[_Ending, Places]] = {}
-        """By broker: what the request under way has."""
+        """The content of the request to each broker that is under way."""
         self._later: dict[_Ending, Places] = {}
-        """What waits for the next try."""
+        """The endings that wait for the next try."""
         self._wakeup: Wakeup | None = None
 
     def __repr__(self) -> str:
@@ -176,7 +176,7 @@ class Markers:
         )
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The markers' state, for tools and failing tests."""
         return {name: [str(place) for place in places] for name, _, places in self.pending()}
 
     def add(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
@@ -357,7 +357,7 @@ class Markers:
 
 
 def _answers_of(response: Any) -> dict[tuple[int, str, int], ErrorCode]:
-    """By producer id, topic and partition. Nothing where there is no answer."""
+    """The errors by producer id, topic and partition. Nothing where there is no answer."""
     if isinstance(response, ChannelError):
         return {}
     assert isinstance(response, WriteTxnMarkersResponse)

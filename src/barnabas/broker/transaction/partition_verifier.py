@@ -45,7 +45,7 @@ _IN_A_WRITE = {
 
 
 class PartitionVerifier(Protocol):
-    """What Produce and TxnOffsetCommit use."""
+    """The verification that Produce and TxnOffsetCommit use."""
 
     def verify(
         self,
@@ -141,9 +141,9 @@ class CoordinatorVerifier:
         self._coordinator_of = coordinator_of
         self._backoff = backoff
         self._queued: dict[int, list[_Question]] = {}
-        """By broker: what the next request asks."""
+        """The questions of the next request to each broker."""
         self._asking: dict[int, dict[str, list[_Question]]] = {}
-        """By broker: what the request under way asks, by transactional id."""
+        """The questions of the request to each broker that is under way, by transactional id."""
 
     def __repr__(self) -> str:
         return f"CoordinatorVerifier({len(self._asking)} under way, {len(self._queued)} queued)"

@@ -1,4 +1,4 @@
-"""What a broker does for transactions, put together: ``broker.transactions``."""
+"""The transaction duties of a broker, put together: ``broker.transactions``."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ class Transactions:
         self.markers.close()
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The state of the parts, for tools and failing tests."""
         return {"coordinators": self.coordinators.describe(), "markers": self.markers.describe()}

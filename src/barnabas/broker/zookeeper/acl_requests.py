@@ -46,7 +46,7 @@ Update = Callable[[Rules], Rules]
 
 
 class AclRequests:
-    """What clients ask of the entries. `store` is None without an authorizer."""
+    """The requests of clients about the entries. `store` is None without an authorizer."""
 
     def __init__(self, store: AclStore | None, audit: ChangeAudit) -> None:
         self._store = store
@@ -103,7 +103,7 @@ class AclRequests:
             if any(matches_resource(cast(AclFilter, f), _joined(one, _ANY_RULE)) for f in filters)
         )
         matched: dict[Acl, int] = {}
-        """By entry, the first filter that matches it."""
+        """The first filter that matches each entry."""
         parked = Parked()
 
         def change(pattern: AclPattern, present: Rules) -> Rules:
@@ -140,7 +140,7 @@ class AclRequests:
         return self._store
 
     def modules(self) -> tuple[HandlerModule, ...]:
-        """For a listener's table; the role is this object."""
+        """The handlers for a listener's table; the role is this object."""
         return cast(
             "tuple[HandlerModule, ...]",
             (

@@ -50,7 +50,7 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 Configs = Mapping[str, Mapping[str, str]]
-"""By topic."""
+"""The configurations by topic."""
 ReadConfigs = Callable[[Sequence[str], Callable[[Configs], None]], None]
 OnMetadata = Callable[[MetadataImage, ImageChanges], None]
 
@@ -66,7 +66,7 @@ class ControlTarget(Protocol):
 
 
 class ControlRequests:
-    """What the controller has ordered, and what was done about it."""
+    """The orders of the controller, and what was done about them."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ControlRequests:
         self._has_metadata = False
         """Whether an UpdateMetadata has come since this process started."""
         self._refused_epoch = -1
-        """Of the controller whose orders without topic ids were logged."""
+        """The epoch of the controller whose orders without topic ids were logged."""
 
     def handle(self, request: Any) -> Parked:
         """Follow the order in its turn. Raises STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, and
@@ -198,7 +198,7 @@ class ControlRequests:
                     new[key] = None
 
     def replay(self, records: Sequence[Message]) -> None:
-        """As one batch: readers see all of it or nothing."""
+        """Replay records as one batch: readers see all of it or nothing."""
         if not records:
             return
         image = self._target.image
@@ -253,7 +253,7 @@ class ControlRequests:
 
 
 def _forget_log(table: ReplicaTable, name: TopicPartition) -> None:
-    """Of a partition that this broker has no replica of: a log that was found at the start."""
+    """Forget the log of a partition that this broker has no replica of: it was found at the start."""
     if (name.topic, name.partition) not in table.by_name and name in table.logs.logs:
         table.logs.delete(name)
 
@@ -269,7 +269,7 @@ def _refusal(request: Any, code: ErrorCode) -> Message:
 def config_records(
     image: MetadataImage, kind: int, name: str, wanted: Mapping[str, str]
 ) -> list[Message]:
-    """What makes the configuration of one resource in the image what it is in its znode."""
+    """The records that make the configuration of one resource in the image what it is in its znode."""
     return _config_records(kind, name, image.config(kind, name), wanted)
 
 

@@ -1,4 +1,4 @@
-"""What a controller orders by LeaderAndIsr, UpdateMetadata and StopReplica, as records for the broker's
+"""The orders of a controller (LeaderAndIsr, UpdateMetadata, StopReplica) as records for the broker's
 image.
 
 Only what differs from the image becomes a record, so that an order which comes twice changes nothing,
@@ -67,7 +67,7 @@ def new_topics(image: MetadataImage, request: Message) -> list[str]:
 
 
 def lacks_topic_ids(request: Message) -> bool:
-    """Of a controller of Kafka's with an inter.broker.protocol.version below 2.8."""
+    """Whether the request is of a controller of Kafka's with an inter.broker.protocol.version below 2.8."""
     if not isinstance(request, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         return False
     if request.ungrouped_partition_states:
@@ -123,7 +123,7 @@ def of_update_metadata(
 def of_stop_replica(
     image: MetadataImage, request: StopReplicaRequest, node_id: int
 ) -> list[Message]:
-    """Where the image still counts this broker among the replicas of a partition that it has to delete."""
+    """The records for partitions to delete where the image still counts this broker among the replicas."""
     records: list[Message] = []
     for name, index, is_deleted in stopped_partitions(request):
         topic = image.topics_by_name.get(name)

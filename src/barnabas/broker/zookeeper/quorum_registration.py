@@ -31,7 +31,7 @@ class QuorumObserver:
 
     def __init__(self) -> None:
         self.offset = -1
-        """Of the last committed record."""
+        """The offset of the last committed record."""
         self.on_moved: Callable[[bool], None] = lambda matters: None
         """The log moved; True where a broker begins its controlled shutdown, which ends when the others have
         reported that offset."""

@@ -30,7 +30,7 @@ ANSWER_MS = 5_000.0
 
 
 class TimeLeft(NamedTuple):
-    """Of one listener's certificate; `seconds` are negative once it has ended."""
+    """The time that one listener's certificate has left; `seconds` are negative once it has ended."""
 
     node_id: int
     listener: str
@@ -45,7 +45,7 @@ class TimeLeft(NamedTuple):
 
 
 def certificates_of(connected: Connected, brokers: Sequence[BrokerDescription]) -> list[TimeLeft]:
-    """By node and listener; none of listeners without TLS, and of Apache Kafka's nodes."""
+    """The certificates by node and listener; none of listeners without TLS, and of Apache Kafka's nodes."""
     found: list[TimeLeft] = []
     for broker in brokers:
         if not broker.fenced:

@@ -44,7 +44,7 @@ class FileFinding(NamedTuple):
 
 @dataclass
 class Bundle:
-    """What files hold, in their order."""
+    """The content of files, in their order."""
 
     certificates: list[x509.Certificate] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)

@@ -209,7 +209,7 @@ def _shortcut(
     topics: Sequence[str], groups: Sequence[str], transactional_ids: Sequence[str],
     producer: bool, consumer: bool, idempotent: bool,
 ) -> list[tuple[Resource, Operation]]:  # fmt: skip
-    """What producers and consumers need, as kafka-acls has it."""
+    """The operations that producers and consumers need, as kafka-acls has it."""
     if not topics:
         raise Failure("--producer and --consumer need --topic", USAGE)
     if consumer and not groups:

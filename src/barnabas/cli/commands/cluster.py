@@ -98,9 +98,10 @@ def metrics(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the active controller counts, under Kafka's names: brokers by state, partitions by state, leaders
-    that are not the preferred ones, unclean elections. With --broker what that broker counts: groups and
-    transactions by state, rebalances, time-outs, markers that wait, how long coordinators took to load."""
+    """Show the counts of the active controller, under Kafka's names: brokers by state, partitions by
+    state, leaders that are not the preferred ones, unclean elections. With --broker what that broker
+    counts: groups and transactions by state, rebalances, time-outs, markers that wait, how long
+    coordinators took to load."""
     if broker is None:
         with quorum_client(bootstrap, controllers, data) as client:
             metrics = _metrics_of_controller(client)
@@ -122,8 +123,8 @@ def metrics(
 
 
 def _metrics_of_controller(client: QuorumClient) -> list[ControllerMetric]:
-    """Of the quorum's leader; in ZooKeeper mode, of the broker that is the controller, without what it counts
-    as a broker."""
+    """The metrics of the quorum's leader; in ZooKeeper mode, of the broker that is the controller,
+    without what it counts as a broker."""
     try:
         described = client.describe()
     except ChannelError as error:

@@ -34,7 +34,7 @@ FOLLOW_MS = 500
 """How long a fetch is held where nothing happens; how often refusals are asked for."""
 REQUEST_TIMEOUT_MS = 5_000.0
 NO_OFFSET = -1
-"""Of a refusal, which has no record."""
+"""The offset of a refusal, which has no record."""
 
 
 def events(
@@ -90,7 +90,7 @@ def _source(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
 
 
 def _of_brokers(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
-    """Of a cluster in ZooKeeper mode: what its brokers remember of having been the controller."""
+    """The events of a cluster in ZooKeeper mode: what its brokers remember of having been the controller."""
     events = ControllerEvents(connected)
 
     def read(wait_ms: int) -> list[ClusterEvent]:

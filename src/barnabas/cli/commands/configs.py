@@ -71,7 +71,7 @@ _ENTITY_DEFAULT = typer.Option(False, "--entity-default", hidden=True)
 
 
 class Resource(NamedTuple):
-    """What is described or altered; `name` is empty for all brokers."""
+    """The resource that is described or altered; `name` is empty for all brokers."""
 
     kind: int
     name: str
@@ -228,7 +228,7 @@ def changes_of(
 
 
 def as_dict(found: DescribedKey) -> dict[str, Any]:
-    """For programs."""
+    """The entry for programs."""
     return {
         **found._asdict(),
         "source": SOURCES.get(found.source, str(found.source)),
@@ -265,7 +265,8 @@ def _described(connected: Connected, resource: Resource) -> list[DescribedKey]:
 
 
 def _values(connected: Connected, resource: Resource) -> dict[str, str | None]:
-    """What holds; empty for a broker that is not there, whose configuration may be changed all the same."""
+    """The values that hold; empty for a broker that is not there, whose configuration may be changed all
+    the same."""
     try:
         return {found.name: found.value for found in _described(connected, resource)}
     except Failure:

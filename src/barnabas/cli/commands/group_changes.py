@@ -42,7 +42,7 @@ _TOPIC = typer.Option(
 
 
 class Target(NamedTuple):
-    """Where a partition goes to, and what there is to say of it."""
+    """The offset to which a partition goes, and what there is to say of it."""
 
     offset: int
     note: str = ""
@@ -223,7 +223,7 @@ def _targets(
     partitions: Sequence[TopicPartition],
     committed: dict[TopicPartition, CommittedOffset],
 ) -> dict[TopicPartition, Target]:
-    """By partition, within its log. Raises `KafkaError` for a partition that is not there."""
+    """The targets by partition, within its log. Raises `KafkaError` for a partition that is not there."""
     first = {tp: at.offset for tp, at in connected.offsets(partitions, EARLIEST).items()}
     last = {tp: at.offset for tp, at in connected.offsets(partitions, LATEST).items()}
     wanted: dict[TopicPartition, int | None]
@@ -252,7 +252,8 @@ def _targets(
 
 
 def _within(wanted: int | None, first: int, last: int) -> Target:
-    """As Kafka's tool: nothing committed means the end, and what is outside of the log its nearer end."""
+    """The target as in Kafka's tool: nothing committed means the end, and what is outside of the log its
+    nearer end."""
     if wanted is None:
         return Target(last, "nothing is committed: the end")
     if wanted < first:
@@ -263,7 +264,7 @@ def _within(wanted: int | None, first: int, last: int) -> Target:
 
 
 def _partitions(connected: Connected, topics: Sequence[str]) -> list[TopicPartition]:
-    """Of ``NAME`` or ``NAME:0,1`` items. Raises `Failure`, `KafkaError`."""
+    """The partitions of ``NAME`` or ``NAME:0,1`` items. Raises `Failure`, `KafkaError`."""
     chosen: list[TopicPartition] = []
     for item in topics:
         name, colon, indexes = item.partition(":")

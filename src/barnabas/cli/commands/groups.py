@@ -159,7 +159,7 @@ def _places(partitions: list[TopicPartition]) -> str:
 
 
 def _assigned(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
-    """What a member has; nothing where its assignment is in words of its own."""
+    """The partitions of a member; nothing where its assignment is in words of its own."""
     if described.type == "consumer":
         return member.assigned
     if described.protocol_type not in (PROTOCOL_TYPE, ""):

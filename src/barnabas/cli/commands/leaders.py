@@ -101,7 +101,7 @@ def _chosen(
 
 
 def partitions_in(file: Path) -> list[TopicPartition]:
-    """Of a file in the form of Kafka's tool. Raises `Failure`."""
+    """The partitions in a file in the form of Kafka's tool. Raises `Failure`."""
     try:
         document = json.loads(file.read_text())
         found = {
@@ -148,7 +148,7 @@ def _outcomes_of(
     before: dict[str, TopicMetadata],
     answer: dict[TopicPartition, KafkaError | None],
 ) -> dict[TopicPartition, dict[str, Any]]:
-    """What came of it. The broker that is asked may hear of an election a moment later, so the leader
+    """The outcome of the elections. The broker that is asked may hear of one a moment later, so the leader
     named is the one that the metadata say now."""
     names = sorted({tp.topic for tp in answer if tp.topic in before})
     views = connected.call(connected.admin.describe_topics(names)) if names else []

@@ -128,7 +128,7 @@ def of_znodes(connect: str) -> MetadataImage:
 
 
 def loaded(file: Path) -> MetadataImage:
-    """What a snapshot file holds. Raises `Failure`."""
+    """The image that a snapshot file holds. Raises `Failure`."""
     image = MetadataImage(track_changes=False)
     try:
         values = read_checkpoint(file.read_bytes())

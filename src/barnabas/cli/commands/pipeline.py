@@ -167,7 +167,7 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
 
 
 def _options(bootstrap: str | None) -> SinkOptions:
-    """Of the cluster, its security as ``--command-config`` says."""
+    """The options of the cluster, its security as ``--command-config`` says."""
     from barnabas.host.secrets.config_files import security_of
     from barnabas.pipeline.options import ClusterOptions, SinkOptions, endpoints
 
@@ -215,7 +215,7 @@ def _described(ledger: CommitLog | TokenLedger) -> dict[str, Any]:
 
 
 def _asked(action: Callable[[], T]) -> T:
-    """What `action` gives; what it raises becomes a sentence."""
+    """The result of `action`; what it raises becomes a sentence."""
     from barnabas.pipeline.errors import PipelineError
 
     try:

@@ -114,8 +114,8 @@ def explain(
     master: Master = "local[1]",
     as_json: AsJson = False,
 ) -> None:
-    """What a run that begins now would read, per partition, in rows and (by a sample) bytes of the log, and
-    where it would write. Runs nothing."""
+    """Show what a run that begins now would read, per partition, in rows and (by a sample) bytes of the
+    log, and where it would write. Runs nothing."""
     job = _loaded(file)
     _check_installed("numpy", "pyarrow")
     if job.audit is not None:

@@ -85,7 +85,7 @@ def lines_of(file: Path | None) -> Iterator[bytes | None]:
 
 
 def lines_of_input(descriptor: int) -> Iterator[bytes | None]:
-    """As they come: what was typed or piped in is sent while the next line is awaited."""
+    """Yield lines as they come: what was typed or piped in is sent while the next line is awaited."""
     rest = b""
     while True:
         if not select.select([descriptor], [], [], 0)[0]:

@@ -174,7 +174,7 @@ def status(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """What is being moved, how far it is, and when it will be done."""
+    """Show what is being moved, how far it is, and when it will be done."""
     with cluster(bootstrap, data) as connected:
         rows = ongoing(connected, topic)
         if wait:
@@ -234,7 +234,8 @@ def cancel(
 
 
 def _after_cancel(connected: Connected, preserve_throttles: bool) -> None:
-    """What was throttled for is over, unless others are still under way. Says what stays and how it goes."""
+    """Remove throttles that were set for it, unless others are still under way. Says what stays and how
+    it goes."""
     if not throttling.is_throttled(connected):
         return
     if preserve_throttles or under_way(connected):

@@ -180,7 +180,8 @@ def views_of(connected: Connected, names: list[str], internal: bool) -> list[Top
 def views_and_going(
     connected: Connected, names: list[str], internal: bool
 ) -> tuple[list[TopicMetadata], dict[str, list[dict[str, Any]]]]:
-    """As `views_of`, and beside them the partitions of `names` that are being deleted (ZooKeeper mode)."""
+    """The views of `views_of`, and beside them the partitions of `names` that are being deleted
+    (ZooKeeper mode)."""
     try:
         return views_of(connected, names, internal), {}
     except KafkaError as error:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from barnabas.security.client_security import ClientSecurity
 
 ZOOKEEPER_MODE_NODES = 3
-"""Of a new cluster that ZooKeeper coordinates."""
+"""The nodes of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
@@ -309,7 +309,7 @@ def _is_locked(lock: Path) -> bool:
 
 
 def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
-    """Of the first node whose directory is formatted. Raises :class:`Failure`."""
+    """The cluster id of the first node whose directory is formatted. Raises :class:`Failure`."""
     for node in files:
         path = node.data / FILE_NAME
         try:

@@ -201,7 +201,7 @@ def _check_changeable(view: QuorumView) -> None:
 
 
 def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
-    """What the leader would refuse, as far as it can be seen beforehand. Raises `Failure`."""
+    """Refuse what the leader would refuse, as far as it can be seen beforehand. Raises `Failure`."""
     _check_changeable(view)
     if any(voter.node_id == meta.node_id for voter in view.voters):
         raise Failure(f"node {meta.node_id} is a voter already: it would be refused")
@@ -216,7 +216,7 @@ def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
 
 
 def _say_who_is_left(view: QuorumView, node: int) -> None:
-    """What the quorum is like without `node`. Raises `Failure` where that is none."""
+    """Say what the quorum is like without `node`. Raises `Failure` where none is left."""
     left = {voter.node_id for voter in view.voters} - {node}
     if not left:
         raise Failure(f"node {node} is the last voter; a quorum has at least one")

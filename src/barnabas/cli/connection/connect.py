@@ -147,7 +147,7 @@ def cluster(
 
 
 def topic_meant(connected: Connected, error: KafkaError) -> str:
-    """For a topic that does not exist: a hint at the topic with the most similar name."""
+    """A hint at the topic with the most similar name, for one that does not exist."""
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or " " not in error.message:
         return ""
     try:

@@ -1,4 +1,5 @@
-"""What controllers of ZooKeeper mode did, asked of every broker: each of them may have been the controller.
+"""The events of ZooKeeper mode's controllers, asked of every broker: each of them may have been the
+controller.
 
 Znodes keep no history, so events are what brokers remember (`barnabas.zookeeper.states`): those of a process
 that has ended are gone. The states of partitions and replicas are the present controller's.
@@ -75,8 +76,8 @@ class ReportedState(NamedTuple):
 def states_of(
     connected: Connected, topics: Iterable[str]
 ) -> Mapping[tuple[str, int, int], ReportedState]:
-    """By topic, index and broker (-1: the partition's own), as the controller says; nothing where that is
-    another program's, or has just been elected."""
+    """The states by topic, index and broker (-1: the partition's own), as the controller says; nothing
+    where that is another program's, or has just been elected."""
     controller = connected.describe_cluster().controller_id
     request = DescribeClusterRequest(states_of=list(topics))
     sent = connected.client.ask_node(controller, request, timeout_ms=REQUEST_TIMEOUT_MS)

@@ -27,7 +27,7 @@ from barnabas.wire.schema import Message
 T = TypeVar("T")
 OPEN = ClientSecurity()
 TIMEOUT_MS = 1_000.0
-"""For one server."""
+"""The time for one server."""
 OBSERVER = ReplicaKey(-1)
 
 
@@ -57,7 +57,7 @@ def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | N
 def ask_and_wait(
     ask: Callable[[Channels, Callable[[T], None]], None], security: ClientSecurity = OPEN
 ) -> T:
-    """What `ask` finds, which gets channels and what to call with it once. Blocks."""
+    """The result of `ask`, which gets channels and what to call with it once. Blocks."""
     loop = new_loop()
     ports = HostPorts(loop, StructuredLog(level="error"))
     channels = Channels(ports, "barnabas-format", security=security)

@@ -18,7 +18,7 @@ USAGE = 2
 
 
 class FirstVoters:
-    """What the options say, checked against the node's file. Raises `Failure`."""
+    """The voters of the options, checked against the node's file. Raises `Failure`."""
 
     def __init__(self, config: NodeConfig, standalone: bool, initial: str, none_yet: bool) -> None:
         self._config = config
@@ -62,7 +62,7 @@ class FirstVoters:
                 )
 
     def other_voters(self) -> dict[int, Endpoint]:
-        """Where the other voters of the quorum are, where this node is to vote in it from the start."""
+        """The addresses of the quorum's other voters, where this node is to vote in it from the start."""
         config = self._config
         if self._initial is not None:
             listener = config.controller_listener_names[0]
@@ -86,7 +86,7 @@ class FirstVoters:
         return voters.nodes[node].key.directory_id
 
     def _reached_at(self) -> dict[str, Endpoint]:
-        """Where others reach this controller, by listener."""
+        """The addresses at which others reach this controller, by listener."""
         return self._config.reached_at(self._config.controller_listeners, machine_name)
 
 

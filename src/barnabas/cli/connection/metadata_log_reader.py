@@ -94,7 +94,7 @@ def find_quorum(connected: Connected) -> FoundQuorum:
 
 
 def found_quorum(answer: Any) -> FoundQuorum:
-    """What a `DescribeQuorumResponse` says."""
+    """The quorum in a `DescribeQuorumResponse`."""
     part = answer.topics[0].partitions[0]
     controllers = {
         node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)

@@ -99,7 +99,7 @@ class QuorumClient:
         return response
 
     async def _find_leader(self) -> Endpoint:
-        """Where the active controller listens, as any controller says that answers."""
+        """The address of the active controller, as any controller says that answers."""
         failure: Exception | None = None
         for endpoint in self._controllers:
             asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)

@@ -32,7 +32,7 @@ KAFKA_ROOT = "/brokers"
 
 
 def read_znodes(connect: str, within_s: float = TIMEOUT_S) -> dict[str, NodeData]:
-    """What is at and below `host:port/chroot`, by path. Raises `Failure`."""
+    """The znodes at and below `host:port/chroot`, by path. Raises `Failure`."""
     try:
         from barnabas.host.zookeeper.sessions import HostZooKeeper
     except ImportError as error:

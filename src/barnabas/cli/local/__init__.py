@@ -1,1 +1,1 @@
-"""What ``barnabas up`` is made of: a directory of node files, processes, free ports, readiness."""
+"""The parts of ``barnabas up``: a directory of node files, processes, free ports, readiness."""

@@ -45,7 +45,7 @@ KEPT_KEYS = (
     "broker.id",
     "log.dirs",
 )
-"""What this module writes itself; users cannot set these."""
+"""The keys that this module writes itself; users cannot set these."""
 
 
 class NodeFiles(NamedTuple):
@@ -78,7 +78,7 @@ class NodeFiles(NamedTuple):
 
     @property
     def listeners(self) -> dict[str, str]:
-        """By name; without a quorum no listener is the controllers' own."""
+        """The listeners by name; without a quorum no listener is the controllers' own."""
         found = {CLIENT_LISTENER: str(self.client_endpoint)}
         if self.controller_port:
             found[CONTROLLER_LISTENER] = str(self.controller_endpoint)
@@ -98,7 +98,7 @@ class ClusterDirectory:
         return self.path / "cluster.json"
 
     def lock(self) -> None:
-        """For this process's life. Raises :class:`Failure` where another one has it."""
+        """Lock the directory for this process's life. Raises :class:`Failure` where another one has it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / ".up.lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -193,7 +193,7 @@ class ClusterDirectory:
     # -- cluster.json ------------------------------------------------------------------------------
 
     def write_state(self, nodes: list[NodeFiles], pids: Mapping[int, int | None]) -> None:
-        """What runs: replaces the file. `pids` has None for a node that is dead."""
+        """Write down the nodes that run: replaces the file. `pids` has None for a node that is dead."""
         state = {
             "bootstrap": bootstrap(nodes),
             "up": os.getpid(),
@@ -284,7 +284,7 @@ class ClusterDirectory:
 
 
 def bootstrap(nodes: list[NodeFiles]) -> str:
-    """What clients take as bootstrap servers."""
+    """The bootstrap servers for clients."""
     return ",".join(str(node.client_endpoint) for node in nodes)
 
 
@@ -310,7 +310,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def _without(pid: int) -> Callable[[int | None], int | None]:
-    """What becomes of an entry's pid when this process ended."""
+    """A function from an entry's pid to its pid once this process has ended."""
     return lambda old: None if old == pid else old
 
 
@@ -338,7 +338,7 @@ def _read_node(node_id: int, home: Path) -> NodeFiles:
 
 
 def _replication(nodes: int) -> dict[str, str]:
-    """Of internal topics, as far as there are nodes."""
+    """The replication of internal topics, as far as there are nodes."""
     replication = min(3, nodes)
     in_sync = max(1, replication - 1)
     return {
@@ -356,7 +356,7 @@ def _zookeeper_mode_properties(
     zookeeper: str,
     security: LocalSecurity | None,
 ) -> dict[str, str]:
-    """Of a broker that ZooKeeper coordinates."""
+    """The properties of a broker that ZooKeeper coordinates."""
     values = _replication(nodes)
     if node.properties.exists():
         values.update(parse_properties(node.properties.read_text()))

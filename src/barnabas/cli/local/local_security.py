@@ -1,4 +1,4 @@
-"""What ``barnabas up --secure`` keeps: an authority, a certificate per node, users, and clients' files.
+"""The files of ``barnabas up --secure``: an authority, a certificate per node, users, and clients' files.
 
     DIR/security/ca.pem          the authority's certificate, which clients trust
     DIR/security/authority.pem   its key and certificate, for renewals
@@ -45,11 +45,11 @@ CLIENTS_MECHANISM = "SCRAM-SHA-512"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PIPELINES_TOPIC = "__barnabas_pipelines"
-"""Where exactly-once pipelines keep their tokens (`barnabas.pipeline.write.tokens`)."""
+"""The topic in which exactly-once pipelines keep their tokens (`barnabas.pipeline.write.tokens`)."""
 
 
 def user_acls() -> list[Acl]:
-    """What `USER` may do in a new cluster: produce and consume, by groups and in transactions, and run
+    """The entries of `USER` in a new cluster: produce and consume, by groups and in transactions, and run
     pipelines. Topics that Kafka calls internal are not its own."""
     from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 
@@ -141,7 +141,7 @@ class LocalSecurity:
         return is_new
 
     def node_properties(self, node_id: int) -> dict[str, str]:
-        """What makes a node's listeners secure."""
+        """The properties that make a node's listeners secure."""
         users = " ".join(
             f'user_{name}="{password}"' for name, password in self._passwords().items()
         )
@@ -162,7 +162,7 @@ class LocalSecurity:
         }
 
     def client_properties(self, user: str) -> dict[str, str]:
-        """What a client says that is `user`."""
+        """The properties of a client that is `user`."""
         login = f'username="{user}" password="{self.password(user)}"'
         return {
             "security.protocol": "SASL_SSL",
@@ -173,7 +173,7 @@ class LocalSecurity:
         }
 
     def bootstrap_records(self) -> list[Message]:
-        """What the cluster begins with: the users' SCRAM credentials, and the entries of `user_acls`."""
+        """The first records of the cluster: the users' SCRAM credentials, and the entries of `user_acls`."""
         from barnabas.config.meta_properties import random_uuid
         from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
         from barnabas.security.scram_credentials import parse_credential

@@ -18,7 +18,7 @@ from barnabas.cli.local.cluster_directory import NodeFiles
 
 _PR_SET_PDEATHSIG = 1
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-"""What the parent has handlers for."""
+"""The signals for which the parent has handlers."""
 _FIRST_DESCRIPTOR = 3
 _LAST_DESCRIPTOR = 4096
 

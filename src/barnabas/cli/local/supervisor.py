@@ -20,8 +20,8 @@ from barnabas.cli.local.node_processes import execute_node, fork_node, load_node
 from barnabas.host.loop import Loop
 
 STOP_S = 4.5
-"""What a stop may take, longer than a node's own bound; nodes that still run after it are killed, so that
-the stop is over within 5 s."""
+"""The time that a stop may take, longer than a node's own bound; nodes that still run after it are
+killed, so that the stop is over within 5 s."""
 RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
 WRITE_AGAIN_S = 0.5
@@ -85,7 +85,7 @@ class Supervisor:
         self._on_stopped = on_stopped
         self._stopping = False
         self._unwritten: list[tuple[Callable[[int, int], None], SupervisedNode, int]] = []
-        """What cluster.json does not say yet, the oldest first."""
+        """The changes that cluster.json does not have yet, the oldest first."""
         self.nodes = [SupervisedNode(files) for files in nodes]
         self.killed = 0
 

@@ -35,7 +35,7 @@ JARS = (
     "zookeeper-", "slf4j-api-", "log4j-slf4j2-impl-", "log4j-api-", "log4j-core-", "netty-", "metrics-core-",
     "snappy-java-", "commons-cli-", "commons-io-", "audience-annotations-",
 )  # fmt: skip
-"""What a server loads; a class path of all of pyspark's jars takes longer to open."""
+"""The jars that a server loads; a class path of all of pyspark's jars takes longer to open."""
 JAVA_OPTIONS = (
     "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true",
     "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true",
@@ -213,7 +213,7 @@ class ZooKeeperServers:
 
     @property
     def connect(self) -> str:
-        """For `zookeeper.connect`."""
+        """The value of ``zookeeper.connect``."""
         return ",".join(server.address for server in self.servers)
 
     def start(self) -> None:
@@ -273,7 +273,7 @@ class ZooKeeperServers:
 
 
 def four_letter_word(word: str, port: int, timeout_s: float = 1.0) -> str:
-    """What the server on `port` answers to `word`; empty where none answers."""
+    """The answer of the server on `port` to `word`; empty where none answers."""
     answer = b""
     with suppress(OSError), socket.create_connection((HOST, port), timeout_s) as connection:
         connection.sendall(word.encode())

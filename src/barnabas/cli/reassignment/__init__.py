@@ -1,4 +1,4 @@
-"""What ``barnabas reassign`` is made of: plans, throttle, progress.
+"""The parts of ``barnabas reassign``: plans, throttle, progress.
 
 Source: Kafka's ``kafka-reassign-partitions``.
 """

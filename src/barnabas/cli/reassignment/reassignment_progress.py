@@ -51,7 +51,7 @@ REQUEST_TIMEOUT_MS = 2_000.0
 
 
 class Placed(NamedTuple):
-    """Where a partition's replicas are, and which of them come or go."""
+    """The brokers of a partition's replicas, and which of them come or go."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -59,12 +59,12 @@ class Placed(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """Where they will be."""
+        """The brokers where they will be."""
         return tuple([broker for broker in self.replicas if broker not in self.removing])
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """Where they were, which is where the others copy from."""
+        """The brokers where they were, from which the others copy."""
         return tuple([broker for broker in self.replicas if broker not in self.adding])
 
     @property
@@ -90,7 +90,7 @@ class Ongoing:
 
     @property
     def waits_for(self) -> str | None:
-        """What keeps it from going on, or None."""
+        """The reason why it does not progress, or None."""
         if self.leader < 0:
             return "a leader"
         if self.fenced:

@@ -39,7 +39,7 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
 class ThrottledMove(NamedTuple):
-    """Where a partition's replicas were when it began to move, and those that are added."""
+    """The replicas of a partition when it began to move, and those that are added."""
 
     origin: tuple[int, ...]
     adding: tuple[int, ...]
@@ -57,8 +57,8 @@ def parse_rate(text: str) -> int:
 def moves_of(
     moving: Mapping[TopicPartition, Placed], wanted: Mapping[TopicPartition, tuple[Placed, Target]]
 ) -> dict[TopicPartition, ThrottledMove]:
-    """What copies when `wanted` is asked for beside what is `moving`. As with Apache Kafka's tool all of
-    it is throttled together: the lists on topics and the rates of brokers are one for all."""
+    """The moves that copy when `wanted` is asked for beside what is `moving`. As with Apache Kafka's tool
+    all of it is throttled together: the lists on topics and the rates of brokers are one for all."""
     moves = {at: ThrottledMove(state.origin, state.adding) for at, state in moving.items()}
     for at, (state, target) in wanted.items():
         origin = moving.get(at, state).origin

@@ -1,1 +1,1 @@
-"""What commands show of the quorum and of log files, as rows."""
+"""The rows that commands show of the quorum and of log files."""

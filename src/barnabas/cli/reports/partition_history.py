@@ -36,13 +36,14 @@ Key = tuple[str, int]
 
 
 class PartitionHistory:
-    """What is known of some topics; each of it may be missing."""
+    """The history of some topics; each of its parts may be missing."""
 
     def __init__(self) -> None:
         self.changes: Mapping[Key, PartitionStateChange] = {}
         self.moves: Mapping[Key, PartitionMove] = {}
         self.states: Mapping[tuple[str, int, int], ReportedState] = {}
-        """By topic, index and broker (`OWN`: of the partition), where ZooKeeper coordinates the cluster."""
+        """The states by topic, index and broker (`OWN`: of the partition), where ZooKeeper coordinates
+        the cluster."""
         self.brokers: Mapping[int, PartitionStateChange] = {}
 
     def add_to(self, rows: Sequence[dict[str, Any]], view: TopicMetadata) -> None:
@@ -78,7 +79,7 @@ class PartitionHistory:
 def topics_going(
     states: Mapping[tuple[str, int, int], ReportedState],
 ) -> dict[str, list[dict[str, Any]]]:
-    """By topic: its partitions with the states of their replicas."""
+    """The partitions of each topic that is being deleted, with the states of their replicas."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for (topic, index, broker), reported in states.items():
         rows = found.setdefault(topic, {})
@@ -93,8 +94,8 @@ def topics_going(
 def history_of(
     connected: Connected, views: Sequence[TopicMetadata], names: Sequence[str] | None
 ) -> PartitionHistory:
-    """Of the topics `views`, or all where `names` is None. With what is missing goes a word on standard
-    error."""
+    """The history of the topics `views`, or of all where `names` is None. With what is missing goes a
+    word on standard error."""
     history = PartitionHistory()
     reader = StateReader(None if names is None else {view.topic_id: view.name for view in views})
     try:

@@ -33,7 +33,7 @@ class ReplicaRow:
 
     @property
     def identity(self) -> str:
-        """As ``--status`` names it: id, directory, endpoints."""
+        """The id, directory and endpoints, as ``--status`` names them."""
         parts = [str(self.node_id)]
         if self.directory_id is not None:
             parts.append(f"directory {self.directory_id}")
@@ -51,7 +51,7 @@ class QuorumView:
     max_follower_lag: int
     """Records that the voter with the shortest log lacks."""
     max_follower_lag_time_ms: int
-    """For how long it has lacked some; 0: it lacks none; -1: it has never been caught up."""
+    """The time since it began to lack records; 0: it lacks none; -1: it has never been caught up."""
     voters: tuple[ReplicaRow, ...]
     observers: tuple[ReplicaRow, ...]
 
@@ -132,7 +132,7 @@ def view_of(response: Any, cluster_id: str) -> QuorumView:
 
 
 def metrics_of(response: Any) -> dict[str, int | float | str]:
-    """What the leader measures of itself, by Kafka's names; empty where it does not tell."""
+    """The metrics that the leader measures of itself, by Kafka's names; empty where it does not tell."""
     return {metric.name: _number(metric.value) for metric in response.metrics}
 
 
@@ -146,7 +146,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _lag_time_ms(leader: Any | None, voters: list[Any]) -> int:
-    """As kafka-metadata-quorum counts it: of the voter with the shortest log."""
+    """The lag as kafka-metadata-quorum counts it: of the voter with the shortest log."""
     slowest = min(voters, key=lambda voter: voter.log_end_offset, default=None)
     if slowest is None or leader is None:
         return UNKNOWN

@@ -45,7 +45,7 @@ class VoterEvents:
                     list(self.read_record(message))
 
     def read_record(self, message: Message) -> Iterator[VoterEvent]:
-        """What one control record changes."""
+        """The changes of one control record."""
         if isinstance(message, KRaftVersionRecord):
             before, self.kraft_version = self.kraft_version, message.k_raft_version
             if before != self.kraft_version:

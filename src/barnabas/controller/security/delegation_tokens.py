@@ -41,15 +41,15 @@ LATEST_MS = (1 << 63) - 1
 
 
 class HasTokens(Protocol):
-    """What decisions of tokens are made on: a controller's image, or a broker's where ZooKeeper coordinates
-    the cluster."""
+    """The state on which decisions about tokens are made: a controller's image, or a broker's where
+    ZooKeeper coordinates the cluster."""
 
     @property
     def image(self) -> MetadataImage: ...
 
 
 class TokenSettings(NamedTuple):
-    """What a cluster's configuration says of tokens."""
+    """The settings of tokens in a cluster's configuration."""
 
     secrets: TokenSecrets
     lifetime_ms_max: int
@@ -72,7 +72,7 @@ class TokenRequester(NamedTuple):
     principal: str
     wall_ms: int
     version: int
-    """Of the request."""
+    """The version of the request."""
 
 
 def create(

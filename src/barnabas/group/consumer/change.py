@@ -47,7 +47,7 @@ ASSIGNED_AT_ONCE_MAX = 8_000
 
 
 class GroupChange:
-    """What one operation decides about one group."""
+    """The decisions of one operation about one group."""
 
     __slots__ = (
         "at",
@@ -229,7 +229,7 @@ class GroupChange:
         return interval_ms - since_ms if 0 <= since_ms < interval_ms else 0
 
     def present_target(self, new: ConsumerMember | None) -> Target:
-        """What the member shall have by the last target assignment."""
+        """The partitions that the member shall have by the last target assignment."""
         if new is None:
             return {}
         target = self.group.targets.get(new.member_id)

@@ -104,7 +104,7 @@ class ConsumerGroup:
         )
 
     def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
+        """The group's state, for tools and failing tests."""
         return {
             "group": self.group_id,
             "state": self.state.value,
@@ -263,7 +263,7 @@ class ConsumerGroup:
             self.static_members.remove(instance_id)
 
     def _own(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """What `old` owned goes, what `new` owns comes."""
+        """Replace the partitions that `old` owned by those that `new` owns."""
         before = (old.assigned, old.revoking) if old is not None else ()
         after = (new.assigned, new.revoking) if new is not None else ()
         self.owners.change(before, after)

@@ -1,4 +1,4 @@
-"""What a member of a consumer group has next: first it gives up, then it receives.
+"""The next assignment of a member of a consumer group: first it gives up, then it receives.
 
 A step takes the member, the target assignment and what the member says it owns, and returns the
 member one step further, or the same member where it has to wait.
@@ -27,7 +27,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class Reconciling:
-    """What a step rests on."""
+    """The facts on which a step rests."""
 
     target_epoch: int
     target: Target
@@ -36,7 +36,7 @@ class Reconciling:
     subscribed: Collection[Uuid]
     """Topics that the member subscribes to."""
     owned: Owned | None
-    """What the member says it owns; None where it did not say."""
+    """The partitions that the member says it owns; None where it did not say."""
     subscription_changed: bool = False
 
 

@@ -22,11 +22,11 @@ LEAVE_STATIC_EPOCH = -2
 """A static member leaves and will return within its session time-out."""
 
 Assigned = Mapping[Uuid, Mapping[int, int]]
-"""By topic id and partition: the member epoch at which the partition was assigned."""
+"""The member epoch at which each partition was assigned, by topic id and partition."""
 Target = Mapping[Uuid, frozenset[int]]
-"""By topic id: the partitions that a member is to have."""
+"""The partitions that a member is to have, by topic id."""
 Owned = Mapping[Uuid, frozenset[int]]
-"""By topic id: the partitions that a member reports to own."""
+"""The partitions that a member reports to own, by topic id."""
 
 
 class MemberState(IntEnum):
@@ -42,7 +42,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member of the classic protocol sent in its JoinGroup request."""
+    """The metadata that a member of the classic protocol sent in its JoinGroup request."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]

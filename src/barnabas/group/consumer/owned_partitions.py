@@ -129,7 +129,7 @@ def _words_of(partitions: Iterable[int]) -> dict[int, int]:
 
 
 def _bits(ordered: list[int]) -> int:
-    """Of partitions in one word, each of them once."""
+    """The bits of partitions in one word, each of them once."""
     first, count = ordered[0], len(ordered)
     if ordered[-1] - first == count - 1:  # a range
         return (1 << count) - 1 << first % WORD_BITS

@@ -83,7 +83,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
-    """What a member shall have."""
+    """The record of the partitions that a member shall have."""
     parts = [
         TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id]))
         for topic_id in sorted(target)

@@ -1,4 +1,4 @@
-"""What each record makes of a consumer group.
+"""The replay of each record of a consumer group.
 
 A record that names a member whose metadata are not here is one of a member that is gone: a compacted
 log may keep either record longer. Such a member is made where it has state, as Kafka does, and its own

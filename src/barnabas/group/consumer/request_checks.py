@@ -1,4 +1,4 @@
-"""What makes a ConsumerGroupHeartbeat invalid, whatever the group is.
+"""The faults that make a ConsumerGroupHeartbeat invalid, whatever the group is.
 
 Source: ``GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid`` of Apache Kafka 4.3.
 """

@@ -67,7 +67,7 @@ def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> s
 def target_records(
     group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: int
 ) -> list[GroupRecord]:
-    """What differs from the present target assignment, and its epoch."""
+    """The records of what differs from the present target assignment, and of its epoch."""
     group_id = group.group_id
     records = [
         target_record(group_id, member_id, target)

@@ -47,7 +47,7 @@ from barnabas.record.batch import (
 from barnabas.types import Buffer
 
 READ_BYTES = WRITE_BYTES = 1 << 20
-"""What a job reads and writes at once; a batch that is larger is read whole."""
+"""The bytes that a job reads and writes at once; a batch that is larger is read whole."""
 JOB_FILES = 16
 """Files that a job has open at once."""
 
@@ -59,19 +59,19 @@ class SourceSegment(NamedTuple):
     end_offset: int
     size: int
     index_bytes: int
-    """Of the larger of its two."""
+    """The bytes of the larger of its two indexes."""
     aborted_seal: tuple[int, int] | None = None
-    """As the owner's :class:`Segment` has it."""
+    """The seal of aborted transactions that the owner's :class:`Segment` has."""
 
 
 class CleaningPlan(NamedTuple):
-    """What one round is about; taken on the owner's thread, read on others."""
+    """The plan of one round; taken on the owner's thread, read on others."""
 
     disk: Disk
     directory: str
     config: LogConfig
     truncation_count: int
-    """Of the log when the plan was made: a cut makes it void."""
+    """The number of cuts of the log when the plan was made: another cut makes it void."""
     sources: tuple[SourceSegment, ...]
     """Every segment that may be rewritten, from the log's first."""
     first_dirty: int
@@ -93,7 +93,7 @@ class CleaningPlan(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """By ``min.cleanable.dirty.ratio`` or ``max.compaction.lag.ms``."""
+        """Whether ``min.cleanable.dirty.ratio`` or ``max.compaction.lag.ms`` asks for the round."""
         if not self.dirty_bytes:
             return False
         age = self.now_ms - self.first_dirty_timestamp
@@ -110,13 +110,13 @@ class Cleaned(NamedTuple):
     bytes_read: int
     records: int
     aborted_seal: tuple[int, int]
-    """Of its index of aborted transactions."""
+    """The seal of its index of aborted transactions."""
 
 
 def make_plan(
     log: PartitionLog, first_dirty: int, now_ms: int, durable_to: int | None = None
 ) -> CleaningPlan:
-    """What a round on `log` would do, from offset `first_dirty` of its checkpoint on. `durable_to`: as if the
+    """The plan of a round on `log`, from offset `first_dirty` of its checkpoint on. `durable_to`: as if the
     checkpoint of the recovery points vouched for what is below."""
     config = log.config
     durable_to = log.compactable_to if durable_to is None else durable_to
@@ -160,7 +160,8 @@ def _all_segments(log: PartitionLog) -> tuple[SourceSegment, ...]:
 
 
 def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
-    """Of its first batch, which a start does not read; `latest` if no compaction lag is configured."""
+    """The first timestamp of the first batch, which a start does not read; `latest` if no compaction lag
+    is configured."""
     if segment.first_timestamp is None and config.max_compaction_lag_ms < FOREVER_MS:
         with suppress(CorruptLogError, StopIteration):  # a batch rotted: reported when it is read
             segment.first_timestamp = next(segment.headers()).header.max_timestamp
@@ -235,7 +236,7 @@ class _Reader:
         """Within these the next batch's offsets have to be: no CRC covers them."""
 
     def window(self) -> memoryview | None:
-        """What comes next, at least one whole batch; None at the end. Raises :class:`CorruptLogError`,
+        """The next bytes, at least one whole batch; None at the end. Raises :class:`CorruptLogError`,
         ``OSError``."""
         window = self._window
         if len(window) >= HEADER_SIZE:
@@ -407,9 +408,9 @@ def _segment(plan: CleaningPlan, files: FileCache, source: SourceSegment) -> Seg
 
 
 def trail_of(plan: CleaningPlan) -> TransactionTrail:
-    """For a walk over the log from its first segment. What the owner has not proved of the indexes is proved
-    here: a wrong entry makes committed records void, or void ones the last of their key. Blocks. Raises
-    :class:`CorruptLogError`, ``OSError``."""
+    """The trail for a walk over the log from its first segment. What the owner has not proved of the
+    indexes is proved here: a wrong entry makes committed records void, or void ones the last of their
+    key. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
     files, found = FileCache(plan.disk, JOB_FILES, create=False), list[TrailedTransaction]()
     segments = [_segment(plan, files, source) for source in plan.segments]
     try:
@@ -432,8 +433,8 @@ def trail_of(plan: CleaningPlan) -> TransactionTrail:
 
 
 def _is_sealed(data: bytes, source: SourceSegment) -> bool:
-    """Of the active segment: as the owner knew it when it made the plan. What it added since is not below
-    the plan's bound."""
+    """Whether the active segment is sealed, as the owner knew it when it made the plan. What it added
+    since is not below the plan's bound."""
     seal = source.aborted_seal
     return seal is not None and transaction_index.seal_of(data[: seal[0]]) == seal
 

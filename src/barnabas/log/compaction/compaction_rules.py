@@ -1,4 +1,4 @@
-"""What compaction keeps of a batch: rules and bytes, no files.
+"""The rules by which compaction keeps parts of a batch: bytes, no files.
 
 A record stays where it is the last of its key below the map's end; a tombstone also goes once its batch's
 delete horizon has passed (KIP-534). Records of aborted transactions go; a marker goes after the last
@@ -85,7 +85,7 @@ class OffsetMap:
         return None
 
     def index_run(self, data: bytes, place: Indexing) -> Indexed | None:
-        """What the indexes get of the whole batches in `data`, which are appended at `place`; None for a look
+        """The index entries of the whole batches in `data`, which are appended at `place`; None for a look
         at each. A map that does runs does this as well."""
         return None
 
@@ -104,7 +104,7 @@ class OffsetMap:
 
 
 class CleanedRun(NamedTuple):
-    """What is left of a run of batches."""
+    """The rest of a run of batches."""
 
     size: int
     """Bytes of the run."""
@@ -186,12 +186,12 @@ class TransactionTrail:
 
 
 class CompactionRules(NamedTuple):
-    """What holds for one round."""
+    """The rules of one round."""
 
     now_ms: int
     delete_retention_ms: int
     last_offsets: Mapping[int, tuple[int, int]]
-    """By live producer: (its last data offset or -1, its epoch)."""
+    """The last data offset (or -1) and the epoch of each live producer."""
     round_end: int
     """Offset behind the last batch of the round."""
 
@@ -216,7 +216,7 @@ def compact_batch(
     rules: CompactionRules,
     marker_aborted: bool | None,
 ) -> CompactedBatch:
-    """What stays of `batch`; `marker_aborted` is what a transaction marker says, None for others.
+    """The rest of `batch`; `marker_aborted` is what a transaction marker says, None for others.
     Raises :class:`CorruptBatchError`."""
     header = batch.header
     if header.is_control:

@@ -87,7 +87,7 @@ def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
 
 
 def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[bytes], bytes]:
-    """As `serve`, with offset maps made by `make_map`."""
+    """A function that serves as `serve` does, with offset maps made by `make_map`."""
     import pickle
 
     compactor = LocalCompactor(make_map)

@@ -35,7 +35,7 @@ class DiskWatchdog:
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        """As `background.run`, and counted."""
+        """Run as `background.run` does, and count."""
 
         def over(result: T | BaseException) -> None:
             self.pending -= 1

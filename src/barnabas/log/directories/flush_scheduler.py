@@ -20,7 +20,7 @@ from barnabas.types import TopicPartition
 
 
 class FlushedLogs(Protocol):
-    """What flushing needs of the log directories."""
+    """The part of the log directories that flushing needs."""
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]: ...
@@ -42,7 +42,7 @@ class FlushScheduler:
         self._on_flushed = on_flushed
 
     def demand(self, log: PartitionLog, before: int) -> None:
-        """What was appended from offset `before` on is written once it is synced."""
+        """Demand a sync of what was appended from offset `before` on."""
         require_flush(log, before)
         is_running = log in self._wanted
         self._wanted[log] = log.log_end_offset

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.log.directories.log_directories import LogDirectories
 
 NAME_BYTES_MAX = 255
-"""Of a file system's names."""
+"""The longest name of a file system, in bytes."""
 
 
 class FutureLogs:

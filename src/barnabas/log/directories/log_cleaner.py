@@ -34,7 +34,7 @@ HELPER_DEATHS_MAX = 2
 
 
 class CleanableLogs(Candidates, Protocol):
-    """What compaction needs of the log directories."""
+    """The part of the log directories that compaction needs."""
 
     def remove_later(self, log: PartitionLog) -> None: ...
     def checkpoint(
@@ -81,7 +81,7 @@ class LogCleaner:
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
         self._misread: dict[TopicPartition, str] = {}
-        """For what a log was left alone that is sound on disk."""
+        """The reasons why a log that is sound on disk was left alone."""
         self.rounds = 0
         self.helped_rounds = 0
         self.helper_deaths = 0
@@ -93,7 +93,7 @@ class LogCleaner:
         return self._round
 
     def load(self, directory: LogDirectory) -> None:
-        """Where compaction of the directory's logs, which are open, has come."""
+        """Load how far compaction of the directory's logs, which are open, has come."""
         self.first_dirty.update(directory.compacted())
 
     def start(self) -> None:
@@ -136,7 +136,7 @@ class LogCleaner:
         self._paused.discard(partition)
 
     def give_up_on(self, partition: TopicPartition) -> None:
-        """What a round read of this log, if one is under way, is not what is there now."""
+        """Give up on a round of this log, if one is under way: what it read is not what is there now."""
         if self._round is not None and self._round.log.partition == partition:
             self._give_up(self._round)
 

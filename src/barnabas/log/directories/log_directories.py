@@ -224,7 +224,7 @@ class LogDirectories:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """What to tell the controller at registration: -1 unless every directory ended cleanly."""
+        """The epoch for the registration at the controller: -1 unless every directory ended cleanly."""
         epochs = {d.previous_broker_epoch for d in self.directories if d.is_online}
         return epochs.pop() if len(epochs) == 1 else -1
 

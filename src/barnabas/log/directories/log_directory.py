@@ -85,7 +85,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self._compacted_to: dict[TopicPartition, int] = {}
-        """What the checkpoint of compaction says."""
+        """The offsets in the checkpoint of compaction."""
         self._is_checkpoint_lost = False
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
@@ -285,8 +285,8 @@ class LogDirectory:
             on_lower_checkpoint(log)
 
     def forget_old_checkpoints(self) -> None:
-        """What the files say of logs that are gone, or of more than recovery found, must not be
-        believed at the next start. Blocks where there is such a thing."""
+        """Remove from the files what they say of logs that are gone, or of more than recovery found: it
+        must not be believed at the next start. Blocks where there is such a thing."""
         stale = any(
             log.checkpointed_recovery_point > log.recovery_point for log in self.all_logs.values()
         )

@@ -1,4 +1,4 @@
-"""What the upkeep of logs reports, to the replicas, which are built on the logs and listen to them."""
+"""The reports of the upkeep of logs, for the replicas, which are built on the logs and listen to them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from barnabas.log.partition.flush_jobs import close_job
 from barnabas.ports import Ports
 
 PARALLEL_CLOSES = 4
-"""Of one directory. More would only queue at the device."""
+"""The closes of one directory at a time. More would only queue at the device."""
 TAKEN_MAX = 16
 """Logs that one lane closes at once."""
 

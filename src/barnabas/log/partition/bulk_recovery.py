@@ -60,7 +60,7 @@ def _check_window(
     epochs: EpochRuns,
     reach: int,
 ) -> tuple[int, int]:
-    """As `check_plain`, within what was read at `start`: how many bytes were passed, and the offset."""
+    """The bytes that pass and the offset behind them, as `check_plain`, within what was read at `start`."""
     _, interval, since, stamp, stamp_offset = segment.indexing()
     entries: list[list[int]] = []
     unpack, total, at = HEADER.unpack_from, len(window), 0

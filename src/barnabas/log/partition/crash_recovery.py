@@ -23,7 +23,7 @@ from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader
 
 
 class Cut(NamedTuple):
-    """What recovery dropped."""
+    """The part that recovery dropped."""
 
     size: int = 0
     fault: str = ""
@@ -34,7 +34,8 @@ BeforeCut = Callable[[Segment, int, int], None]
 
 
 class LogScan:
-    """What the batches behind the recovery point say besides their bytes, so that they are read once."""
+    """The facts about the batches behind the recovery point besides their bytes, so that they are read
+    once."""
 
     __slots__ = ("compacted_to", "epochs", "from_offset", "has_gaps", "has_producers")
 
@@ -214,7 +215,7 @@ def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
 
 
 class Start(NamedTuple):
-    """Where the batches begin that the recovery point does not vouch for."""
+    """The place where the batches begin that the recovery point does not vouch for."""
 
     position: int
     offset: int

@@ -253,8 +253,8 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: LogScan | None) -> No
 
 
 def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> EpochRuns:
-    """As the batches say from the one that holds `offset` on, before `up_to`; nothing where they are of a
-    format that has no epochs."""
+    """The epochs of the batches from the one that holds `offset` on, before `up_to`; nothing where they
+    are of a format that has no epochs."""
     found = EpochRuns()
     for segment in log.segments[log.segment_index(offset) :]:
         with suppress(CorruptLogError):  # a batch rotted: reported when it is read

@@ -21,8 +21,8 @@ def relocate(log: PartitionLog, directory: str) -> None:
 
 
 def inherit(future: PartitionLog, current: PartitionLog) -> None:
-    """What the current log knows that its batches do not say: epochs that wrote nothing, producers whose
-    batches are gone, the watermark."""
+    """Take over what the current log knows and its batches do not say: epochs that wrote nothing,
+    producers whose batches are gone, the watermark."""
     future.reconfigure(current.config)
     future.epochs.take_over(current.epochs)
     future.producers = current.producers

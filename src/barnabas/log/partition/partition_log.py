@@ -62,7 +62,7 @@ class AppendOrigin(Enum):
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. A duplicate shows the offsets it was first given, and its timestamp."""
+    """The result of an append. A duplicate shows the offsets it was first given, and its timestamp."""
 
     first_offset: int
     last_offset: int
@@ -116,9 +116,9 @@ class PartitionLog(SegmentedLog):
         self.replacement_count = 0
         """How often a segment came in the place of others: a job that reads files may have read of both."""
         self.lowest_cut = FOREVER_MS
-        """Where the log was cut at the lowest since its last compaction."""
+        """The lowest offset at which the log was cut since its last compaction."""
         self.snapshot_offset = -1
-        """Of the newest producer snapshot that was written or read."""
+        """The offset of the newest producer snapshot that was written or read."""
         self.new_snapshots: list[int] = []
         """Offsets of those that the device may not have."""
         self.suspect_segments: set[int] = set()
@@ -419,7 +419,7 @@ class PartitionLog(SegmentedLog):
         return self.add_segment(base)
 
     def write_producer_snapshot(self, offset: int) -> None:
-        """What is known of producers before `offset`, as a file; it makes opening cheap."""
+        """Write what is known of producers before `offset` as a file; it makes opening cheap."""
         if offset > self.snapshot_offset:
             self.producers.end_offset = offset
             write_snapshot(self.disk, self.directory, self.producers, durable=False)
@@ -475,7 +475,7 @@ class PartitionLog(SegmentedLog):
         return flush_jobs.sync_job(self)
 
     def sync_log_job(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """As `sync_job` for the batches alone, which is all that a commit of the quorum needs: indexes
+        """A `sync_job` for the batches alone, which is all that a commit of the quorum needs: indexes
         are rebuilt where they are missing. Does not move the recovery point."""
         return flush_jobs.sync_log_job(self)
 

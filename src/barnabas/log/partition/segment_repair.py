@@ -47,18 +47,18 @@ class SegmentLocation(NamedTuple):
     base_offset: int
     size: int
     end_offset: int
-    """Where the next segment begins."""
+    """The offset at which the next segment begins."""
     end_epoch: int
     """The leader epoch with which the next segment begins; none of this one is above it."""
     index_interval: int
     truncation_count: int
-    """Of the log: a cut makes the work void."""
+    """The number of cuts of the log: another cut makes the work void."""
     compacted: bool
     """Whether offsets may be missing."""
 
 
 class Damage(NamedTuple):
-    """What has to come from another replica: the batches from `first_offset` up to `next_offset`."""
+    """The damage that another replica has to mend: the batches from `first_offset` up to `next_offset`."""
 
     start: int
     """Position; the batches before are sound."""
@@ -174,7 +174,7 @@ def _resume(segment: Segment, place: SegmentLocation, noticed: int, first: int) 
 
 
 def _boundaries(segment: Segment, noticed: int) -> Iterator[int]:
-    """Where batches begin from `noticed` on, as the damaged one's length and the index tell."""
+    """The positions where batches begin from `noticed` on, as the damaged one's length and the index tell."""
     with suppress(ValueError, StructError):
         header = read_header(segment.file().read_at(noticed, HEADER_SIZE))
         if 0 < header.size < segment.size - noticed:
@@ -269,7 +269,8 @@ class SegmentRepair:
         """The offset to fetch next; deleted offsets are skipped, for no replica has them."""
         self.size = 0
         self.diverges_at = -1
-        """Where the other replica continues with a later leader epoch than this log has there."""
+        """The offset at which the other replica continues with a later leader epoch than this log has
+        there."""
         self.is_complete = self.next_offset == damage.next_offset
         self.runs: list[tuple[int, int]] = []
         """(leader epoch, base offset) of each batch."""

@@ -163,8 +163,8 @@ def _start(segment: Segment, probe: _Probe, timestamp: int) -> int:
 
 
 def _sound_position(segment: Segment, probe: _Probe, relative: int) -> int:
-    """Where to begin to look for the batch with relative offset `relative`: where the index points to, or
-    the beginning where that is no batch."""
+    """The position from which to look for the batch with relative offset `relative`: where the index
+    points to, or the beginning where that is no batch."""
     position = probe.positions.position_below(relative)
     try:
         first = next(segment.headers(position), None)

@@ -63,7 +63,8 @@ class Located(NamedTuple):
 
 
 class Indexing(NamedTuple):
-    """Where a run of batches is appended, and the state from which the segment's indexes continue."""
+    """The place where a run of batches is appended, and the state from which the segment's indexes
+    continue."""
 
     position: int
     interval: int
@@ -189,7 +190,7 @@ class Segment:
         self.size = position + size
 
     def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """As `append`, for batches that are one behind the other in `data`."""
+        """Append batches that are one behind the other in `data`, as `append` does with one."""
         position = self._write([data])
         for header in headers:
             size = header.length + LENGTH_PREFIX
@@ -235,20 +236,22 @@ class Segment:
         self._recent_positions.append(position)
 
     def indexing(self) -> Indexing:
-        """For a caller that makes the index entries of many batches at once, see `append_indexed`."""
+        """The state for a caller that makes the index entries of many batches at once, see
+        `append_indexed`."""
         return Indexing(
             self.size, self.index_interval, self._since_index, self.max_timestamp,
             self.offset_of_max_timestamp,
         )  # fmt: skip
 
     def append_indexed(self, data: Buffer, indexed: Indexed) -> None:
-        """As `append_run`, where what `update_for_batch` would do for each batch is done already."""
+        """Append as `append_run` does, where what `update_for_batch` would do for each batch is done
+        already."""
         position = self._write([data])
         self.note_indexed(indexed)
         self.size = position + len(data)
 
     def note_indexed(self, indexed: Indexed) -> None:
-        """As `update_for_batch` for each of many batches, which are in the file."""
+        """Note many batches that are in the file, as `update_for_batch` does with each."""
         base = self.base_offset
         for last_offset, at, latest, offset in indexed.entries:
             if self.would_overflow(last_offset):
@@ -479,7 +482,7 @@ class Segment:
 
 
 def _path_beside(segment: Segment, suffix: str) -> str:
-    """Of its file that has `suffix` where that of the batches has ``.log``."""
+    """The path of the file that has `suffix` where that of the batches has ``.log``."""
     return segment.path.removesuffix(LOG + segment.suffix) + suffix + segment.suffix
 
 

@@ -1,4 +1,4 @@
-"""What a log remembers beside its segments: its producers, and where leader epochs begin.
+"""The state of a log beside its segments: its producers, and where leader epochs begin.
 
 Source: Kafka's ``ProducerStateManager``, ``LeaderEpochFileCache``.
 """

@@ -1,4 +1,4 @@
-"""Where each leader epoch begins, as the batches of a log say it in their order.
+"""The beginning of each leader epoch, as the batches of a log say it in their order.
 
 Leader epochs never descend in a sound log, and no CRC covers them: a batch whose epoch does not fit those
 around it has rotted, and is ignored (what is served is held to its neighbours by

@@ -457,8 +457,8 @@ def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
 
 
 def _check_first_sequence(header: BatchHeader, known: Verification, *, is_new: bool) -> None:
-    """Of a producer's batches that wait for a verification, the lowest sequence is appended first. Raises
-    OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """Check that the lowest sequence of a producer's batches that wait for a verification is appended
+    first. Raises OUT_OF_ORDER_SEQUENCE_NUMBER."""
     first = header.base_sequence
     if is_new and known.bumps_epochs and first != 0:
         raise _out_of_order(header, "an unknown producer begins with sequence 0")

@@ -1,4 +1,4 @@
-"""What an assignor receives, and what it returns."""
+"""The input and the result of an assignor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.group.consumer.member import Target
 from barnabas.types import Uuid
 
 Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
-"""By member id."""
+"""The partitions of each member, by member id."""
 Steps: TypeAlias = Generator[None, None, Targets]
 """Computes targets, a few milliseconds with each step."""
 WORK_PER_STEP = 4_000
@@ -22,11 +22,11 @@ class GroupSpec:
     """Members in a fixed order; topics that exist only."""
 
     subscriptions: Mapping[str, frozenset[Uuid]]
-    """By member id: the topics that it subscribes to."""
+    """The topics to which each member subscribes, by member id."""
     previous: Mapping[str, Target]
-    """By member id: what it was to have so far."""
+    """The target that each member had so far, by member id."""
     partitions: Mapping[Uuid, int]
-    """By topic: how many partitions it has."""
+    """The number of partitions of each topic."""
 
     @property
     def is_homogeneous(self) -> bool:

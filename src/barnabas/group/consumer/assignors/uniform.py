@@ -60,7 +60,7 @@ def _assign_homogeneous(spec: GroupSpec) -> Steps:
 def _keep(
     spec: GroupSpec, member_id: str, topics: list[Uuid], kept: dict[Uuid, set[int]], room: int
 ) -> tuple[dict[Uuid, frozenset[int]], int]:
-    """What the member keeps of what it had, and how much room is left; noted in `kept`."""
+    """The partitions that the member keeps of those it had, and how much room is left; noted in `kept`."""
     target: dict[Uuid, frozenset[int]] = {}
     previous = spec.previous.get(member_id, {})
     for topic_id in topics:
@@ -87,7 +87,7 @@ class _Free:
         self._counts = counts
         self._topic_id: Uuid | None = None
         self._left: list[int] = []
-        """Of the topic at hand, the next one last."""
+        """The partitions that are left of the topic at hand, the next one last."""
 
     def give(self, target: dict[Uuid, frozenset[int]], room: int) -> None:
         """The next ones into `target`, as many as there is room for."""

@@ -78,7 +78,7 @@ def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> Outcome:
 def sync(
     table: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, parked: Parked, at: Instant
 ) -> Outcome:
-    """What the member has. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    """Answer with the member's assignment. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
     member = _known(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)

@@ -43,7 +43,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assigned: Assigned, version: int, cluster: ClusterTopics) -> bytes:
-    """What a member has, for a client of that version of the protocol."""
+    """The assignment of a member, for a client of that version of the protocol."""
     version = max(0, min(version, ConsumerProtocolAssignment.VALID[1]))
     parts = [
         TopicPartition(topic=name, partitions=sorted(assigned[topic_id]))
@@ -78,6 +78,6 @@ def assigned_by(
 
 
 def owned_in(subscription: ConsumerProtocolSubscription, cluster: ClusterTopics) -> Owned:
-    """What a member says it owns."""
+    """The partitions that a member says it owns."""
     found = ((cluster.id_of(part.topic), part.partitions) for part in subscription.owned_partitions)
     return owned_of((topic_id, parts) for topic_id, parts in found if topic_id is not None)
