@@ -1,4 +1,4 @@
-"""What a migration from ZooKeeper means for the controller's decisions (KIP-866).
+"""The effect of a migration from ZooKeeper on the controller's decisions (KIP-866).
 
 The state is a record. NONE: the cluster never was on ZooKeeper. PRE_MIGRATION: the first records of a quorum
 whose controllers migrate; brokers in ZooKeeper mode register, and nothing else is decided. MIGRATION: the log
@@ -29,11 +29,11 @@ SERVED_BEFORE = frozenset(
         ApiKey.UNREGISTER_BROKER,
     }
 )
-"""What is decided on before the znodes are copied."""
+"""The requests that are decided before the znodes are copied."""
 
 
 class ZkMigrationState(IntEnum):
-    """Of ZkMigrationStateRecord."""
+    """The states of ZkMigrationStateRecord."""
 
     NONE = 0
     PRE_MIGRATION = 1
@@ -75,8 +75,8 @@ def check_mode(image: MetadataImage, broker: int, *, on_zookeeper: bool) -> None
 
 
 def records_of_activation(image: MetadataImage, *, is_first: bool, migrates: bool) -> list[Message]:
-    """What a controller that becomes active writes of the migration; `is_first`: the log has no records yet.
-    Raises `MigrationModeError`."""
+    """The records of the migration that a controller writes when it becomes active; `is_first`: the log
+    has no records yet. Raises `MigrationModeError`."""
     state = image.zk_migration_state
     if is_first:
         wanted = ZkMigrationState.PRE_MIGRATION if migrates else ZkMigrationState.NONE

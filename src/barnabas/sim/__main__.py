@@ -27,7 +27,8 @@ EXPECTED = (
     "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
     "ambushes", "logs compacted", "bits rotted at rest", "restarts at the end",
 )  # fmt: skip
-"""What must happen in a run of `LONG_RUN_SEEDS` seeds or more, or it does not try what it claims to."""
+"""The events of which a run of `LONG_RUN_SEEDS` seeds or more must have some, or it does not try what it
+claims to."""
 LONG_RUN_SEEDS = 300
 
 
@@ -111,7 +112,7 @@ def show_shrunk(seed: int, plan: Plan, lines: int) -> int:
 def kinds_of(
     parser: argparse.ArgumentParser, text: str | None, known: Mapping[str, Kind]
 ) -> frozenset[str] | None:
-    """What ``--faults`` names; exits with a message where it names an unknown kind."""
+    """The kinds that ``--faults`` names; exits with a message where it names an unknown kind."""
     if text is None:
         return None
     kinds = frozenset(kind.strip() for kind in text.split(",")) - {"", "none"}

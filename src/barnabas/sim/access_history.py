@@ -1,4 +1,4 @@
-"""What each node's own metadata let the guests do, and when; judged against what it answered them.
+"""The rights that each node's own metadata gave the guests, and when; judged against what it answered them.
 
 The entries are looked through one by one here, without the index and the remembered answers of
 :class:`~barnabas.security.authorization.authorizer.Authorizer`.
@@ -60,7 +60,7 @@ class AccessHistory(Checker):
 
     def __init__(self) -> None:
         self._changes: dict[tuple[int, Operation], list[tuple[float, bool]]] = {}
-        """By node and operation: (virtual ms, whether it is allowed from then on)."""
+        """The changes by node and operation: (virtual ms, whether it is allowed from then on)."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         if node.broker is None:

@@ -40,7 +40,7 @@ CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 
 @dataclass(frozen=True)
 class Topology:
-    """What a cluster is made of. Brokers are nodes 1, 2, ... on machines ``n1``, ``n2``, ...; controllers
+    """The nodes of a cluster. Brokers are nodes 1, 2, ... on machines ``n1``, ``n2``, ...; controllers
     that are not brokers are nodes 101, 102, ..."""
 
     nodes: int = 3

@@ -1,4 +1,4 @@
-"""What clients saw in a run, every record sent, acknowledged and read, and the checks of it.
+"""The view of clients in a run, every record sent, acknowledged and read, and the checks of it.
 
 Anomalies have the names that Kafka's users know:
 
@@ -36,7 +36,7 @@ Place = tuple[str, int]
 
 
 class Reading:
-    """What one consumer reads between getting its partitions and giving them up."""
+    """The records that one consumer reads between getting its partitions and giving them up."""
 
     __slots__ = ("group", "last", "names_epochs")
 
@@ -50,7 +50,7 @@ class Reading:
 
 
 class Promise(NamedTuple):
-    """What a topic guarantees its clients; a topic without an entry guarantees all of it (`STRICT`)."""
+    """The guarantees of a topic to its clients; a topic without an entry guarantees everything (`STRICT`)."""
 
     keeps: bool = True
     """Acknowledged records stay. False with acks below all."""
@@ -71,7 +71,7 @@ NOTHING = Promise(keeps=False, once=False, settles=False, may_be_cut=False)
 
 
 class History:
-    """What clients did and saw in a run. Some checks are made at once, `check_final` at the end."""
+    """The acts and views of clients in a run. Some checks are made at once, `check_final` at the end."""
 
     def __init__(self) -> None:
         self.sent: dict[tuple[str, int], list[bytes]] = defaultdict(list)
@@ -96,7 +96,7 @@ class History:
         self.topics: dict[str, int] = {}
         """Topics whose creation was acknowledged, with their partitions; no client asked to delete them."""
         self.commits = Commits()
-        """What members of groups asked to commit."""
+        """The commits for which members of groups asked."""
         self.levels_asked: set[tuple[str, int]] = set()
         """Feature and level that a client asked for, granted or not."""
         self.tried: set[str] = set()

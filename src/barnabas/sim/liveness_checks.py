@@ -1,6 +1,6 @@
-"""What has to make progress once everything has healed: coordinators, groups, the deletion of records, and
-followers that learn where their logs begin. Each function describes one component that is late; the empty
-string means that none is.
+"""The components that have to make progress once everything has healed: coordinators, groups, the
+deletion of records, and followers that learn where their logs begin. Each function describes one
+component that is late; the empty string means that none is.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
 
 
 def late_registration(run: Run) -> str:
-    """As far as the level knows of them: every controller is registered, every broker with the log
-    directories that it has, and it is known in which of them each replica is."""
+    """Check registrations, as far as the level knows of them: every controller is registered, every
+    broker with the log directories that it has, and it is known in which of them each replica is."""
     image = run.faults.budget.image()
     if image is None:
         return "no node has the newest metadata"
@@ -105,7 +105,7 @@ def open_transaction(run: Run) -> str:
 
 
 def unowned_partition(run: Run) -> str:
-    """Of the groups whose members stay, in what their coordinators hold."""
+    """Check the groups whose members stay, in what their coordinators hold."""
     return unowned(run.cluster, {client.plan.group for client in run.workload.consumers})
 
 
@@ -171,7 +171,8 @@ def late_on_remade(run: Run) -> str:
 
 
 class Cuts:
-    """Of each topic one partition is deleted but for its last record, as operators may; each request ends."""
+    """The cuts: one partition of each topic is deleted but for its last record, as operators may; each
+    request ends."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -37,7 +37,7 @@ class CommitAttempt:
 
 
 class Committed:
-    """What one group asked to commit of one partition."""
+    """The offsets of one partition that one group asked to commit."""
 
     __slots__ = ("attempts", "by_offset", "newest")
 
@@ -122,7 +122,7 @@ class Commits:
         return sorted(self._groups[group])
 
     def check(self, group: str, found: Mapping[Place, int]) -> str:
-        """What is wrong with a coordinator that holds `found` for `group`; empty where nothing is."""
+        """The fault of a coordinator that holds `found` for `group`; empty where there is none."""
         for place, committed in self._groups[group].items():
             newest, offset = committed.newest, found.get(place, GONE)
             if offset == GONE and (newest < 0 or self.may_go):

@@ -1,4 +1,4 @@
-"""What every replica holds when everything is whole, to be compared after a clean restart of it all: such
+"""The content of every replica when everything is whole, to be compared after a clean restart of it all: such
 a restart forgets nothing."""
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ LATE_EVERY = 25
 
 @dataclass
 class Result:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     failure: str = ""
@@ -84,7 +84,7 @@ class Result:
     concerned: str = ""
     """The partition that a failure speaks of, or the quorum's log."""
     story: list[str] = field(default_factory=list)
-    """What happened to it, faults among it."""
+    """The events of the seed, faults among them."""
 
     @property
     def passed(self) -> bool:
@@ -93,7 +93,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the command line may fix; the rest a seed draws."""
+    """The choices that the command line may fix; the rest a seed draws."""
 
     nodes: int | None = None
     faults_ms: float | None = None
@@ -136,7 +136,7 @@ class Run:
         )
         self.faults = _schedule(self.cluster, weights, drawn, plan)
         self.missing = ""
-        """What the run waits for, in words."""
+        """The thing that the run waits for, in words."""
         self._looks = 0
         self.story = Story(self.world)
         self.checkers = _checkers(self.cluster, self.history, self.story)
@@ -338,7 +338,7 @@ class Run:
                 self.history.check_final(topic, partition, final.found[partition])
 
     def _read_ledger(self) -> None:
-        """What readers of committed records see in the end; and that they come to the end."""
+        """Read what readers of committed records see in the end; and that they come to the end."""
         workload = self.workload
         watching = workload.committed_reader
         if watching is None or self.history.is_lost:

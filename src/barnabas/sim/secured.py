@@ -1,4 +1,4 @@
-"""What a secured cluster of the simulator is configured with: SASL on every listener, an authorizer,
+"""The configuration of a secured cluster of the simulator: SASL on every listener, an authorizer,
 and three users. Nodes and all usual clients are super users; the guest has what ACLs give it."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, str] = {
 
 
 def node_settings() -> dict[str, str]:
-    """Of each node's ``server.properties``."""
+    """The security settings of each node's ``server.properties``."""
     jaas = (
         "org.apache.kafka.common.security.plain.PlainLoginModule required"
         f' username="node" password="{PASSWORDS["node"]}" {_USERS};'

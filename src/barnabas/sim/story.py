@@ -40,7 +40,7 @@ class Story(Rule):
         kept.append((self._world.now_ms, text, arguments))
 
     def lines(self, name: str) -> list[str]:
-        """What happened to `name`, one line each; the times are virtual milliseconds."""
+        """The events of `name`, one line each; the times are virtual milliseconds."""
         return [
             f"{at_ms:11.3f} " + text.format(*arguments)
             for at_ms, text, arguments in self._entries.get(name, ())

@@ -1,4 +1,4 @@
-"""What a seed is made of: topology, settings, workload mix and fault mix, each drawn for itself.
+"""The draws that make a seed: topology, settings, workload mix and fault mix, each drawn for itself.
 
 Swarm testing: a mix in which everything is a little likely finds less than many mixes that each leave
 out some things and overdo others. Every draw has a generator named after what it decides, so that a new
@@ -99,16 +99,16 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "transaction.state.log.num.partitions": ("1", "2", "3"),
     "leader.imbalance.check.interval.seconds": (None, "1", "3"),
 }
-"""What a seed may set, with the values it draws from; None leaves the default."""
+"""The settings of a seed, with the values it draws from; None leaves the default."""
 REWRITES: Mapping[str, Sequence[str | None]] = {
     "compression.type": (None, None, None, None, None, "gzip"),
     "message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
-"""What lets a leader write other bytes than those that a producer sent."""
+"""The settings that let a leader write other bytes than those that a producer sent."""
 SCRAM_SINCE = 11
 """The metadata.version (3.5-IV2) from which on the log has SCRAM credentials."""
 OLDER_LEVELS = (7, 7, 11, 14, 16, 17, 19)
-"""Of metadata.version, from before log directories, registered controllers, and so on."""
+"""The levels of metadata.version from before log directories, registered controllers, and so on."""
 FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
 RARE = {
     "restart-all": 0.3,
@@ -133,7 +133,7 @@ RARE = {
 }
 """Kinds of fault that come less often, or more, than others."""
 PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
-"""Of the members of a group, in turn."""
+"""The protocols of the members of a group, in turn."""
 RAISES = (0.0, 0.0, 0.0, 0.02, 0.1)
 """How often callbacks of clients do, where they do."""
 OFTEN = {

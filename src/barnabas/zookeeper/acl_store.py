@@ -140,7 +140,7 @@ class AclStore(ZnodeStore):
             self._ask(GetData(pattern.path), partial(self._on_rules, pattern))
 
     def read(self, pattern: AclPattern) -> None:
-        """What the znode says now."""
+        """Read what the znode says now."""
         self._sessions.ask(GetData(pattern.path), partial(self._on_rules, pattern))
 
     def _on_rules(self, pattern: AclPattern, result: NodeData | ZooKeeperError) -> None:

@@ -21,7 +21,7 @@ class Chroot:
         self.path = path
 
     def creates(self) -> list[Create]:
-        """What makes the chroot, from the top; that a part exists already is no failure."""
+        """The requests that make the chroot, from the top; that a part exists already is no failure."""
         parts = self.path.split("/")[1:]
         return [Create("/" + "/".join(parts[: end + 1])) for end in range(len(parts))]
 

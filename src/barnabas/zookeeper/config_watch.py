@@ -52,7 +52,7 @@ class ConfigWatch:
         self._in_use = in_use
         self._on_config = on_config
         self._last: dict[str, Mapping[str, str]] = {}
-        """What was read last, by entity, where that is not empty."""
+        """The values that were read last, by entity, where there are any."""
         self._notifications = NotificationFolder(
             ports,
             sessions,
@@ -125,7 +125,7 @@ class ConfigWatch:
     def read_topics(
         self, names: Sequence[str], then: Callable[[dict[str, Mapping[str, str]]], None]
     ) -> None:
-        """Of several topics, together: what was written before now, also where this session's server lags
+        """Read several topics together: what was written before now, also where this session's server lags
         behind. Topics and their configurations are written in one transaction, and orders that name a topic
         may come before that server has applied it."""
         found: dict[str, Mapping[str, str]] = {}

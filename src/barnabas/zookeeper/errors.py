@@ -1,4 +1,4 @@
-"""What ZooKeeper answers instead of a result, as values.
+"""The errors with which ZooKeeper answers instead of a result, as values.
 
 A request's callback gets its result or one of these; they are exceptions so that a command line may
 raise them. `code` is the number on the wire. `outcome_unknown`: the request may have been done, and may

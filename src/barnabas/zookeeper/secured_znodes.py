@@ -32,7 +32,7 @@ OPEN = "/consumers"
 
 
 def acl_of(path: str) -> tuple[ZnodeAcl, ...]:
-    """Of a znode that a broker creates."""
+    """The ACL of a znode that a broker creates."""
     return (CREATOR,) if path.startswith(SENSITIVE) else (CREATOR, *READ_ACL)
 
 

@@ -43,11 +43,11 @@ from barnabas.zookeeper.operations import Request
 T = TypeVar("T")
 
 PORT = 2181
-"""Where an address of `zookeeper.connect` names none."""
+"""The port of an address in ``zookeeper.connect`` that names none."""
 
 
 class SessionState(Enum):
-    """What the client knows of its session: CONNECTING → CONNECTED ⇄ SUSPENDED → EXPIRED; any → CLOSED."""
+    """The client's view of its session: CONNECTING → CONNECTED ⇄ SUSPENDED → EXPIRED; any → CLOSED."""
 
     CONNECTING = "connecting"
     """Never connected yet; the ensemble knows no session. This lasts as long as no server answers."""
@@ -67,7 +67,7 @@ class SessionState(Enum):
 
 
 class WatchKind(Enum):
-    """What happened to the path of a `WatchEvent`."""
+    """The event at the path of a `WatchEvent`."""
 
     CREATED = 1
     DELETED = 2
@@ -87,7 +87,8 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Of one session. Paths of requests, results and events are below the chroot and do not show it."""
+    """The settings of one session. Paths of requests, results and events are below the chroot and do not
+    show it."""
 
     connect: str
     """`zookeeper.connect`: `host:port,host:port/chroot`. The chroot is made where it is missing."""
@@ -98,7 +99,7 @@ class SessionSettings:
     max_in_flight: int = 10
     """``zookeeper.max.in.flight.requests``: how many requests are sent ahead of their answers."""
     tls: TlsSettings | None = None
-    """Of the keys `zookeeper.ssl.*`; None where `zookeeper.ssl.client.enable` is false."""
+    """The keys ``zookeeper.ssl.*``; None where ``zookeeper.ssl.client.enable`` is false."""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -131,15 +132,16 @@ class ZooKeeperSession(Protocol):
 
     @property
     def id(self) -> int:
-        """What `Stat.ephemeral_owner` says of this session's znodes; 0 before the first connection."""
+        """The id in `Stat.ephemeral_owner` of this session's znodes; 0 before the first connection."""
 
     @property
     def state(self) -> SessionState:
-        """As last reported to the listener."""
+        """The state that was last reported to the listener."""
 
     @property
     def timeout_ms(self) -> int:
-        """What the ensemble has granted; what was asked before the first connection."""
+        """The time-out that the ensemble has granted; before the first connection the one that was asked
+        for."""
 
     def submit(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
         """Ask. `done` gets the result or the error, later."""

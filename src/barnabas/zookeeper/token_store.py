@@ -44,7 +44,8 @@ from barnabas.zookeeper.znode_store import WRITE_RETRIES_MAX, ZnodeStore
 
 TokenChange = DelegationTokenRecord | RemoveDelegationTokenRecord
 Decide = Callable[[], TokenChange | None]
-"""What is to be written of a token, from what the store knows at that moment; None for nothing."""
+"""A decision on what is to be written of a token, from what the store knows at that moment; None for
+nothing."""
 
 
 class TokenStore(ZnodeStore):
@@ -101,7 +102,7 @@ class TokenStore(ZnodeStore):
             self._ask(GetData(_path(token_id)), partial(self._on_token, token_id))
 
     def read(self, token_id: str) -> None:
-        """What the znode says now."""
+        """Read what the znode says now."""
         self._sessions.ask(GetData(_path(token_id)), partial(self._on_token, token_id))
 
     def _on_token(self, token_id: str, result: NodeData | ZooKeeperError) -> None:

@@ -20,7 +20,7 @@ W = TypeVar("W", bound=Hashable)
 
 
 class WatchedPaths(NamedTuple):
-    """What one client watches, sorted: what it hands to the server to which it comes back."""
+    """The paths that one client watches, sorted: what it hands to the server to which it comes back."""
 
     data: tuple[str, ...] = ()
     """Znodes that were there when the watch was set."""
@@ -43,7 +43,7 @@ class WatchTable(Generic[W]):
         self._persistent: dict[str, dict[W, None]] = {}
         self._recursive: dict[str, dict[W, None]] = {}
         self._paths: dict[W, dict[str, None]] = {}
-        """What each watcher watches, or has watched."""
+        """The paths that each watcher watches, or has watched."""
 
     def __len__(self) -> int:
         return sum(len(watchers) for table in self._tables() for watchers in table.values())
@@ -158,7 +158,8 @@ def _remove(table: dict[str, dict[W, None]], path: str, watcher: W) -> bool:
 
 
 class ClientWatches:
-    """What a client knows of its own watches: whether an event is one it waits for, and what to resume."""
+    """The knowledge that a client has of its own watches: whether an event is one it waits for, and what
+    to resume."""
 
     def __init__(self) -> None:
         self._data: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""What an ACL allows, and which ACLs a server takes.
+"""The rights that an ACL gives, and the ACLs that a server takes.
 
 Pure. An identity is a pair (scheme, id): `("ip", "10.0.0.1")` of every connection, `("digest", "user:hash")`
 of one that has sent the password. The schemes are ZooKeeper's own that need no further set-up: `world`,

@@ -57,8 +57,8 @@ OWN_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config
 
 
 class AppliedTransaction(NamedTuple):
-    """What one applied transaction gave. `events` are those of every change, whether one watches or not; a
-    watcher gets only those of znodes that it may read, by the ACL at the same place in `acls`."""
+    """The result of one applied transaction. `events` are those of every change, whether one watches or
+    not; a watcher gets only those of znodes that it may read, by the ACL at the same place in `acls`."""
 
     result: object
     events: tuple[WatchEvent, ...] = ()

@@ -18,7 +18,7 @@ from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.process import SimMachine
 from barnabas.sim.world.world import World
-from barnabas.sim.zookeeper.client import SimZooKeeperSession
+from barnabas.sim.world.zookeeper_client import SimZooKeeperSession
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.operations import Request

@@ -12,7 +12,7 @@ from barnabas.controller import atomic_batch
 from barnabas.controller.configs import producer_ids, update_features
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.handlers import allocate_producer_ids
-from barnabas.controller.topics import topic_assignments
+from barnabas.controller.partitions import topic_assignments
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from tests.sim.mutants.planting import Mutant, Patch
 

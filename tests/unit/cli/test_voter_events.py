@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cli.reports.voter_events import VoterEvents
+from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.brokers.broker_sessions import BrokerSessions
 
 INSTANTS = st.floats(min_value=0.0, max_value=1e12, allow_nan=False)
 

@@ -13,9 +13,9 @@ import typer
 from barnabas.cli.commands import log_dirs
 from barnabas.cli.connection.connect import USAGE, event_line
 from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
+from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.cli.failure import Failure
 from barnabas.cli.reports.log_file_rows import rows_of
-from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
 from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat

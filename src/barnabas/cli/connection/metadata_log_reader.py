@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.cli.failure import Failure
-from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected

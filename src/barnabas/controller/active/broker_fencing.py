@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.controller.active.duties import DutyController
 from barnabas.controller.decision import Decision
+from barnabas.controller.duties import DutyController
 from barnabas.controller.partitions.leader_and_isr import (
     fence_change,
     isr_updates,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.listener_probe import ListenerProbe
 from barnabas.controller.decision import Decision
+from barnabas.controller.duties import DutyController
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.config.listeners import PROTOCOLS
-from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.unclean_recovery import QuerySender
 from barnabas.controller.brokers.register_controller import register_controller
+from barnabas.controller.duties import DutyController
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
 from barnabas.metadata.image.registrations import ControllerRegistration, holder_of_controller_id
 from barnabas.ports import Wakeup

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.controller.active.duties import DutyController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import STRATEGY, UNCLEAN, ControllerContext
+from barnabas.controller.duties import DutyController
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.failover_reconcile import look_for_leaders
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from barnabas.controller.active.duties import DutyController
 from barnabas.controller.active.unclean_recovery import QuerySender
+from barnabas.controller.duties import DutyController
 from barnabas.ports import Wakeup
 from barnabas.types import Endpoint
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest

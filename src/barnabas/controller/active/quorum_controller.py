@@ -27,9 +27,7 @@ from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.controller.active.broker_fencing import BrokerFencing
 from barnabas.controller.active.broker_liveness import BrokerLiveness
-from barnabas.controller.active.broker_sessions import BrokerSessions
 from barnabas.controller.active.controller_registrar import ControllerRegistrar
-from barnabas.controller.active.duties import Duty
 from barnabas.controller.active.finalized_features import FinalizedFeatures
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.isr_backoff import IsrBackoff
@@ -39,8 +37,10 @@ from barnabas.controller.active.refusals import Refusals
 from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
 from barnabas.controller.brokers.broker_heartbeat import reconciled
 from barnabas.controller.brokers.broker_registration import BrokerStanding
+from barnabas.controller.brokers.broker_sessions import BrokerSessions
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.duties import Duty
 from barnabas.controller.quorum import DecidedBatch, Quorum
 from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.controller.security.delegation_tokens import TokenSettings

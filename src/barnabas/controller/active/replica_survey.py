@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.active.unclean_recovery import LogEndQuery
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.log_ends import LogEndQuery
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from barnabas.controller.active.broker_sessions import BrokerSessions
-from barnabas.controller.brokers.broker_registration import check_epoch
+from barnabas.controller.broker_epochs import check_epoch
+from barnabas.controller.brokers.broker_sessions import BrokerSessions
 from barnabas.controller.brokers.controlled_shutdown import fence_on_request, lose_directories
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.decision_context import ControllerContext

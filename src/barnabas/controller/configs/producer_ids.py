@@ -5,7 +5,7 @@ Source: Kafka's ``ProducerIdControlManager``.
 
 from __future__ import annotations
 
-from barnabas.controller.brokers.broker_registration import check_epoch
+from barnabas.controller.broker_epochs import check_epoch
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord

@@ -9,7 +9,8 @@ Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066)
 from __future__ import annotations
 
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.controller.brokers import broker_heartbeat, broker_registration
+from barnabas.controller.broker_epochs import check_epoch
+from barnabas.controller.brokers import broker_heartbeat
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -32,7 +33,7 @@ def handle(
     request: BrokerHeartbeatRequest, ctx: RequestContext, role: QuorumController
 ) -> BrokerHeartbeatResponse | Parked:
     role.require_active()
-    broker_registration.check_epoch(role.cluster, request.broker_id, request.broker_epoch)
+    check_epoch(role.cluster, request.broker_id, request.broker_epoch)
     role.liveness.on_heartbeat(
         request.broker_id, request.broker_epoch, request.current_metadata_offset, ctx.connection_id
     )

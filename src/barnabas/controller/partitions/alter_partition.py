@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.controller.brokers.broker_registration import check_epoch
+from barnabas.controller.broker_epochs import check_epoch
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from barnabas.controller.active.unclean_recovery import LogEndQuery, most_advanced
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected, Electorate
+from barnabas.controller.partitions.log_ends import LogEndQuery, most_advanced
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.partitions.topic_assignments import check_assignment, is_cordoned
 from barnabas.controller.slicing import Steps, in_slices
-from barnabas.controller.topics.topic_assignments import check_assignment, is_cordoned
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Replicas, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -5,7 +5,7 @@ Source: Kafka's ``QuorumController.sweepExpiredDelegationTokens``.
 
 from __future__ import annotations
 
-from barnabas.controller.active.duties import DutyController
+from barnabas.controller.duties import DutyController
 from barnabas.controller.security.delegation_tokens import (
     REMOVED_PER_DECISION,
     remove_expired,

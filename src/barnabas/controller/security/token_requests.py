@@ -1,4 +1,4 @@
-"""What RenewDelegationToken and ExpireDelegationToken have in common, on controllers' and brokers' listeners.
+"""The common part of RenewDelegationToken and ExpireDelegationToken, on all listeners.
 
 Both name a token by its HMAC and answer with its new end. A peer that is not authenticated, or has
 authenticated by a token, is refused.
@@ -9,11 +9,11 @@ Source: Kafka's ``KafkaApis.allowTokenRequests``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
-from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.security.change_audit import ChangeAudit
 from barnabas.controller.security.delegation_tokens import TokenRequester, TokenSettings
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
@@ -23,6 +23,23 @@ from barnabas.wire.schema import Message
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
+
+
+class TokenDecisions(Protocol):
+    """The part of the active controller that decides about tokens."""
+
+    @property
+    def tokens(self) -> TokenSettings: ...
+    @property
+    def change_audit(self) -> ChangeAudit: ...
+    def wall_ms(self) -> int: ...
+    def decide(
+        self,
+        api: Api,
+        request: Message,
+        decider: Callable[[ControllerContext], Decision[Any]],
+        on_appended: Callable[[Decision[Any], int], None] | None = None,
+    ) -> Any: ...
 
 
 def refusal(ctx: RequestContext, response: type[ResponseT]) -> ResponseT | None:
@@ -37,16 +54,17 @@ def decide_for_requester(
     api: Api,
     request: RequestT,
     ctx: RequestContext,
-    role: QuorumController,
+    role: TokenDecisions,
     decider: Callable[
         [ControllerContext, TokenSettings, TokenRequester, RequestT], Decision[ResponseT]
     ],
 ) -> ResponseT | Parked:
     """The decision of `decider` for the principal of `ctx`, at this moment."""
     asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
-    return role.decide(
+    answer: ResponseT | Parked = role.decide(
         api,
         request,
         lambda cluster: decider(cluster, role.tokens, asked, request),
         role.change_audit.of(ctx),
     )
+    return answer

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from barnabas.controller.atomic_batch import AtomicBatchBuilder, BatchItem
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
-from barnabas.controller.topics.create_topics import check_named_once
-from barnabas.controller.topics.topic_assignments import (
+from barnabas.controller.partitions.topic_assignments import (
     Assignment,
     check_assignment,
     manual_assignment,
     partition_record,
     place_partitions,
 )
+from barnabas.controller.topics.create_topics import check_named_once
 from barnabas.ports import Rng
 from barnabas.security.quotas.mutation_quota import UNCOUNTED, MutationQuota
 from barnabas.types import COORDINATOR_TOPICS, Uuid

@@ -14,8 +14,7 @@ from barnabas.controller.atomic_batch import AtomicBatchBuilder, BatchItem
 from barnabas.controller.configs.alter_configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
-from barnabas.controller.policies import check_changed_configs, check_new_topic
-from barnabas.controller.topics.topic_assignments import (
+from barnabas.controller.partitions.topic_assignments import (
     Assignment,
     Placement,
     check_assignment,
@@ -23,6 +22,7 @@ from barnabas.controller.topics.topic_assignments import (
     partition_record,
     place_partitions,
 )
+from barnabas.controller.policies import check_changed_configs, check_new_topic
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.topic_record import TopicRecord
@@ -189,7 +189,7 @@ def _check_configs(cluster: ControllerContext, wanted: CreatableTopic) -> dict[s
 def described_configs(
     cluster: ControllerContext, overrides: Mapping[str, str]
 ) -> list[CreatableTopicConfigs]:
-    """What holds for a topic with `overrides`, by name, with where each value comes from."""
+    """The configuration of a topic with `overrides`, by name, with where each value comes from."""
     at = Configuration(cluster.image, cluster.node_id, cluster.properties)
     return [
         CreatableTopicConfigs(

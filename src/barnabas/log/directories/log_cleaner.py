@@ -19,9 +19,9 @@ from barnabas.log import checkpoints
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import KEY_COST
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
-from barnabas.log.compaction.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.directories.log_listener import LogEvents
+from barnabas.log.directories.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.truncation import forget_cuts

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 
 def checkers_after_loss() -> list[Checker]:
-    """What holds in the end also where committed metadata were given up: how things fit together."""
+    """The checkers that hold in the end also where committed metadata were given up: how things fit
+    together."""
     return [
         EqualOffsetEqualImage(),
         LeaderInIsr(LastMembers()),

@@ -1,4 +1,4 @@
-"""What every checker is."""
+"""The contract of every checker."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class CommittedOffsetsStay(Checker):
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._epochs = array("i")
-        """By partition of the offsets topic: the newest leader epoch seen on any node."""
+        """The newest leader epoch seen on any node, by partition of the offsets topic."""
         self._topic_id, self._as_of = ZERO_UUID, -1
         """The id of the offsets topic, and the metadata offset of the newest image that was seen. An operator
         may delete the topic; its successor has another id."""

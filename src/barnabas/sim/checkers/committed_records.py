@@ -65,7 +65,7 @@ class CommittedRecordsStay(Rule):
 
     @staticmethod
     def _latest(replica: Watched, epoch: int | None = None) -> Link | None:
-        """What was committed last; with `epoch` only by leaders of that epoch and before: a leader whose
+        """The last committed batch; with `epoch` only by leaders of that epoch and before: a leader whose
         metadata lag does not know what later ones committed, and need not."""
         versions = replica.versions
         if epoch is None:

@@ -33,7 +33,7 @@ class CoordinatorsKnowTheirLogs(Checker):
         where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
         reported: dict[str, dict[Place, int]] = {}
         pending: dict[int, list[tuple[str, Place, int]]] = {}
-        """By producer id: what holds once its transaction is committed."""
+        """The offsets that hold once a producer's transaction is committed, by producer id."""
         for segment in log.segments:
             if node.machine.disk.is_rotten(segment.path):
                 return  # what rotted is judged by who reads it

@@ -18,8 +18,8 @@ Check = Callable[[SimCluster, SimNode], None]
 
 
 class Seen:
-    """What a node showed when it was looked at last. Objects are held, so that none can be mistaken for
-    another that came later."""
+    """The state that a node showed when it was looked at last. Objects are held, so that none can be
+    mistaken for another that came later."""
 
     __slots__ = (
         "end",
@@ -78,7 +78,7 @@ class Judges:
         """After fewer events none of the seldom ones is due."""
         self._events = 0
         self._seen: dict[object, Seen] = {}
-        """By node."""
+        """The last look at each node."""
 
     def on_event(self, touched: object) -> None:
         """An event ran on a node. Raises :class:`barnabas.sim.history.Violation`."""

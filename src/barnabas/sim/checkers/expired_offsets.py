@@ -59,7 +59,7 @@ class OnlyIdleOffsetsExpire(Checker):
         self._owners.forget(group_id)
 
     def finish(self, cluster: SimCluster) -> None:
-        """What expired was judged when it did."""
+        """Finish: what expired was judged when it did."""
 
 
 def _judged(

@@ -26,7 +26,7 @@ from barnabas.sim.history import Violation
 from barnabas.types import OFFSETS_TOPIC, TopicPartition, Uuid
 
 Generation = tuple[str, int, Uuid]
-"""Of a group; generations begin again at 1 where the offsets topic is recreated."""
+"""The generation of a group; generations begin again at 1 where the offsets topic is recreated."""
 Place = tuple[Uuid, int]
 """Id of the offsets topic, and which of its partitions."""
 
@@ -35,7 +35,7 @@ class Left(NamedTuple):
     """A member that was there is not there any more."""
 
     leader_epoch: int
-    """Of the coordinator that no longer has it."""
+    """The leader epoch of the coordinator that no longer has it."""
     group_epoch: int
     """No epoch that it had is newer."""
 
@@ -150,8 +150,8 @@ class OneOwnerPerGeneration(Checker):
 
 
 def check_owners(group: ConsumerGroup, node: int, left: Collection[str] = ()) -> None:
-    """What is committed of a consumer group: each partition belongs to one member, given up or not. What
-    members that `left` still have does not count."""
+    """Check the committed state of a consumer group: each partition belongs to one member, given up or
+    not. The partitions that members in `left` still have do not count."""
     owners: dict[tuple[Uuid, int], str] = {}
     for member_id, member in group.members.committed_items():
         if member_id in left:

@@ -25,7 +25,7 @@ class EqualOffsetEqualImage(Checker):
 
     def __init__(self) -> None:
         self.digests: dict[int, tuple[bytes, str]] = {}
-        """By offset: the first image that was seen there, and whose it was."""
+        """The first image that was seen at each offset, and whose it was."""
         self._seen: dict[str, int] = {}
         """Whose → the offset at which it was compared last."""
         self._checks = 0
@@ -66,7 +66,7 @@ def _images(node: SimNode) -> Iterator[tuple[str, MetadataImage]]:
 
 
 def digest(image: MetadataImage) -> bytes:
-    """Of all that it holds, in whatever order that came."""
+    """The digest of all that it holds, in whatever order that came."""
     values = encode_records(image_records(image), image.metadata_version)
     values.sort()
     values += (repr(record).encode() for record in image.transaction or ())

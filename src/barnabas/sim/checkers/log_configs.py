@@ -1,4 +1,4 @@
-"""What topics say of compaction and retention is what each broker does with their logs, however it came to
+"""The rule that brokers do with their logs what topics say of compaction and retention, however it came to
 them: at the end every log has the configuration that the metadata give it."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where new partitions are: on brokers that are registered and not wholly cordoned, no two replicas on one;
-with a leader in the ISR. And a topic that was only to be validated never comes to be.
+"""The rule for new partitions: on brokers that are registered and not wholly cordoned, no two replicas on
+one; with a leader in the ISR. And a topic that was only to be validated never comes to be.
 
 (No client of a seed assigns the replicas of a new partition by hand.)
 """

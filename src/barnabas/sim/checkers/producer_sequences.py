@@ -72,7 +72,7 @@ class ProducerSequences(Rule):
 
     @staticmethod
     def _wrong(replica: Watched, link: Link, last: Link | None) -> str:
-        """What is wrong with `link` where `last` is its producer's previous batch; empty if it is right."""
+        """The fault of `link` where `last` is its producer's previous batch; empty if it is right."""
         header = link.header
         assert header is not None
         first = header.base_sequence

@@ -17,7 +17,7 @@ class OneLeaderPerQuorumEpoch(Checker):
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
         self._seen: dict[int, State] = {}
-        """By node; a state never changes who leads in it."""
+        """The state of each node; a state never changes who leads in it."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None

@@ -1,4 +1,5 @@
-"""What every replica of the metadata quorum holds, followed event by event, and the rules that look at it.
+"""The content of every replica of the metadata quorum, followed event by event, and the rules that look
+at it.
 
 As :mod:`~barnabas.sim.checkers.replica_logs` is for partitions: it finds what moved on the node of the last
 event and tells each :class:`QuorumRule`.
@@ -53,14 +54,14 @@ class QuorumMember:
         self.end = -1
         self.cuts = 0
         self.cut_at = FOREVER_MS
-        """Where the life before was about to cut its log when it ended."""
+        """The offset at which the life before was about to cut its log when it ended."""
         self.synced = -1
         self.rots = 0
-        """Of its disk, when this life was first looked at."""
+        """The rots of its disk, when this life was first looked at."""
         self.high_watermark = -1
         self.led_epoch = -1
         self.durable = 0
-        """What it has said to be on its disk, as an end offset."""
+        """The end offset up to which it has said to be on its disk."""
         self.voters: list[int] = []
         """The voter set it used at the check before; empty where it was started since."""
 
@@ -167,7 +168,7 @@ class QuorumLogs(Checker):
                 rule.on_committed(self, cluster, found)
 
     def _check_dropped(self, member: QuorumMember, dropped: list[Link], restarted: bool) -> None:
-        """What this replica itself called committed stays in its log, whatever happens to it."""
+        """Check that what this replica itself called committed stays in its log, whatever happens to it."""
         for link in dropped:
             committed = self.versions.committed.get(link.end) is link
             durable = link.end <= member.durable and (committed or link.end <= member.cut_at)

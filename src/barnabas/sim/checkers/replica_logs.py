@@ -121,9 +121,9 @@ class ReplicaLogs(Checker):
         ]
         self.versions: dict[Key, LogVersions] = {}
         self.replicas: dict[int, dict[Key, Watched]] = {}
-        """By node."""
+        """The replicas by node."""
         self._looked_at: dict[int, LookedAt] = {}
-        """By node."""
+        """The last look at each node."""
         self._lives: dict[int, int] = {}
         """Node → how many processes it had started at the last check."""
         self._looks = 0

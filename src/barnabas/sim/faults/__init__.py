@@ -1,4 +1,4 @@
-"""What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
+"""The faults of a seed: every kind by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `targeted_crashes`,
 `unclean_recovery`, `mid_turn_crashes`, `networks`, `clocks`, `disks`, `latent_corruption`, `directories`,
@@ -84,7 +84,7 @@ KINDS: Mapping[str, Kind] = {
     "lose-history": quorum_loss.lose_history,
     "lose-quorum": quorum_loss.lose_quorum,
 }
-"""By the name that ``--faults`` takes. False: it could not strike now."""
+"""The kinds by the name that ``--faults`` takes. False: it could not strike now."""
 LOSE_DATA = frozenset({
     "power",
     "blackout",

@@ -67,7 +67,7 @@ class Budget:
         return node.quorum.applied_offset >= self._newest
 
     def what_differs(self) -> str:
-        """What running nodes lack of the newest metadata; empty where they lack nothing."""
+        """The difference between running nodes and the newest metadata; empty where they lack nothing."""
         image = self.image()
         nodes = [node.node for node in self.cluster.up() if node.node is not None]
         late = image is None or any(n.quorum.high_watermark < image.offset for n in nodes)

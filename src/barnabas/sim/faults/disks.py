@@ -117,7 +117,8 @@ def _full_segments(s: Strike, node: SimNode) -> list[str]:
 
 
 def _bit_of_full(s: Strike, node: SimNode, path: str) -> tuple[int, int]:
-    """As `any_bit`; where no segment follows this one, no byte that recovery cannot verify after a kill."""
+    """A bit as `any_bit` draws it; where no segment follows this one, no byte that recovery cannot verify
+    after a kill."""
     position, bit = any_bit(s, node, path)
     disk, directory = node.machine.disk, path.rpartition("/")[0] + "/"
     behind = (other for other in disk.names if other > path and other.startswith(directory))
@@ -142,7 +143,7 @@ def any_bit(s: Strike, node: SimNode, path: str) -> tuple[int, int]:
 
 
 def flip(s: Strike, node: SimNode, path: str, position: int, bit: int) -> None:
-    """For good, as far as the disk is concerned."""
+    """Flip a bit for good, as far as the disk is concerned."""
     disk = node.machine.disk
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
     disk.rot(path, position, bit)
@@ -150,9 +151,9 @@ def flip(s: Strike, node: SimNode, path: str, position: int, bit: int) -> None:
 
 
 def rot_at_rest(s: Strike) -> bool:
-    """As `rot`, after a clean shutdown, sometimes a kill, and wherever in a replica: its last batches,
-    too. What the next start makes of that the one after it must know as well: so there mostly are two,
-    close together."""
+    """Rot as `rot` does, after a clean shutdown, sometimes a kill, and wherever in a replica: its last
+    batches, too. What the next start makes of that the one after it must know as well: so there mostly
+    are two, close together."""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False

@@ -31,14 +31,14 @@ class Struck(NamedTuple):
 
 @dataclass(frozen=True)
 class Strike:
-    """What a fault may look at, draw from and break."""
+    """The things that a fault may look at, draw from and break."""
 
     number: int
     cluster: SimCluster
     budget: Budget
     rng: Rng
     open_repairs: dict[int, list[Repair]]
-    """What is broken and will be repaired, by number of strike: healing everything does it at once."""
+    """The repairs of what is broken, by number of strike: healing everything does it at once."""
 
     @property
     def world(self) -> World:

@@ -134,7 +134,7 @@ def rot_of_coordinator(s: Strike) -> bool:
 
 def _kill_leader_when_in_sync(s: Strike, node: SimNode, partition: int) -> None:
     def leader() -> int | None:
-        """Where the node follows in sync."""
+        """The leader where the node follows in sync."""
         image = s.budget.image() if node.is_up else None
         topic = image.topics_by_name.get(OFFSETS_TOPIC) if image is not None else None
         broker = image.brokers.get(node.id) if image is not None else None

@@ -14,7 +14,7 @@ from barnabas.sim.faults.injection import Strike
 from barnabas.sim.world.world import Killed
 
 WAIT_MS_MAX = 6_000.0
-"""For its moment, at most."""
+"""The longest wait for its moment."""
 ANY = (("",), (1, 5, 30, 150))
 MOMENTS = (
     ANY,

@@ -1,4 +1,4 @@
-"""What goes wrong between machines: netsplits of all shapes, slowness, connections lost and doubled."""
+"""The faults between machines: netsplits of all shapes, slowness, connections lost and doubled."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def lost_connections(s: Strike) -> bool:
 
 
 def double_connections(s: Strike) -> bool:
-    """For a while, requests to connect arrive twice: the second opens a connection that no client uses."""
+    """Let requests to connect arrive twice for a while: the second opens a connection that no client uses."""
     conditions = s.cluster.network.conditions
     conditions.double_chance = s.rng.uniform(0.1, 0.7)
     s.note("requests to connect are doubled at random")

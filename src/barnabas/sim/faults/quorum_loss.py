@@ -26,7 +26,7 @@ def lose_quorum(s: Strike) -> bool:
 
 
 def lose_history(s: Strike) -> bool:
-    """As above, but the survivor was cut off for a while: what the others committed meanwhile is lost. A
+    """Lose history: the survivor was cut off for a while, and what the others committed meanwhile is lost. A
     broker that has it ends itself when it hears of the new quorum. The supervisor restarts it, without its
     metadata log where the broker's message asks for that."""
     furthest, active = _survivor(s), s.cluster.active_controller()
@@ -129,7 +129,7 @@ def _survivor(s: Strike) -> SimNode | None:
 
 
 def _recover(s: Strike, node: SimNode) -> None:
-    """As the command does, on a sound disk."""
+    """Recover as the command does, on a sound disk."""
     machine = node.machine
     machine.disk.fail_call(0)
     machine.disk.capacity_bytes = 1 << 40

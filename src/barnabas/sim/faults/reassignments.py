@@ -19,7 +19,7 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 )
 
 TOPIC = "unclean"
-"""Where any replica may lead."""
+"""The topic in which any replica may lead."""
 REQUEST_TIMEOUT_MS = 4_000.0
 
 

@@ -39,7 +39,7 @@ class FaultSchedule:
         self.skipped = frozenset(skipped)
         self.stopped = False
         self.struck: list[Struck] = []
-        """What really happened."""
+        """The strikes that really happened."""
         self.kinds = kinds
         self.budget = Budget(cluster) if budget is None else budget
         self._rng_of = rng_of

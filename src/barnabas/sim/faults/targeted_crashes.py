@@ -18,7 +18,7 @@ from barnabas.sim.faults.networks import both_ways
 from barnabas.types import Uuid
 
 WAIT_MS_MAX = 6_000.0
-"""For its moment, at most."""
+"""The longest wait for its moment."""
 
 
 def ambush_voters(s: Strike) -> bool:

@@ -49,7 +49,7 @@ def _hit(s: Strike, coordinator: SimNode, leader: int | None) -> None:
 
 
 def _deciding(node: SimNode) -> list[tuple[str, int | None]]:
-    """What a coordinator has decided, and not committed yet."""
+    """The decisions of a coordinator that are not committed yet."""
     broker = node.broker
     if broker is None:
         return []

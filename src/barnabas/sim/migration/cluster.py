@@ -41,7 +41,7 @@ ENABLE = "zookeeper.metadata.migration.enable"
 
 
 class Mode(Enum):
-    """What a node's file says of the migration."""
+    """The mode that a node's file gives it in the migration."""
 
     ZOOKEEPER = "ZooKeeper"
     """A broker that ZooKeeper coordinates."""
@@ -67,7 +67,7 @@ class AttemptPlan:
 
 @dataclass(frozen=True)
 class MigrationTopology(ZookeeperTopology):
-    """What a cluster that migrates is made of."""
+    """The nodes of a cluster that migrates."""
 
     quorum: int = 3
     """Number of controllers that migrate, on machines ``n101``, ``n102``, ..."""
@@ -88,9 +88,9 @@ class MigratingSimNode(ZookeeperSimNode):
     def __init__(self, cluster: SimCluster, node_id: int, machine: SimMachine) -> None:
         super().__init__(cluster, node_id, machine)
         self.mode = Mode.ZOOKEEPER
-        """Of its next start."""
+        """The mode of its next start."""
         self.runs_in: Mode | None = None
-        """Of its last start."""
+        """The mode of its last start."""
         self.is_wanted = True
         """Whether a start starts it: not once the operator has put it away."""
 
@@ -112,7 +112,7 @@ class MigratingSimNode(ZookeeperSimNode):
 
     @property
     def migration(self) -> OnlineMigration | None:
-        """Of a controller that migrates and is up."""
+        """The migration of a controller that is up."""
         migrating = None if self.node is None else self.node.migrating
         return None if migrating is None else migrating.migration
 
@@ -167,7 +167,7 @@ class MigrationCluster(ZookeeperCluster):
         self.attempt = 0
         """The attempts that were begun."""
         self.committed: MetadataImage | None = None
-        """What the log of the present attempt says, as the judges replay it; None where no controllers are
+        """The image of the log of the present attempt, as the judges replay it; None where no controllers are
         there."""
         self.copied: Sequence[Message] = ()
         """With which the quorum of the present attempt begins: the znodes of a stopped cluster."""
@@ -229,7 +229,7 @@ class MigrationCluster(ZookeeperCluster):
 
     @property
     def controllers(self) -> list[MigratingSimNode]:
-        """Of the present attempt, whether they are up or not."""
+        """The controllers of the present attempt, whether they are up or not."""
         return [node for node in self._controllers.values() if node.is_wanted]
 
     def begin_attempt(self, copied: Sequence[Message] = ()) -> list[MigratingSimNode]:
@@ -271,7 +271,7 @@ class MigrationCluster(ZookeeperCluster):
 
     @property
     def cluster_id(self) -> str:
-        """As the znode says."""
+        """The cluster id in the znode."""
         found = self.written.get(CLUSTER_ID)
         assert found is not None, "a cluster that migrates has run"
         return ClusterIdZnode.decode(CLUSTER_ID, found.data).cluster_id
@@ -302,7 +302,7 @@ class MigrationCluster(ZookeeperCluster):
 
     @property
     def truth(self) -> MetadataImage:
-        """What the side that rules says: the log's committed part, or the znodes."""
+        """The image of the side that rules: the log's committed part, or the znodes."""
         if self.committed is not None and self.quorum_rules:
             return self.committed
         return self.written.image
@@ -331,7 +331,7 @@ class MigrationCluster(ZookeeperCluster):
         return max(leading, key=lambda n: n.node.quorum.epoch if n.node else -1, default=None)
 
     def active_controller(self) -> SimNode | None:
-        """Of whichever side rules."""
+        """The controller of whichever side rules."""
         if self.is_claimed or self.quorum_rules:
             return self.quorum_leader()
         return super().active_controller()

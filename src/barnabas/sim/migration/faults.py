@@ -86,8 +86,8 @@ def quorum_leader_sleeps(s: Strike) -> bool:
 
 
 def ambush_migration(s: Strike) -> bool:
-    """As soon as a controller comes to a phase of the takeover it dies, is cut off or sleeps; or the broker
-    that was controller dies."""
+    """Ambush a controller: as soon as it comes to a phase of the takeover it dies, is cut off or sleeps;
+    or the broker that was controller dies."""
     cluster, phase = cluster_of(s), s.rng.choice(PHASES)
     later_ms = s.rng.choice([0.0, 0.0, 2.0, 20.0])
     happens = s.rng.choice([_kill, _kill, _cut, _sleep, _kill_former])
@@ -167,4 +167,4 @@ MIGRATION_KINDS: Mapping[str, Kind] = {
     **{kind: function for kind, function in ZOOKEEPER_KINDS.items() if kind != "empty-disk"},
     **OF_MIGRATIONS,
 }
-"""By the name that ``--faults`` takes where ``--migration`` is given."""
+"""The kinds by the name that ``--faults`` takes where ``--migration`` is given."""

@@ -131,7 +131,7 @@ class PresentQuorum(Checker):
 
 
 class _UnderKraft:
-    """What judges of a quorum ask of a cluster: its nodes under KRaft."""
+    """The part of a cluster that judges of a quorum ask for: its nodes under KRaft."""
 
     def __init__(self, cluster: MigrationCluster) -> None:
         self.world, self.topology = cluster.world, cluster.topology
@@ -145,7 +145,7 @@ class _UnderKraft:
 
 
 class MigrationJudges(ZookeeperJudges):
-    """As in ZooKeeper mode, with the judges of the present quorum."""
+    """The judges of ZooKeeper mode, with those of the present quorum."""
 
     def __init__(self, cluster: SimCluster, checkers: list[Checker]) -> None:
         super().__init__(cluster, checkers)

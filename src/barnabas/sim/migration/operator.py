@@ -178,7 +178,7 @@ class MigrationOperator(OperatorSteps):
         return migration is not None and migration.now.phase is MigrationPhase.DUAL_WRITE
 
     def _all_are(self, *, on_zookeeper: bool) -> bool:
-        """By the quorum's log, where it rules; else nothing is known of that."""
+        """Whether all are, by the quorum's log, where it rules; else nothing is known of that."""
         log = self.cluster.committed
         if log is None or not self.cluster.quorum_rules:
             return True

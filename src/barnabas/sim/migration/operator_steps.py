@@ -1,4 +1,4 @@
-"""What each step of a migration's operator is made of: waits, notes, stops of nodes, znodes."""
+"""The steps of a migration's operator: waits, notes, stops of nodes, znodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.sim.migration.znode_client import ZnodeClient
 
 POLL_MS = 20.0
 SHUTDOWN_MS_MAX = 20_000.0
-"""For a controlled shutdown, before the process is killed."""
+"""The time for a controlled shutdown, before the process is killed."""
 
 
 class OperatorSteps:
@@ -20,7 +20,7 @@ class OperatorSteps:
         process = cluster.add_machine("operator").start_process()
         self.cluster = cluster
         self.step = "it has not begun"
-        """What it does or waits for."""
+        """The step that it takes or waits for."""
         self.is_done = False
         self._tasks = Tasks(process)
         self._tasks.on_lost = self._end_with  # type: ignore[method-assign]
@@ -63,7 +63,7 @@ class OperatorSteps:
     async def stop(
         self, node: MigratingSimNode, is_over: Callable[[], bool] = lambda: False
     ) -> None:
-        """By a controlled shutdown, which may take too long, or by a kill."""
+        """Stop a node by a controlled shutdown, which may take too long, or by a kill."""
         if self._rng.random() < 0.75:
             node.shut_down()
             await self.until(lambda: not node.is_up or is_over(), "a shutdown", SHUTDOWN_MS_MAX)

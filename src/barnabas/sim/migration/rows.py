@@ -1,4 +1,4 @@
-"""What was decided of each partition, by whichever side: what its state znode said in some version, or what
+"""The decisions about each partition, by whichever side: what its state znode said in some version, or what
 the log of the quorum has committed in some partition epoch. A broker goes by nothing else.
 """
 
@@ -54,8 +54,8 @@ class DecidedRows(RecordRule):
 
 
 class ImagesSayWhatIsDecided(ImagesSayWhatIsWritten):
-    """Of brokers in ZooKeeper mode; that a broker under KRaft says what the log says is judged as in any
-    quorum."""
+    """The images of brokers in ZooKeeper mode; that a broker under KRaft says what the log says is judged
+    as in any quorum."""
 
     def __init__(self, rows: DecidedRows) -> None:
         super().__init__(rows.znodes)
@@ -74,7 +74,7 @@ class ImagesSayWhatIsDecided(ImagesSayWhatIsWritten):
 
 
 class TakeoversWaitForBrokers(RecordRule):
-    """What the znodes say is committed once every broker with replicas has registered with the quorum: one
+    """The rule that znodes are committed once every broker with replicas has registered with the quorum: one
     that has not would not learn who rules."""
 
     KINDS = (ZkMigrationStateRecord,)

@@ -20,7 +20,8 @@ LOOK_EVERY_MS = 100.0
 
 
 class BothSayTheSame(Checker):
-    """As soon as the controller that has the claim says that nothing waits to be written."""
+    """The rule that both say the same as soon as the controller with the claim says that nothing waits to
+    be written."""
 
     def __init__(self) -> None:
         self._looked_ms = 0.0
@@ -54,7 +55,7 @@ def _has_claim(cluster: MigrationCluster, node: MigratingSimNode) -> bool:
 
 
 def difference_of_both(cluster: MigrationCluster, log: MetadataImage) -> str:
-    """What znodes and `log` say differently: by the code of ``barnabas migrate compare``, and by the
+    """The difference between znodes and `log`: by the code of ``barnabas migrate compare``, and by the
     state znodes, which that leaves out because they move."""
     znodes = cluster.written.everything
     found = comparison.differences(znodes, log)
@@ -82,7 +83,7 @@ def _state(path: str, node: NodeData | None) -> tuple[int, int, tuple[int, ...],
 
 
 def what_differs(cluster: MigrationCluster) -> str:
-    """What any broker, or the side that does not rule, says otherwise than the side that rules; empty where
+    """The difference between any broker, or the side that does not rule, and the side that rules; empty where
     all say the same."""
     truth = cluster.truth
     if not cluster.quorum_rules:

@@ -152,7 +152,7 @@ def _forget_quorum(nodes: list[MigratingSimNode]) -> None:
 
 @contextmanager
 def _disk_of(node: MigratingSimNode) -> Iterator[Disk]:
-    """Of a node that is down, for a command."""
+    """The disk of a node that is down, for a command."""
     process = node.machine.start_process()
     try:
         yield process.disk

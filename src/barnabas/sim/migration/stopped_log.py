@@ -17,7 +17,7 @@ FOLDER = f"/data/{DIRECTORY}"
 
 
 def longest(controllers: Sequence[MigratingSimNode]) -> MetadataImage:
-    """What the longest log of them says; an empty image where none has a log."""
+    """The image of the longest log of them; an empty image where none has a log."""
     found = [_read(node) for node in controllers]
     return max(found, key=lambda one: one[0])[1]
 

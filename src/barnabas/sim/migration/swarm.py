@@ -1,4 +1,4 @@
-"""What a seed of a migration is made of: the draws of ZooKeeper mode, a quorum, and the attempts."""
+"""The draws of a seed of a migration: those of ZooKeeper mode, a quorum, and the attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.sim.zookeeper_mode.faults import OF_ZOOKEEPER
 
 RARE = {**zookeeper_swarm.RARE, "kill-quorum": 0.5, "ambush-migration": 3.0}
 LEVELS = (LATEST_METADATA_VERSION, LATEST_METADATA_VERSION, 24, 21, 16, 14)
-"""Of metadata.version; the lowest is the lowest to which a cluster migrates."""
+"""The levels of metadata.version; the lowest is the lowest to which a cluster migrates."""
 SLOWER = 4.0
 STOPPED = 0.25
 """Share of seeds in which a cluster is stopped for its migration."""
@@ -78,7 +78,7 @@ def draw_attempts(rng_of: RngOf, nodes: int) -> tuple[AttemptPlan, ...]:
 
 
 def draw_stopped(rng_of: RngOf, attempts: tuple[AttemptPlan, ...]) -> tuple[AttemptPlan, ...]:
-    """For some attempts of a quarter of the seeds the cluster is stopped."""
+    """The attempts of a quarter of the seeds for which the cluster is stopped."""
     rng = rng_of("migrating stopped")
     if rng.random() >= STOPPED:
         return attempts
@@ -86,7 +86,7 @@ def draw_stopped(rng_of: RngOf, attempts: tuple[AttemptPlan, ...]) -> tuple[Atte
 
 
 def draw_faults(rng_of: RngOf) -> dict[str, float]:
-    """As in ZooKeeper mode; those of a migration in more seeds."""
+    """The faults of ZooKeeper mode; those of a migration in more seeds."""
     weights = {}
     for kind in sorted(MIGRATION_KINDS):
         rng = rng_of(f"mix {kind}")

@@ -1,4 +1,4 @@
-"""What is printed of a seed that failed: enough to see what happened, and the command that replays it."""
+"""The report of a seed that failed: enough to see what happened, and the command that replays it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def failure_text(result: Result, plan: Plan, lines: int = TRACE_LINES) -> str:
 
 
 def command(seed: int, plan: Plan) -> str:
-    """What replays `seed` under `plan`."""
+    """The command that replays `seed` under `plan`."""
     arguments = []
     if plan.nodes is not None:
         arguments.append(f"--nodes {plan.nodes}")
@@ -78,13 +78,13 @@ def numbers_of(text: str) -> frozenset[int]:
 
 
 def commit() -> str:
-    """What git says of the checkout this code runs from; the version where there is none."""
+    """The checkout that this code runs from, as git names it; the version where there is none."""
     return _git("describe", "--always", "--dirty", "--tags") or f"version {barnabas.__version__}"
 
 
 def source() -> str:
-    """What a seed plays: a digest of `src` without `UNPLAYED`, which commits that change other things leave
-    as it is. The version where there is no checkout."""
+    """The source that a seed plays: a digest of `src` without `UNPLAYED`, which commits that change other
+    things leave as it is. The version where there is no checkout."""
     played = ["src", *(f":!src/barnabas/{package}" for package in UNPLAYED)]
     files = _git("ls-files", "--stage", "--", *played)
     changed = _git("status", "--porcelain", "--", *played)
@@ -95,7 +95,7 @@ def source() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What the command prints, run in the checkout; empty where there is none."""
+    """The output of the command, run in the checkout; empty where there is none."""
     root = Path(barnabas.__file__).parents[2]
     if not (root / ".git").exists():
         return ""

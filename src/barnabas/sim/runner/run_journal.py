@@ -35,7 +35,7 @@ class Played:
     cpu_s: float = 0.0
     failed: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    """What is printed of each that failed."""
+    """The texts that are printed of each seed that failed."""
 
     def add(self, other: Played) -> None:
         totals = Counter(self.totals)
@@ -106,7 +106,7 @@ class RunJournal:
             os.truncate(self.path, len(whole.encode()))
 
     def rest(self) -> list[range]:
-        """What is still to be played."""
+        """The seeds that are still to be played."""
         starts = self.seeds[::SEEDS_PER_LINE]
         end = self.seeds.stop
         return [range(at, min(at + SEEDS_PER_LINE, end)) for at in starts if at not in self._done]

@@ -22,12 +22,12 @@ HEALS = "everything heals"
 
 @dataclass(frozen=True)
 class Shrunk:
-    """What is left of a failing seed."""
+    """The rest of a failing seed."""
 
     seed: int
     plan: Plan
     result: Result
-    """Of the reduced run."""
+    """The result of the reduced run."""
     before: Result
     played: int
     """Runs that it took."""

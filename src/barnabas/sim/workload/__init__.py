@@ -1,4 +1,4 @@
-"""What clients do in a simulated cluster: producers, consumer groups, operators."""
+"""The clients of a simulated cluster: producers, consumer groups, operators."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ async def take_producer_id(o: Operator) -> None:
 
 
 async def elect_uncleanly(o: Operator) -> None:
-    """Where nothing is promised, any replica may lead."""
+    """Elect any replica where nothing is promised."""
     if "unclean" in o.workload.topics:
         indexes = list(range(o.workload.topics["unclean"]))
         wanted = [TopicPartitions(topic="unclean", partitions=indexes)]
@@ -226,7 +226,7 @@ async def configure_groups(o: Operator) -> None:
 
 
 async def read_settings(o: Operator) -> None:
-    """What tools ask for, and every configuration there is."""
+    """Read what tools ask for, and every configuration there is."""
     topic, _ = o.any_partition()
     await o.admin.describe_configs(TOPIC, topic)
     await o.admin.describe_configs(BROKER, "")
@@ -235,8 +235,8 @@ async def read_settings(o: Operator) -> None:
 
 
 async def look_up_times(o: Operator) -> None:
-    """Where records of some time begin. A later time never begins at an earlier offset (but for logs that
-    are compacted: each replica's at its own time)."""
+    """Look up where records of some time begin. A later time never begins at an earlier offset (but for
+    logs that are compacted: each replica's at its own time)."""
     topic, partition = o.any_partition()
     place = TopicPartition(topic, partition)
     begun, now = START_WALL_MS, START_WALL_MS + int(o.workload.cluster.world.now_ms)

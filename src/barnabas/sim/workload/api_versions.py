@@ -59,7 +59,7 @@ STATIC_SINCE = {
 
 
 def draw(rng_of: Callable[[str], Rng], plan: WorkloadPlan) -> Mapping[str, Newest]:
-    """By client: how it speaks, in one seed of four."""
+    """The newest versions that each client speaks, in one seed of four."""
     if rng_of("older clients").random() >= 0.25:
         return {}
     static = {consumer.name for consumer in plan.consumers if consumer.is_static}

@@ -1,5 +1,5 @@
-"""What members of groups do beside reading: they seek back, pause, change their subscription, or block for so
-long that their group continues without them."""
+"""The acts of members of groups beside reading: they seek back, pause, change their subscription, or
+block for so long that their group continues without them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ConsumerPlan:
     assignors: Sequence[str] = ("range", "roundrobin")
     remote_assignor: str | None = None
     protocol: str = CLASSIC
-    """Of the group; where members of one differ, it moves between the kinds while it runs."""
+    """The protocol of the group; where members of one differ, it moves between the kinds while it runs."""
     is_static: bool = False
     """Its place in the group has an instance id, which those who follow each other share (KIP-345)."""
     overlaps: bool = False

@@ -30,7 +30,7 @@ EPOCHS_SINCE = 9
 
 
 class AskedPartition(NamedTuple):
-    """What is asked of one partition."""
+    """The question about one partition."""
 
     topic_id: Uuid
     offset: int
@@ -39,7 +39,7 @@ class AskedPartition(NamedTuple):
 
 
 class ReaderSession:
-    """What one broker knows of one reader."""
+    """The knowledge that one broker has of one reader."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -95,7 +95,7 @@ class ReaderSession:
         )
 
     def end(self) -> FetchRequest:
-        """What says that there will be no more."""
+        """The request that says that there will be no more."""
         request = FetchRequest(session_id=self.id, session_epoch=FINAL_EPOCH)
         self.id, self.epoch = NO_SESSION, INITIAL_EPOCH
         return request

@@ -63,7 +63,7 @@ class GuestsPlan:
     changes_ms: float = 300.0
     """Between two changes of entries or quotas, at most."""
     mechanism: str = "PLAIN"
-    """By which guests authenticate."""
+    """The mechanism by which guests authenticate."""
     tokens: bool = False
     """Whether one of them authenticates by delegation tokens."""
 
@@ -161,7 +161,7 @@ def _code_of(answer: Any, *, writes: bool) -> int:
 
 
 def _end_of(answer: Any, offset: int) -> int:
-    """Where a fetched answer ends; `offset` where it has no records."""
+    """The end of a fetched answer; `offset` where it has no records."""
     if not answer.responses:
         return offset
     reported = answer.responses[0].partitions[0]

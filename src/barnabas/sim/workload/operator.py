@@ -1,4 +1,4 @@
-"""What operators do while clients work: they create and delete topics, move replicas, elect preferred
+"""The acts of operators while clients work: they create and delete topics, move replicas, elect preferred
 leaders, change settings, delete old records, and describe the cluster.
 
 An operator does one thing after the other; a refusal or a time-out is an answer like any other.
@@ -71,7 +71,7 @@ class Operator:
         """Topics that it made, to delete some day."""
         self.made = 0
         self.to_undo: dict[str, Callable[[], Awaitable[None]]] = {}
-        """What it set for a while, and how that is taken back."""
+        """The settings that it made for a while, and how they are taken back."""
         self.is_at_work = False
 
     def start(self) -> None:
@@ -242,7 +242,7 @@ async def delete_records(o: Operator) -> None:
 
 
 async def look(o: Operator) -> None:
-    """What tools ask for."""
+    """Look at what tools ask for."""
     await o.admin.describe_cluster()
     await o.admin.describe_quorum()
     await o.admin.list_groups()

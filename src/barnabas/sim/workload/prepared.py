@@ -46,7 +46,7 @@ class PreparerPlan:
     name: str
     transactional_id: str
     partitions: int
-    """Of the ledger."""
+    """The number of partitions of the ledger."""
     pause_ms: float = 100.0
     """Between two transactions, at most."""
     records: int = 4

@@ -41,7 +41,7 @@ MISTAKES = {
     "epoch": (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     "kind": (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
 }
-"""What a client may do wrong in a session → the errors that it may receive."""
+"""The mistakes that a client may make in a session → the errors that it may receive."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class RemadeTopic:
         self.name = name
         self.seen: set[bytes] = set()
         self.last: bytes | None = None
-        """What was written last to the one that stays."""
+        """The last record that was written to the topic that stays."""
         group = GroupMemberSettings(session_timeout_ms=6_000, heartbeat_interval_ms=500.0)
         self.consumer = Consumer(
             o.client,

@@ -37,7 +37,7 @@ async def change_lists(o: Operator) -> None:
 
 
 async def replace_settings(o: Operator) -> None:
-    """What is not named goes."""
+    """Replace the settings: those that are not named go."""
     kind, name, key, values = o.rng.choice(
         [
             (TOPIC, STRICT_TOPIC, "max.message.bytes", ["900000", None]),

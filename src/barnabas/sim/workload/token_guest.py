@@ -33,7 +33,7 @@ PAUSE_MS = 400.0
 LIVES_MS = (1_500, 4_000, 12_000)
 LAST_LIFE_MS = 60_000
 AFTER_END_MS = 2_500.0
-"""For so long the guest knocks in vain with a token that has ended."""
+"""The time for which the guest knocks in vain with a token that has ended."""
 SLACK_MS = 100.0
 """Clocks are read in steps, and dates are whole milliseconds."""
 
@@ -67,7 +67,7 @@ class TokenGuest:
         )
 
     async def _use(self, token: DelegationToken) -> None:
-        """By a client of its own, until after its end."""
+        """Use a token by a client of its own, until after its end."""
         cluster = self.workload.cluster
         client = cluster.client(NAME, security=security_of_token(token))
         user = TokenUser(self, client, token)

@@ -43,11 +43,11 @@ class ProcessorPlan:
     name: str
     transactional_id: str
     partitions: int
-    """Of the ledger."""
+    """The number of partitions of the ledger."""
     pause_ms: float = 60.0
     """Between two transactions, at most."""
     records: int = 4
-    """Of one transaction, at most."""
+    """The records of one transaction, at most."""
     timeout_ms: int = 4_000
     aborts: float = 0.2
     """How often it aborts on purpose."""
@@ -192,7 +192,8 @@ class Processor:
 
 
 async def stable_offset(client: Client, group_id: str) -> int:
-    """What the group has committed, once no transaction is pending (KIP-447); 0 where that is nothing."""
+    """The offset that the group has committed, once no transaction is pending (KIP-447); 0 where there is
+    none."""
 
     def request() -> OffsetFetchRequest:
         wanted = OffsetFetchRequestTopics(name=SOURCE.topic, partition_indexes=[SOURCE.partition])

@@ -60,13 +60,13 @@ class WorkloadPlan:
     preparers: tuple[PreparerPlan, ...] = ()
     """Those that write in two-phase commit."""
     guests: GuestsPlan | None = None
-    """Of a secured cluster: clients with few rights."""
+    """The guests of a secured cluster: clients with few rights."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
-    """By client: the newest versions that it speaks, where those are not the newest there are."""
+    """The newest versions that a client speaks, where those are not the newest there are."""
 
     @property
     def names(self) -> list[str]:
-        """Of everybody who may be left out."""
+        """The names of all clients that may be left out."""
         producers = [plan.name for plan in self.producers]
         readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
         processors = [*(p.name for p in self.processors), *(p.name for p in self.preparers)]
@@ -191,8 +191,8 @@ class Workload:
             await self.admin.tasks.sleep(200)
 
     def stop_producing(self) -> None:
-        """What is under way continues; each producer sends one last record to each of its partitions,
-        which must be answered as well."""
+        """Stop producing. What is under way continues; each producer sends one last record to each of its
+        partitions, which must be answered as well."""
         self.stopped = True
         for producer in self.producers:
             for partition in producer.plan.partitions:

@@ -59,7 +59,7 @@ class SimBackground:
         self.stopped: list[SteppedJob] = []
         """Jobs that continue later."""
         self._hang_rates: dict[str, float] = {}
-        """By queue."""
+        """The rate of hangs of each queue."""
 
     def is_busy(self, queue: str) -> bool:
         """Whether a job of `queue` runs or waits."""

@@ -56,7 +56,7 @@ class SimDisk:
         self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
         self._lost: dict[str, bytes] = {}
-        """What stood in files that were lost."""
+        """The content of files that were lost."""
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
         self._fail_at = 0
         self._fail_until = 0
@@ -113,7 +113,7 @@ class SimDisk:
         return 0 < self._fail_at <= self.calls
 
     def content(self, path: str) -> bytes:
-        """What a file has; nothing where it is not there."""
+        """The content of a file; nothing where it is not there."""
         node = self.names.get(path)
         return bytes(node.data) if node is not None else b""
 
@@ -263,7 +263,7 @@ class SimDisk:
 
 
 def dead(path: str) -> OSError:
-    """What a call gets that comes after the end of its process."""
+    """The error of a call that comes after the end of its process."""
     return OSError(errno.ESHUTDOWN, "this process is dead", path)
 
 
@@ -319,7 +319,7 @@ class SimFile:
         self._node.write(position, [data])
 
     def _check_room(self, position: int, parts: Sequence[Buffer]) -> None:
-        """Where `parts` do not fit a first part of them is written, and the call fails."""
+        """Check the room. Where `parts` do not fit a first part of them is written, and the call fails."""
         disk = self._disk
         grows = position + _total(parts) - len(self._node.data)
         fits = disk.room_for(grows, self._path) if grows > 0 else grows
@@ -330,7 +330,7 @@ class SimFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def _write_part(self, position: int, parts: Sequence[Buffer], size: int) -> None:
-        """What a failed write leaves behind: some first part of it."""
+        """Write what a failed write leaves behind: some first part of it."""
         if self._owner.alive:
             self._node.write(position, [b"".join(parts)[:size]])
 

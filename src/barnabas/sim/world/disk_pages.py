@@ -16,7 +16,7 @@ from barnabas.types import Buffer
 
 PAGE = 4096
 SECTOR = 512
-"""What a device writes whole."""
+"""The bytes that a device writes whole."""
 
 
 class PagedFile:
@@ -50,7 +50,7 @@ class PagedFile:
         self.data[position] = now
 
     def read(self, position: int, size: int) -> bytes:
-        """What the device gives where one byte is `to_misread`."""
+        """Read as the device does where one byte is `to_misread`."""
         assert self.to_misread is not None
         data = bytes(self.data[position : position + size])
         at, bit, times = self.to_misread

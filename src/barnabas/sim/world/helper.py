@@ -44,14 +44,14 @@ class DyingDisk:
 
 
 class SimHelper:
-    """Of one process."""
+    """The helper of one process."""
 
     def __init__(self, process: SimProcess) -> None:
         self.process = process
         self._rng = process.rng("helper")
         self._rate = self._rng.choice(DEATH_RATES) if process.machine.lives_differ else 0.0
         self.life: DyingDisk | None = None
-        """What it has; None where no helper runs."""
+        """The disk that it has; None where no helper runs."""
         self._answer: Callable[[bytes], bytes] | None = None
 
     def call(self, service: str, request: bytes) -> bytes:

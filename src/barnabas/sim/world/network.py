@@ -43,7 +43,7 @@ class Conditions:
         """Chance that what one send queued arrives in two pieces."""
 
     def heal(self) -> None:
-        """As at the beginning."""
+        """Heal: the conditions are those of the beginning."""
         self.__init__()  # type: ignore[misc]
 
 
@@ -139,7 +139,7 @@ class SimNetwork:
         return self._rng.uniform(1.0, 3000.0)
 
     def piece(self, size: int) -> int:
-        """Where to split a delivery of `size` bytes."""
+        """The size of the first piece of a delivery of `size` bytes."""
         return self._rng.randrange(1, size)
 
 
@@ -317,7 +317,7 @@ class End(Connection):
         self.other: End | None = None
         """The peer's, once the request to connect has reached it."""
         self.gate: ConnectionGate | None = None
-        """What let the connection in, at its accepted end."""
+        """The gate that let the connection in, at its accepted end."""
         self.open = False
         self.finished = False
         self._peer = peer
@@ -406,7 +406,7 @@ class End(Connection):
         return bool(links) and (source.process.host, target.process.host) in links
 
     def _deliver(self) -> None:
-        """What was sent first, or the end of the stream, reaches the other end."""
+        """Deliver what was sent first, or the end of the stream, to the other end."""
         self._scheduled = False
         other, network = self.other, self.network
         if self.finished or other is None or other.finished or self.stream.silent:

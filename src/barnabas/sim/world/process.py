@@ -17,7 +17,7 @@ from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.helper import SimHelper
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.world import START_WALL_MS, Event, World
-from barnabas.sim.zookeeper.client import SimZooKeeper
+from barnabas.sim.world.zookeeper_client import SimZooKeeper
 from barnabas.types import Endpoint
 from barnabas.zookeeper.session import ZooKeeper
 
@@ -44,8 +44,8 @@ FAULTS = frozenset(
 """Events that no node's log may have while its peers are sound."""
 ROUNDING_MS = 1e-6
 CLOCK_READ_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
-"""What one clock read costs at most, in one life or another: the node cuts work into slices by clock reads,
-and virtual time itself does not advance while a turn runs."""
+"""The longest time that one clock read costs, in one life or another: the node cuts work into slices by
+clock reads, and virtual time itself does not advance while a turn runs."""
 AHEAD_MS_MAX = 40.0
 """A node's clock that is ahead of virtual time by so much does not advance."""
 
@@ -84,7 +84,7 @@ class SimMachine:
         self.clock_ahead_ms = max(self.clock_ahead_ms, self.clock_offset_ms)
 
     def clock_ms(self) -> float:
-        """What the monotonic clock says now."""
+        """The monotonic clock."""
         if self.is_steady:
             return self.world.now_ms
         since, said = self._rate_since_ms

@@ -47,7 +47,7 @@ class World:
         self.now_ms = 0.0
         self.totals: Counter[str] = Counter()
         self.faults: list[str] = []
-        """What nodes told that no node should have to tell."""
+        """The log events of nodes that no node should have to write."""
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.after_event: list[Action] = []
         self.after_touch: list[Callable[[object], None]] = []
@@ -71,7 +71,7 @@ class World:
         return event
 
     def schedule(self, when_ms: float, action: Action, event: Event) -> None:
-        """As `at`; the caller can cancel it by `event`."""
+        """Schedule as `at` does; the caller can cancel it by `event`."""
         self._order += 1
         now_ms = self.now_ms
         heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, action, event))

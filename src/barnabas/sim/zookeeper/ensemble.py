@@ -1,4 +1,4 @@
-"""What the servers of the twin agree on: the leader, the one order of transactions, and the sessions.
+"""The agreement of the twin's servers: the leader, the one order of transactions, and the sessions.
 
 An oracle. Invariants: a transaction is committed only while a leader lives whom a majority reaches, and is
 never lost or reordered; every server applies the same ones in the same order, each in its own time; a session
@@ -30,7 +30,7 @@ SILENT_MS_MAX = 800.0
 """A server that has done nothing for longer is down, to the others (``syncLimit``)."""
 ELECTION_MS = (50.0, 500.0)
 TIMEOUT_MS = (4_000, 40_000)
-"""What a session may have (``minSessionTimeout``, ``maxSessionTimeout``)."""
+"""The time-outs that a session may have (``minSessionTimeout``, ``maxSessionTimeout``)."""
 SESSION_ID_FIRST = 0x1000_0000_0000_0000
 
 
@@ -93,7 +93,7 @@ class Ensemble:
 
     @property
     def connect(self) -> str:
-        """For `zookeeper.connect`."""
+        """The value of ``zookeeper.connect``."""
         return ",".join(f"{server.host}:{PORT}" for server in self.servers)
 
     def server(self, host: str) -> EnsembleServer:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.ports import Connection
-from barnabas.sim.zookeeper.frames import (
+from barnabas.sim.world.zookeeper_frames import (
     ADMITTED,
     ANSWER,
     CLOSE,

@@ -1,4 +1,4 @@
-"""What the ensemble has committed, one transaction after the other."""
+"""The transactions that the ensemble has committed, one after the other."""
 
 from __future__ import annotations
 

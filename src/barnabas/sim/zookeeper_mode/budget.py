@@ -34,7 +34,7 @@ class ZookeeperBudget(Budget):
         return self._differs
 
     def find_difference(self) -> str:
-        """By a look at everything; empty where all say the same."""
+        """The difference that a look at everything finds; empty where all say the same."""
         if self._written.deletions:
             return f"{self._written.deletions} are still to be deleted"
         if self._written.half_made:

@@ -36,7 +36,7 @@ NOTHING = MetadataImage()
 
 @dataclass(frozen=True)
 class ZookeeperTopology(Topology):
-    """What a cluster in ZooKeeper mode is made of."""
+    """The nodes of a cluster in ZooKeeper mode."""
 
     servers: int = 3
     """Number of the ensemble's servers, on machines ``zookeeper1``, ``zookeeper2``, ..."""

@@ -291,4 +291,4 @@ ZOOKEEPER_KINDS: Mapping[str, Kind] = {
     **{kind: KINDS[kind] for kind in SHARED},
     **OF_ZOOKEEPER,
 }
-"""By the name that ``--faults`` takes where ``--zookeeper`` is given."""
+"""The kinds by the name that ``--faults`` takes where ``--zookeeper`` is given."""

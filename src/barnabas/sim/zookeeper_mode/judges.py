@@ -54,7 +54,7 @@ def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list
 def judges_of_brokers(
     history: History, story: Story, of_images: Checker, of_leaders: Rule
 ) -> list[Checker]:
-    """Of brokers and their clients. `of_images` and `of_leaders` know what brokers may go by."""
+    """The judges of brokers and their clients. `of_images` and `of_leaders` know what brokers may go by."""
     owners = OneOwnerPerGeneration(forgets_deletions=history.commits.forgets_deletions)
     return [
         NoDeposedControllerIsObeyed(),
@@ -137,7 +137,7 @@ class BrokersAreValid(Checker):
 
 
 class ZookeeperJudges(Judges):
-    """As the other mode's, without a quorum to look at."""
+    """The judges of the other mode, without a quorum to look at."""
 
     def on_event(self, touched: object) -> None:
         if not isinstance(touched, SimNode) or touched.broker is None:

@@ -13,12 +13,12 @@ from barnabas.sim.zookeeper_mode.cluster import ZookeeperCluster, ZookeeperSimNo
 
 
 def difference(cluster: ZookeeperCluster, node: ZookeeperSimNode) -> str:
-    """What the broker's image says otherwise than the znodes; empty where it says the same."""
+    """The difference between the broker's image and the znodes; empty where there is none."""
     return difference_from(cluster.written.image, node)
 
 
 def difference_from(written: MetadataImage, node: ZookeeperSimNode) -> str:
-    """As `difference`, where `written` is what the znodes say, or the log that rules in their place."""
+    """The `difference`, where `written` is what the znodes say, or the log that rules in their place."""
     image = node.image
     if image.topics_by_name.keys() != written.topics_by_name.keys():
         odd = sorted(image.topics_by_name.keys() ^ written.topics_by_name.keys())

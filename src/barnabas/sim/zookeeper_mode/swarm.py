@@ -1,4 +1,4 @@
-"""What a seed of ZooKeeper mode is made of: the draws of the other mode without what only a quorum has, and
+"""The draws of a seed of ZooKeeper mode: those of the other mode without what only a quorum has, and
 an ensemble, sessions and faults of its own.
 """
 
@@ -67,7 +67,7 @@ def draw_topology(rng_of: RngOf, drawn: Topology) -> ZookeeperTopology:
 
 
 def draw_faults(rng_of: RngOf) -> dict[str, float]:
-    """As the other mode's: most kinds not at all, a few often; those of this mode in more seeds."""
+    """The faults of the other mode: most kinds not at all, a few often; those of this mode in more seeds."""
     weights = {}
     for kind in sorted(ZOOKEEPER_KINDS):
         rng = rng_of(f"mix {kind}")

@@ -1,4 +1,4 @@
-"""What the ensemble has committed of a cluster's znodes, as values: the truth to which brokers are held.
+"""The znodes that the ensemble has committed of a cluster, as values: the truth to which brokers are held.
 
 A checker that wants to see each transaction is a :class:`ZnodeRule`; the others ask for `image`.
 """
@@ -80,13 +80,13 @@ class WrittenZnodes:
 
     @property
     def half_made(self) -> dict[str, list[int]]:
-        """By topic, partitions that have replicas and no state."""
+        """The partitions of each topic that have replicas and no state."""
         _ = self.image
         return self._incomplete
 
     @property
     def image(self) -> MetadataImage:
-        """What a controller that read everything now would begin with."""
+        """The image with which a controller that read everything now would begin."""
         if self._as_of != self.tree.zxid:
             self._as_of = self.tree.zxid
             found = FoundCluster()
@@ -103,7 +103,7 @@ class WrittenZnodes:
 
 
 def outcomes(request: object, result: object) -> Iterator[tuple[object, object]]:
-    """What a transaction consists of, each with its result."""
+    """The parts of a transaction, each with its result."""
     if isinstance(request, Multi):
         assert isinstance(result, (list, tuple))
         yield from zip(request.operations, result, strict=True)
@@ -112,5 +112,5 @@ def outcomes(request: object, result: object) -> Iterator[tuple[object, object]]
 
 
 def operations(request: object) -> tuple[object, ...]:
-    """What a transaction consists of."""
+    """The parts of a transaction."""
     return tuple(request.operations) if isinstance(request, Multi) else (request,)

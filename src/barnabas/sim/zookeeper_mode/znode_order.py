@@ -39,8 +39,8 @@ class ZnodesGoForward(ZnodeRule):
         """Topics whose deletion was asked for: what is decided of their ISRs then is not written."""
 
     def rows_of(self, topic: bytes, partition: int, version: int) -> list[Row]:
-        """What the partition's state znode had in this version; nothing where it had none. Of a topic that is
-        being deleted: an ISR that every other one covers."""
+        """The rows of the partition's state znode in this version; nothing where it had none. Of a topic
+        that is being deleted: an ISR that every other one covers."""
         row = self.rows.get((topic, partition, version))
         if row is not None:
             return [row]
@@ -127,7 +127,7 @@ def _check_after(where: str, before: PartitionStateZnode, state: PartitionStateZ
 
 
 def version_of(result: object) -> int:
-    """Of the znode that was made or set."""
+    """The version of the znode that was made or set."""
     stat = result.stat if isinstance(result, Created) else result
     assert isinstance(stat, Stat)
     return stat.version

@@ -1,4 +1,4 @@
-"""What the controller orders its brokers: LeaderAndIsr, UpdateMetadata, StopReplica, to each in order.
+"""The orders of the controller to its brokers: LeaderAndIsr, UpdateMetadata, StopReplica, to each in order.
 
 Every live broker has a queue of the partitions that it has to learn about. A partition that changes twice
 before a request is made is sent once. At most one request per broker is under way. It is sent again until
@@ -137,7 +137,7 @@ class BrokerOrders:
         self.controller_epoch = -1
         self._names_all = True
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
-        """By partition, the brokers whose replica is in a failed log directory."""
+        """The brokers whose replica is in a failed log directory, by partition."""
         self.on_replicas: OnReplicas = lambda broker, offline, online: None
         """A broker has answered LeaderAndIsr."""
         self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None

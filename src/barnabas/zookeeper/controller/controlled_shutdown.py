@@ -10,9 +10,9 @@ Source: Kafka's ``KafkaController.doControlledShutdown``.
 
 from __future__ import annotations
 
-from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.broker_epochs import check_epoch
 from barnabas.controller.brokers.broker_heartbeat import heartbeat
-from barnabas.controller.brokers.broker_registration import check_epoch
+from barnabas.controller.brokers.broker_sessions import BrokerSessions
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.wire.api_table import ApiKey

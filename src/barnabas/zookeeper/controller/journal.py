@@ -61,14 +61,14 @@ class _Batch(NamedTuple):
 
 
 class WrittenChanges(NamedTuple):
-    """What moved by records that are written now; `deleted` are topics as they were."""
+    """The changes by records that are written now; `deleted` are topics as they were."""
 
     changes: ImageChanges
     deleted: Sequence[Topic]
     removed: Sequence[tuple[int, tuple[str, int]]]
     """Brokers that have no replica of a partition any more, with its topic and index."""
     assigned: Mapping[tuple[Uuid, int], Sequence[int]] = {}
-    """By topic id and index, the brokers that have a replica of the partition for the first time."""
+    """The brokers that have a replica of the partition for the first time, by topic id and index."""
 
 
 class ZookeeperJournal:
@@ -93,7 +93,7 @@ class ZookeeperJournal:
         self._scheduled = False
         self._observing = False
         self.layout = ClusterLayout()
-        """What the znodes say that are no topic's."""
+        """The layout of the znodes that are no topic's."""
         self.topic_versions: dict[str, int] = {}
         self.folders: dict[str, None] = {}
         """Paths above state znodes that an interrupted creation has left."""

@@ -52,7 +52,7 @@ FAILED_MS = 1_000.0
 
 
 class FoundCluster:
-    """What was read."""
+    """The cluster that was read."""
 
     def __init__(self) -> None:
         self.layout = ClusterLayout()
@@ -89,12 +89,12 @@ class FoundCluster:
 
     @property
     def malformed_topics(self) -> list[MalformedZnode]:
-        """Of `malformed`, assignments and states of partitions."""
+        """The assignments and states of partitions among `malformed`."""
         return [error for error in self.malformed if is_of_topic(error.path)]
 
     @property
     def malformed_producer_ids(self) -> MalformedZnode | None:
-        """Of `malformed`, the block of producer ids."""
+        """The block of producer ids among `malformed`."""
         return next((error for error in self.malformed if error.path == PRODUCER_IDS), None)
 
     def incomplete(self) -> dict[str, list[int]]:

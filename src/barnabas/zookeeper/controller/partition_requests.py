@@ -41,7 +41,7 @@ TIMEOUT_MS = 60_000
 
 
 class PartitionRequests:
-    """What the two znodes ask of the active controller."""
+    """The requests of two znodes to the active controller."""
 
     def __init__(
         self,

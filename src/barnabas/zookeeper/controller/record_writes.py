@@ -33,7 +33,7 @@ from barnabas.zookeeper.operations import Create, Operation, SetData
 
 
 class Known(Protocol):
-    """What a journal knows of the znodes that are there."""
+    """The znodes that a journal knows."""
 
     written: MetadataImage
     committed: MetadataImage

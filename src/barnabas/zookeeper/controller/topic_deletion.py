@@ -43,7 +43,7 @@ class _Deletion:
     def __init__(self, topic: DeletedTopic) -> None:
         self.topic = topic
         self.left: dict[int, dict[Stopped, None]] = {}
-        """What each broker still has."""
+        """The replicas that each broker still has."""
         for index in sorted(topic.replicas):
             for broker in topic.replicas[index]:
                 self.left.setdefault(broker, {})[topic.name, index] = None

@@ -38,7 +38,8 @@ from barnabas.zookeeper.states.controller_steps import ControllerSteps
 
 
 class TopicRequests:
-    """What the watches of ``/brokers/topics`` and ``/admin/delete_topics`` bring to the active controller."""
+    """The requests that the watches of ``/brokers/topics`` and ``/admin/delete_topics`` bring to the
+    active controller."""
 
     def __init__(
         self,

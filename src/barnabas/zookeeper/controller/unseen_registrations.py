@@ -23,7 +23,7 @@ REASON = "brokers {} registered again while there was no controller"
 
 
 def reregistered_members(found: FoundCluster) -> dict[Partition, frozenset[int]]:
-    """By partition: ISR members whose registration is younger than the partition's state znode."""
+    """The ISR members of each partition whose registration is younger than the partition's state znode."""
     registered = {broker: czxid for broker, (_, czxid) in found.layout.brokers.items()}
     members = {}
     for name, topic in found.layout.topics.items():

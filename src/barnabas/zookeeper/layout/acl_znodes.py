@@ -137,7 +137,7 @@ class AclChangeZnode:
 
     pattern: AclPattern
     name: str = ""
-    """Of the znode, once it has its number."""
+    """The name of the znode, once it has its number."""
 
     @property
     def path(self) -> str:

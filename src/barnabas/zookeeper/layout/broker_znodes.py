@@ -23,7 +23,7 @@ SEQUENCE = "/brokers/seqid"
 VERSION = 5
 ID_MAX, PORT_MAX = (1 << 31) - 1, (1 << 16) - 1
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""By Kafka's number."""
+"""The protocols by Kafka's number."""
 _ENDPOINT = re.compile(r"(.+)://(?:\[([0-9a-fA-F:%._]+)\]|([^:]*)):(-?[0-9]+)")
 
 
@@ -121,11 +121,11 @@ class BrokerZnode:
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """By listener."""
+        """The endpoints by listener."""
         return {one.name: Endpoint(one.host, one.port) for one in self.listeners}
 
     def record(self, czxid: int, *, fenced: bool = False) -> RegisterBrokerRecord:
-        """As Kafka's brokers in ZooKeeper mode know each other: with the zxid as epoch."""
+        """The registration as Kafka's brokers in ZooKeeper mode know each other: with the zxid as epoch."""
         return RegisterBrokerRecord(
             broker_id=self.broker_id,
             broker_epoch=czxid,

@@ -95,7 +95,7 @@ class TopicEntry:
     states: dict[int, PartitionStateZnode] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     version: int = 0
-    """Of the topic's znode."""
+    """The version of the topic's znode."""
     written: dict[int, int] = field(default_factory=dict)
     """zxid in which each partition's state was written, as it was read."""
 
@@ -110,7 +110,7 @@ class ClusterLayout:
         self.brokers: dict[int, tuple[BrokerZnode, int]] = {}
         """With the zxid of their creation."""
         self.configs: dict[str, dict[str, str]] = {}
-        """By entity, as in `ConfigZnode`."""
+        """The configurations by entity, as in `ConfigZnode`."""
         self.acls: dict[AclPattern, dict[Uuid, AclRule]] = {}
         self.acl_patterns: dict[Uuid, AclPattern] = {}
         self.tokens: dict[str, DelegationTokenZnode] = {}

@@ -21,9 +21,9 @@ class PendingZnodes:
         self.written: dict[str, bytes] = {}
         """Every znode that is there."""
         self.wanted: dict[str, bytes | None] = {}
-        """What has changed; None: no znode."""
+        """The znodes that have changed; None: no znode."""
         self._notifications: dict[str, Create] = {}
-        """By what has changed: one for each."""
+        """The notifications, one for each thing that has changed."""
 
     def write(self, value: ZnodeValue) -> None:
         self.wanted[value.path] = value.encode()

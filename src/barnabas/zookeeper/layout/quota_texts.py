@@ -19,7 +19,7 @@ _PARTS = ("salt", "stored_key", "server_key", "iterations")
 
 
 def quota_text(key: str, value: float) -> str:
-    """What the znode says of one quota."""
+    """The text of one quota in the znode."""
     if key in WHOLE_QUOTAS and abs(int(value + EPSILON) - value) <= EPSILON:
         return str(int(value + EPSILON))
     return double_text(value)
@@ -34,7 +34,7 @@ def quota_value(path: str, key: str, text: str) -> float:
 
 
 def double_text(value: float) -> str:
-    """As Java's ``Double.toString``: with an exponent below a thousandth and from ten million on."""
+    """The text of Java's ``Double.toString``: with an exponent below a thousandth and from ten million on."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = repr(value)
         return text if "e" not in text else f"{value:.17f}".rstrip("0")

@@ -44,7 +44,7 @@ class DeleteTopicZnode:
 
 @dataclass(frozen=True, slots=True)
 class ReassignPartitionsZnode:
-    """What the tools before KIP-455 ask for: the partitions and their replicas-to-be."""
+    """The request of the tools before KIP-455: the partitions and their replicas-to-be."""
 
     replicas: tuple[tuple[Partition, tuple[int, ...]], ...]
     path = REASSIGN
@@ -88,7 +88,7 @@ class IsrChangeZnode:
 
     partitions: tuple[Partition, ...]
     name: str = ""
-    """Of the znode, once it has its number."""
+    """The name of the znode, once it has its number."""
 
     @property
     def path(self) -> str:

@@ -19,7 +19,8 @@ TOPICS = "/brokers/topics"
 VERSION = 3
 RECOVERED, RECOVERING = 0, 1
 NUMBER_MAX = 1 << 20
-"""Of a partition: an assignment with as many has no place in a znode, which holds 1 MiB."""
+"""The highest number of a partition: an assignment with as many has no place in a znode, which holds 1
+MiB."""
 STATE_PATH = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
 
 

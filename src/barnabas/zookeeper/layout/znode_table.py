@@ -38,11 +38,11 @@ PERSISTENT_PATHS = (
     "/isr_change_notification", "/latest_producer_id_block", "/log_dir_event_notification",
     "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
 )  # fmt: skip
-"""What every broker makes at its start (``ZkData.PersistentZkPaths``)."""
+"""The znodes that every broker makes at its start (``ZkData.PersistentZkPaths``)."""
 
 
 class ZnodeValue(Protocol):
-    """What a znode holds."""
+    """The content of a znode."""
 
     @property
     def path(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What moved in an image, gathered until it is written."""
+"""The changes of an image, gathered until they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What znodes and a metadata log say differently."""
+"""The differences between znodes and a metadata log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_ELR = ("brokers/<default>", "min.insync.replicas")
 HIDDEN = "(hidden)"
 NO_ID = "no id"
 Configs = Mapping[tuple[str, str], str]
-"""By entity and key."""
+"""The values by entity and key."""
 
 
 class Difference(NamedTuple):

@@ -27,7 +27,7 @@ _OF_KRAFT_ALONE = (FeatureLevelRecord, RegisterBrokerRecord, RegisterControllerR
 
 
 def records_of(znodes: Mapping[str, NodeData]) -> list[Message]:
-    """What a quorum begins with, behind its feature levels. Raises `MalformedZnode`."""
+    """The first records of a quorum, behind its feature levels. Raises `MalformedZnode`."""
     layout = ClusterLayout()
     layout.load(znodes)
     found = []

@@ -29,7 +29,7 @@ RETRY_MS = 1_000.0
 
 
 class MigrationPhase(Enum):
-    """Where the migration is; the names are those of Kafka's ``MigrationDriverState``."""
+    """The phase of the migration; the names are those of Kafka's ``MigrationDriverState``."""
 
     INACTIVE = "inactive"
     """This controller does not lead, or the cluster does not migrate (any more)."""
@@ -71,7 +71,7 @@ class LeadershipLost:
 
 @dataclass(frozen=True, slots=True)
 class LogStateSeen:
-    """What the committed log says now: its migration state, and a sentence for each controller that does not
+    """The state of the committed log: its migration state, and a sentence for each controller that does not
     migrate, or for a level that cannot carry the metadata."""
 
     state: int
@@ -80,7 +80,7 @@ class LogStateSeen:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What prevents the takeover, a sentence each: missing brokers, znodes that cannot be copied."""
+    """The obstacles to the takeover, a sentence each: missing brokers, znodes that cannot be copied."""
 
     missing: tuple[str, ...]
 
@@ -129,7 +129,7 @@ Event = (
 
 
 class Effect(Enum):
-    """What the host does next."""
+    """The host's next act."""
 
     SURVEY = "survey"
     """Read who is in the znodes, and answer `Surveyed` or `EffectFailed`."""

@@ -44,7 +44,8 @@ from barnabas.zookeeper.operations import Create, Delete, NodeData, Operation, S
 
 MIN_ISR = "min.insync.replicas"
 WRITES_MAX = 1_000
-"""Of one state znode: a greater distance between its version and the partition epoch is left."""
+"""The most writes of one state znode: a greater distance between its version and the partition epoch is
+left."""
 Partition = tuple[str, int]
 
 
@@ -58,11 +59,12 @@ class Writes:
     stopped: list[tuple[int, Partition]] = field(default_factory=list)
     """Brokers that lose their replica of a partition."""
     assigned: dict[tuple[Uuid, int], Sequence[int]] = field(default_factory=dict)
-    """By topic id and index, the brokers that have a replica of the partition for the first time."""
+    """The brokers that have a replica of the partition for the first time, by topic id and index."""
 
 
 class _Versions(NamedTuple):
-    """Of one partition's state znode, -1 where there is none; and the partition epoch that it becomes."""
+    """The version of one partition's state znode, -1 where there is none; and the partition epoch that it
+    becomes."""
 
     topic: str
     partition: int
@@ -71,7 +73,7 @@ class _Versions(NamedTuple):
 
 
 class DualWriter:
-    """What the znodes hold, and what follows from the image."""
+    """The content of the znodes, and what follows from the image."""
 
     def __init__(
         self,
@@ -188,7 +190,7 @@ class DualWriter:
     def _behind(
         self, image: MetadataImage, keys: Iterable[tuple[Uuid, int]]
     ) -> dict[str, _Versions]:
-        """By the path of a state znode."""
+        """The versions that are behind, by the path of a state znode."""
         found = {}
         for topic_id, number in keys:
             topic = image.topics_by_id.get(topic_id)

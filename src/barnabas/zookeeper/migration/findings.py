@@ -1,4 +1,4 @@
-"""What a migration of a cluster on ZooKeeper will copy, and what prevents it."""
+"""The content that a migration of a cluster on ZooKeeper will copy, and what prevents it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FINDINGS_SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found in the znodes."""
+    """The findings in the znodes."""
 
     cluster_id: str
     copied: Mapping[str, int]
@@ -43,7 +43,7 @@ class Findings:
     preventing: tuple[str, ...]
     """A sentence for each reason; none where the migration may begin."""
     notes: tuple[str, ...]
-    """What changes for users, a sentence each."""
+    """The changes for users, a sentence each."""
     is_claimed: bool
     """A copy was begun: no broker on ZooKeeper becomes controller any more."""
 
@@ -58,8 +58,8 @@ class MigrationState(Enum):
 
 
 def find(znodes: Mapping[str, NodeData], *, is_running: bool = False) -> Findings:
-    """For the copy of a stopped cluster, or the migration of one that `is_running`. Raises `MalformedZnode`
-    for a znode that is not Kafka's."""
+    """Find for the copy of a stopped cluster, or the migration of one that `is_running`. Raises
+    `MalformedZnode` for a znode that is not Kafka's."""
     layout = ClusterLayout()
     layout.load(znodes)
     cluster = znodes.get(CLUSTER_ID)
@@ -130,7 +130,7 @@ def _counts(layout: ClusterLayout) -> dict[str, int]:
 
 
 def notes_of_level(level: int) -> Iterator[str]:
-    """What the log has under a metadata.version, and znodes cannot hold: a sentence each."""
+    """The content that the log has under a metadata.version and znodes cannot hold: a sentence each."""
     name = metadata_version_name(level)
     if level > LAST_OF_3_9:
         last = metadata_version_name(LAST_OF_3_9)

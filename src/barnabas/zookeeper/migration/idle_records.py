@@ -11,9 +11,9 @@ Source: Kafka 3.9's ``OffsetTrackingListener.handleCommit``; KIP-835.
 
 from __future__ import annotations
 
-from barnabas.controller.active.broker_sessions import BrokerSession
-from barnabas.controller.active.duties import DutyController
+from barnabas.controller.brokers.broker_sessions import BrokerSession
 from barnabas.controller.decision import Decision
+from barnabas.controller.duties import DutyController
 from barnabas.metadata.records.no_op_record import NoOpRecord
 
 REASON = "a broker in ZooKeeper mode reports an offset that is behind an idle log"
@@ -27,7 +27,7 @@ class IdleRecords:
         self._interval_ms = controller.config.int_value("metadata.max.idle.interval.ms")
         self._due_ms: float | None = None
         self._offset = -1
-        """Of the last record."""
+        """The offset of the last record."""
         self._idle_since_ms = 0.0
         """When the log was first seen to end at that offset."""
 

@@ -26,7 +26,7 @@ MIGRATING, UNDER_KRAFT = "in ZooKeeper mode, migrating", "under KRaft"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a command can see."""
+    """The progress that a command can see."""
 
     phase: str
     state: str
@@ -132,7 +132,7 @@ def _phase(state: int, is_kraft: bool, missing: tuple[str, ...], differing: tupl
 
 
 def _modes(znodes: Mapping[str, NodeData], image: MetadataImage | None) -> dict[int, str]:
-    """Of every broker that is registered anywhere."""
+    """The mode of every broker that is registered anywhere."""
     modes = {
         int(path.rpartition("/")[2]): "in ZooKeeper mode, without migration"
         for path in znodes

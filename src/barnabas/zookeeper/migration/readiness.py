@@ -16,7 +16,8 @@ from barnabas.zookeeper.operations import NodeData
 
 
 def unready_controllers(image: MetadataImage, voters: Sequence[int]) -> Iterator[str]:
-    """By the log: controllers that do not migrate, and a level that cannot carry the metadata."""
+    """The obstacles in the log: controllers that do not migrate, and a level that cannot carry the
+    metadata."""
     level = image.metadata_version
     if level < LOWEST_LEVEL:
         name, wanted = metadata_version_name(level), metadata_version_name(LOWEST_LEVEL)
@@ -32,7 +33,7 @@ def unready_controllers(image: MetadataImage, voters: Sequence[int]) -> Iterator
 
 
 def missing(znodes: Mapping[str, NodeData], image: MetadataImage) -> Iterator[str]:
-    """By znodes and log: brokers, and what cannot be copied. Raises `MalformedZnode`."""
+    """The obstacles in znodes and log: brokers, and what cannot be copied. Raises `MalformedZnode`."""
     for path in (CLUSTER_ID, CONTROLLER_EPOCH):
         if path not in znodes:
             yield f"{path} is missing: this is no cluster that ever ran"

@@ -13,7 +13,8 @@ from barnabas.zookeeper.layout.config_znodes import BROKER, TOPIC, resource_of
 
 
 def is_sensitive(entity: str, key: str) -> bool:
-    """Of an entity as in `ConfigZnode`. A key that no table knows may be a secret."""
+    """Whether a key of an entity, as in `ConfigZnode`, is sensitive. A key that no table knows may be a
+    secret."""
     resource = resource_of(entity)
     if resource is None:
         return key in TYPES

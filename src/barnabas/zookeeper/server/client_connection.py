@@ -91,7 +91,7 @@ class JuteConnection:
         """0 before the client has asked for one."""
         self.password = NO_PASSWORD
         self.timeout_ms = 0
-        """What the session has; 0 before it is established."""
+        """The time-out of the session; 0 before it is established."""
         self.proposed_count = 0
         self.identities: tuple[Identity, ...] = ()
         self.heard_ms = host.ports.clock.now_ms()
@@ -142,7 +142,7 @@ class JuteConnection:
         self.work()
 
     def _frame_end(self, at: int) -> int:
-        """Where the next whole frame ends; 0 where there is none yet. Raises `JuteError`."""
+        """The end of the next whole frame; 0 where there is none yet. Raises `JuteError`."""
         if len(self._data) - at < 4:
             return 0
         head = bytes(self._data[at : at + 4])

@@ -16,7 +16,8 @@ from barnabas.zookeeper.server.leader_link import LeaderLink
 from barnabas.zookeeper.server.log_entries import TAKES_ZXID, Kind, Proposal, encode_entry
 
 PENDING_BYTES_MAX = 32 * 1024 * 1024
-"""Of this server's clients; with more, nothing is read from those that wait for an answer."""
+"""The bytes that wait for this server's clients; with more, nothing is read from those that wait for an
+answer."""
 _COUNT_BITS = 32
 
 
@@ -28,7 +29,7 @@ class Proposals:
         self._servers = servers
         self._replica: RaftNode | None = None
         self._pending: dict[tuple[int, int], bytes] = {}
-        """By connection and number."""
+        """The proposals by connection and number."""
         self._pending_bytes = 0
         self._zxid = 0
         self.leader_id = -1
@@ -50,7 +51,7 @@ class Proposals:
         return self._pending_bytes > PENDING_BYTES_MAX
 
     def propose(self, proposal: Proposal) -> None:
-        """Of a connection of this server."""
+        """Propose for a connection of this server."""
         data = proposal.encode()
         self._pending[proposal.origin.connection, proposal.number] = data
         self._pending_bytes += len(data)

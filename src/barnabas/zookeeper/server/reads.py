@@ -1,4 +1,4 @@
-"""What a server answers by itself: reads, and what concerns watches.
+"""The answers that a server gives by itself: reads, and what concerns watches.
 
 A watch is set together with the read that asks for it, so no change can come between.
 """

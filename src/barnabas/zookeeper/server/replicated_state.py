@@ -1,5 +1,5 @@
-"""What the log's entries make: the znodes and the sessions. All servers that apply the same entries are the
-same.
+"""The state that the log's entries make: the znodes and the sessions. All servers that apply the same
+entries are the same.
 
 Pure. A session has one owner, the connection that opened it or to which it moved last: only the owner's
 proposals are done, each once, in the order of their numbers. Moving is an entry too, so what an earlier
@@ -65,16 +65,16 @@ class ReplicatedSession:
     timeout_ms: int
     owner: ProposalOrigin
     number: int = 0
-    """Of its owner's last proposal."""
+    """The number of its owner's last proposal."""
 
 
 class AppliedEntry(NamedTuple):
-    """What an entry did. `result` is the answer, an error among them."""
+    """The effects of an entry. `result` is the answer, an error among them."""
 
     result: Any
     events: tuple[WatchEvent, ...] = ()
     acls: tuple[tuple[ZnodeAcl, ...], ...] = ()
-    """Of the znode of each event."""
+    """The ACL of the znode of each event."""
 
 
 class ReplicatedState:

@@ -82,7 +82,7 @@ class Op(IntEnum):
 
 EPHEMERAL, SEQUENTIAL = 1, 2
 _CREATE_FLAGS_MAX = 3
-"""What is above are containers and znodes with a time to live."""
+"""The highest flag that is served; above are containers and znodes with a time to live."""
 _FLAGS_KNOWN = 6
 
 
@@ -128,7 +128,7 @@ class GetEphemerals(Request[Sequence[str]]):
 
 @dataclass(frozen=True, slots=True)
 class CountChildren(Request[int]):
-    """Of all generations."""
+    """The number of a znode's descendants."""
 
     path: str
 
@@ -280,7 +280,7 @@ def multi_ops(body: bytes) -> tuple[int, ...]:
 
 
 def error_code(answer: object) -> int:
-    """What the response's header says. A multi that failed says it in its body."""
+    """The code in the response's header. A multi that failed says it in its body."""
     if isinstance(answer, MultiFailed) or not isinstance(answer, ZooKeeperError):
         return 0
     return answer.code

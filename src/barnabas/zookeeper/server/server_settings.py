@@ -19,9 +19,9 @@ ALONE = 1
 SERVER_ID_MAX = 127
 FRAME_BYTES_MAX = 0xFFFFF
 FRAME_BYTES_LIMIT = 4 * 1024 * 1024
-"""What fits into one batch of the quorum's log, with its identities."""
+"""The bytes that fit into one batch of the quorum's log, with its identities."""
 RAFT: Mapping[str, Any] = {"segment_bytes": 64 * 1024 * 1024}
-"""Of every quorum: a log goes in whole segments, once snapshots cover them."""
+"""The settings of every quorum: a log goes in whole segments, once snapshots cover them."""
 READ = (
     "dataDir", "clientPort", "clientPortAddress", "tickTime", "maxClientCnxns", "minSessionTimeout",
     "maxSessionTimeout", "4lw.commands.whitelist", "jute.maxbuffer",
@@ -49,7 +49,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Of one server. Times are milliseconds."""
+    """The settings of one server. Times are milliseconds."""
 
     data_dir: str
     client_endpoint: Endpoint
@@ -62,9 +62,9 @@ class ServerSettings:
     quorum_endpoints: Mapping[int, Endpoint] = field(
         default_factory=lambda: {ALONE: Endpoint("localhost", 0)}
     )
-    """Where the servers agree, each one's first port."""
+    """The addresses at which the servers agree, each one's first port."""
     link_endpoints: Mapping[int, Endpoint] = field(default_factory=dict)
-    """Where they take each other's proposals, each one's second port."""
+    """The addresses at which they take each other's proposals, each one's second port."""
     unread: tuple[str, ...] = ()
     """Keys of the file that are not read."""
     raft: Mapping[str, Any] = field(default_factory=lambda: {**RAFT, "election_timeout_ms": 50})
@@ -75,7 +75,7 @@ class ServerSettings:
         return bool(self.link_endpoints)
 
     def describe(self) -> tuple[tuple[str, object], ...]:
-        """As the word `conf` says them."""
+        """The settings as the word ``conf`` says them."""
         low, high = self.session_timeout_ms
         return (
             ("clientPort", self.client_endpoint.port),
@@ -97,8 +97,8 @@ class ServerSettings:
 def server_settings(
     properties: Mapping[str, str], read_my_id: Callable[[str], str]
 ) -> ServerSettings:
-    """Of the properties of a zoo.cfg; `read_my_id` gives the text of a file. Raises `SettingsError`, and what
-    `read_my_id` raises."""
+    """The settings in the properties of a zoo.cfg; `read_my_id` gives the text of a file. Raises
+    `SettingsError`, and what `read_my_id` raises."""
     for key, value in properties.items():
         for refused, reason in REFUSED.items():
             if key.startswith(refused) and value not in ("false", "participant"):

@@ -41,7 +41,7 @@ class ServerStats:
 
 
 class Facts(NamedTuple):
-    """What the words tell of a server."""
+    """The facts that the words tell of a server."""
 
     stats: ServerStats
     mode: str

@@ -1,4 +1,4 @@
-"""What the controller of ZooKeeper mode counts, under the names of Kafka 3.9's ``KafkaController``.
+"""The metrics of ZooKeeper mode's controller, under the names of Kafka 3.9's ``KafkaController``.
 
 As the quorum's controller counts it, but for the offsets and dates of a metadata log, and with the deletions
 that are under way.

@@ -38,7 +38,7 @@ Partition = tuple[str, int]
 Replica = tuple[str, int, int]
 """Topic, index and broker."""
 Replicas = Mapping[int, Sequence[int]]
-"""Of one topic: the brokers of each partition."""
+"""The brokers of each partition of one topic."""
 
 
 class StateEntry(NamedTuple):
@@ -125,7 +125,7 @@ class StateBook:
         return topic in self._going
 
     def states_of(self, topic: str) -> Iterable[SubjectEntry]:
-        """Of each partition and of its replicas; none where there is no such topic."""
+        """The states of each partition and of its replicas; none where there is no such topic."""
         found = self._image.topics_by_name.get(topic)
         replicas = self._going.get(topic)
         if replicas is None and found is not None:
@@ -136,7 +136,7 @@ class StateBook:
                 yield SubjectEntry(topic, index, broker, self.replica(topic, index, broker))
 
     def deletions(self) -> tuple[dict[str, int], dict[str, int]]:
-        """By topic that is being deleted: how many replicas it had, and how many cannot be deleted at
+        """The deletions by topic: how many replicas it had, and how many cannot be deleted at
         present."""
         to_delete, ineligible = {}, {}
         for topic, partitions in self._going.items():

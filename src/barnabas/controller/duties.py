@@ -13,8 +13,8 @@ from barnabas.controller.decision import Decision
 
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
-    from barnabas.controller.active.broker_sessions import BrokerSessions
     from barnabas.controller.active.refusals import Refusals
+    from barnabas.controller.brokers.broker_sessions import BrokerSessions
     from barnabas.controller.decision_context import ControllerContext
     from barnabas.controller.quorum import Quorum
     from barnabas.metadata.image.image import MetadataImage

@@ -9,9 +9,9 @@ from typing import Any
 from barnabas.ports import Connection
 
 CONNECT, REQUEST, PING, CLOSE = "connect", "request", "ping", "close"
-"""What a client sends."""
+"""The frames that a client sends."""
 ADMITTED, ANSWER, EVENT = "admitted", "answer", "event"
-"""What a server sends, and `PING` back."""
+"""The frames that a server sends, and `PING` back."""
 BUFFER_BYTES = 64 * 1024
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from barnabas.ports import Connection, Ports, Wakeup
-from barnabas.sim.zookeeper.frames import (
+from barnabas.sim.world.zookeeper_frames import (
     ADMITTED,
     ANSWER,
     CLOSE,
@@ -298,7 +298,7 @@ class SimZooKeeperSession:
             self._fail(SessionExpired)
 
     def _fail(self, error: type[ZooKeeperError]) -> None:
-        """What is not answered is answered so."""
+        """Answer what is not answered with `error`."""
         failed = [*self._sent, *self._waiting]
         self._sent.clear()
         self._waiting.clear()
