@@ -187,7 +187,7 @@ def _text(
     if not path:
         raise ConfigError(key, path, "its variable needs a path: ${provider:path:key}")
     whole = posixpath.normpath(path)
-    if allowed is not None and not any(_is_within(whole, each) for each in allowed):
+    if allowed is not None and not any(_is_within(whole, folder) for folder in allowed):
         raise ConfigError(key, path, "its provider's allowed.paths do not have it")
     file = posixpath.join(whole, name) if name else whole
     try:

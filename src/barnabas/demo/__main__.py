@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         finally:
             progress.close()
         show_checks(checks)
-        wrong = [each.claim for each in checks if not each.holds]
+        wrong = [check.claim for check in checks if not check.holds]
         if wrong:
             sys.stdout.write(f"differs: {', '.join(wrong)}\n")
         else:

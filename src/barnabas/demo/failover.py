@@ -36,14 +36,14 @@ def partitions_of(cluster: ClusterClient, topic: str) -> list[MetadataResponsePa
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
     response = cluster.call_any(request, MetadataResponse)
-    return [partition for each in response.topics for partition in each.partitions]
+    return [partition for topic in response.topics for partition in topic.partitions]
 
 
 def leader_of(cluster: ClusterClient, topic: str, partition: int) -> int:
     """Node id of the leader; -1 if there is none."""
-    for each in partitions_of(cluster, topic):
-        if each.partition_index == partition:
-            return each.leader_id
+    for found in partitions_of(cluster, topic):
+        if found.partition_index == partition:
+            return found.leader_id
     return -1
 
 
@@ -66,7 +66,7 @@ def leads_the_quorum(controller: Endpoint, security: ClientSecurity = OPEN) -> b
     finally:
         connection.close()
     answers = [partition for topic in response.topics for partition in topic.partitions]
-    return any(each.error_code == ErrorCode.NONE for each in answers)
+    return any(answer.error_code == ErrorCode.NONE for answer in answers)
 
 
 class ActiveController:
@@ -106,7 +106,7 @@ def wait_for_whole_isr(cluster: ClusterClient, topic: str, replicas: int, timeou
     patience = Patience(timeout_s * 1000)
     while True:
         partitions = partitions_of(cluster, topic)
-        short = [each for each in partitions if len(each.isr_nodes) < replicas]
+        short = [partition for partition in partitions if len(partition.isr_nodes) < replicas]
         if partitions and not short:
             return
         which = short[0] if short else None

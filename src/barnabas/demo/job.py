@@ -82,14 +82,14 @@ def totals(query: StreamingQuery) -> dict[str, int]:
     """Sums over all micro-batches of a query: rows read, state rows changed, batches with rows."""
     rows: dict[int, int] = {}
     changed: dict[int, int] = {}
-    for each in query.recentProgress:
-        rows[each.batchId] = max(rows.get(each.batchId, 0), each.numInputRows)
-        updated = sum(state.numRowsUpdated for state in each.stateOperators)
-        changed[each.batchId] = max(changed.get(each.batchId, 0), updated)
+    for progress in query.recentProgress:
+        rows[progress.batchId] = max(rows.get(progress.batchId, 0), progress.numInputRows)
+        updated = sum(state.numRowsUpdated for state in progress.stateOperators)
+        changed[progress.batchId] = max(changed.get(progress.batchId, 0), updated)
     return {
         "rows": sum(rows.values()),
         "changed": sum(changed.values()),
-        "batches": sum(1 for each in rows.values() if each),
+        "batches": sum(1 for count in rows.values() if count),
     }
 
 

@@ -82,16 +82,16 @@ def read_landed(directory: Path) -> Landed:
 def _sums(table: pa.Table, keys: list[str]) -> Iterator[tuple[tuple[str, int], Delays]]:
     sums = [("distance", "sum"), ("dep_delay", "count"), ("dep_delay", "sum")]
     sums += [("arr_delay", "count"), ("arr_delay", "sum")]
-    for each in table.group_by(keys).aggregate([([], "count_all"), *sums]).to_pylist():
+    for row in table.group_by(keys).aggregate([([], "count_all"), *sums]).to_pylist():
         yield (
-            tuple(each[key] for key in keys),
+            tuple(row[key] for key in keys),
             Delays(
-                flights=each["count_all"],
-                distance=each["distance_sum"] or 0,
-                departures=each["dep_delay_count"],
-                departure_delay=each["dep_delay_sum"] or 0,
-                arrivals=each["arr_delay_count"],
-                arrival_delay=each["arr_delay_sum"] or 0,
+                flights=row["count_all"],
+                distance=row["distance_sum"] or 0,
+                departures=row["dep_delay_count"],
+                departure_delay=row["dep_delay_sum"] or 0,
+                arrivals=row["arr_delay_count"],
+                arrival_delay=row["arr_delay_sum"] or 0,
             ),
         )
 
@@ -111,7 +111,9 @@ def read_changelog(access: Mapping[str, str]) -> Changelog:
     found = Changelog({}, 0, 0)
     try:
         partitions = sorted(consumer.list_topics("delays", READ_S).topics["delays"].partitions)
-        consumer.assign([TopicPartition("delays", each, OFFSET_BEGINNING) for each in partitions])
+        consumer.assign(
+            [TopicPartition("delays", partition, OFFSET_BEGINNING) for partition in partitions]
+        )
         # Offsets do not tell the number of records, since transactions write control records.
         left = set(partitions)
         deadline = time.monotonic() + READ_S

@@ -128,7 +128,7 @@ def show_checks(checks: Sequence[Check], stream: TextIO = sys.stdout) -> None:
     table = Table(title="The package's file against what landed")
     for column in ("", "claim", "from the file", "landed"):
         table.add_column(column, overflow="fold")
-    for each in checks:
-        mark = "[green]✓[/]" if each.holds else "[red]✗[/]"
-        table.add_row(mark, each.claim, each.expected, each.found)
+    for check in checks:
+        mark = "[green]✓[/]" if check.holds else "[red]✗[/]"
+        table.add_row(mark, check.claim, check.expected, check.found)
     console.print(table)

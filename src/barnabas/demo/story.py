@@ -49,9 +49,9 @@ def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
     except FileNotFoundError:
         return {}
     return {
-        each["id"]: endpoint
-        for each in nodes
-        for endpoint in endpoints(each["listeners"][CONTROLLER_LISTENER])
+        node["id"]: endpoint
+        for node in nodes
+        for endpoint in endpoints(node["listeners"][CONTROLLER_LISTENER])
     }
 
 
@@ -127,7 +127,7 @@ class DemoStory:
         took_s = time.monotonic() - began
         controller.wait(CONTROLLER_S)
         elected_s = (controller.seen_at or time.monotonic()) - began
-        pids = ", ".join(f"{each} (pid {cluster.pid(each)})" for each in cluster.node_ids)
+        pids = ", ".join(f"{node_id} (pid {cluster.pid(node_id)})" for node_id in cluster.node_ids)
         self.progress.done(
             "nodes",
             f"{pids}; node {controller.node} is the active controller after {elected_s:.2f} s,"
@@ -217,10 +217,10 @@ class DemoStory:
             return
         leader = leader_of(self._view(), TOPIC, 0)
         survivors = [
-            each
+            endpoint
             for node in self._cluster.node_ids
             if node != leader
-            for each in endpoints(self._client_endpoint(node))
+            for endpoint in endpoints(self._client_endpoint(node))
         ]
         self.progress.update("kill -9", f"node {leader}, leader of flights-0")
         producer.watched = WatchedTopic(0, producer.sent)
@@ -231,7 +231,9 @@ class DemoStory:
     def _client_endpoint(self, node: int) -> str:
         assert self._cluster is not None
         listeners = self._cluster.node(node)["listeners"]
-        return str(next(each for name, each in listeners.items() if name != CONTROLLER_LISTENER))
+        return str(
+            next(listener for name, listener in listeners.items() if name != CONTROLLER_LISTENER)
+        )
 
     def _tell_failover(self, producer: FlightProducer) -> None:
         """Report the failover once both the new leader and the next acknowledgement are known."""
@@ -292,7 +294,7 @@ class DemoStory:
         landed = read_landed(self.settings.directory / "spark" / "flights")
         changelog = read_changelog(self._access.librdkafka)
         checks = compare(truth, landed, changelog, changed)
-        wrong = sum(1 for each in checks if not each.holds)
+        wrong = sum(1 for check in checks if not check.holds)
         if wrong:
             self.progress.failed("check", f"{wrong} of {len(checks)} figures differ")
         else:

@@ -276,7 +276,9 @@ def _read_pkcs12(store: CertificateStore, data: bytes) -> _Material:
     pem = serialization.Encoding.PEM
     certificates = [found.cert] if found.cert is not None else []
     certificates += found.additional_certs
-    text = "".join(each.certificate.public_bytes(pem).decode() for each in certificates)
+    text = "".join(
+        certificate.certificate.public_bytes(pem).decode() for certificate in certificates
+    )
     key = ""
     if found.key is not None:
         form = serialization.PrivateFormat.PKCS8

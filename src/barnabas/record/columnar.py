@@ -81,7 +81,7 @@ class AbortedFilter:
     @classmethod
     def of(cls, aborted: Sequence[AbortedTransaction]) -> AbortedFilter:
         """A filter at the start of a run; `aborted` may have any order."""
-        return cls(sorted(aborted, key=lambda each: -each.first_offset))
+        return cls(sorted(aborted, key=lambda transaction: -transaction.first_offset))
 
     def is_void(self, batch: BatchView) -> bool:
         """Take the next batch of the run. True where its records are to be skipped."""
@@ -141,8 +141,8 @@ class Columns:
         """Arrow columns in the order and types of `schema`, chosen by the fields' names."""
         rows = len(self)
         arrays = []
-        for each in schema:
-            match each.name:
+        for column in schema:
+            match column.name:
                 case "key":
                     array = self.keys.to_arrow()
                 case "value":
@@ -154,14 +154,14 @@ class Columns:
                 case "offset":
                     array = numbers(self.offsets, pa.int64())
                 case "timestamp":
-                    array = numbers(self.timestamps_us, each.type)
+                    array = numbers(self.timestamps_us, column.type)
                 case "timestampType":
                     array = numbers(self.log_append_time.astype(np.int32), pa.int32())
                 case "headers":
-                    array = headers_to_arrow(self.headers, rows, each.type)
+                    array = headers_to_arrow(self.headers, rows, column.type)
                 case unknown:
                     raise ValueError(f"no column {unknown!r} in a record")
-            arrays.append(array if array.type == each.type else array.cast(each.type))
+            arrays.append(array if array.type == column.type else array.cast(column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -269,7 +269,7 @@ def decode(
             next_offset = max(next_offset, end)
             break
         next_offset = max(next_offset, batch.header.last_offset + 1)
-    return DecodedRecords(columns, next_offset, sum(len(each) for each in columns))
+    return DecodedRecords(columns, next_offset, sum(len(column) for column in columns))
 
 
 def decode_groups(

@@ -61,7 +61,7 @@ def decode_small_batches(
         )  # fmt: skip
         if status != OK:
             return at, row, status
-        for each in range(row, next_row):
-            append_time[each] = 1 if by_broker else 0
+        for index in range(row, next_row):
+            append_time[index] = 1 if by_broker else 0
         row = next_row
         at += size

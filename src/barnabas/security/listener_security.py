@@ -86,7 +86,7 @@ def _without_client_auth(tls: TlsSettings) -> TlsSettings:
 def _sasl_settings(config: NodeConfig, keys: SecurityKeys) -> SaslSettings:
     key = "sasl.enabled.mechanisms"
     given = cast("list[str] | None", keys.value(key)) or []
-    mechanisms = tuple(check_mechanism(keys.name(key), each) for each in given)
+    mechanisms = tuple(check_mechanism(keys.name(key), mechanism) for mechanism in given)
     if not mechanisms:
         raise ConfigError(keys.name(key), "", "a SASL listener needs a mechanism")
     users: dict[str, str] = {}
@@ -99,7 +99,7 @@ def _sasl_settings(config: NodeConfig, keys: SecurityKeys) -> SaslSettings:
     if OAUTHBEARER in mechanisms:
         _, module = login_module(keys, OAUTHBEARER, is_optional=True)
         issuer = issuer_settings(keys, {} if module is None else module.options)
-    reauth = {each: _reauthentication_ms(keys, each) for each in mechanisms}
+    reauth = {mechanism: _reauthentication_ms(keys, mechanism) for mechanism in mechanisms}
     return SaslSettings(
         mechanisms,
         users,

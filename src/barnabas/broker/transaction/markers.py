@@ -166,7 +166,7 @@ class Markers:
 
     def counts(self) -> MarkerCounts:
         """How much waits, counted now."""
-        endings = [each for some in self._endings.values() for each in some.values()]
+        endings = [ending for some in self._endings.values() for ending in some.values()]
         later = [places for ending, places in self._later.items() if not ending.cancelled]
         return MarkerCounts(
             len(endings),

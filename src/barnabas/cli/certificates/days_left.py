@@ -105,7 +105,7 @@ def controllers_of(connected: Connected) -> list[tuple[int, str, Endpoint]]:
 
 def say_what_ends(found: Sequence[TimeLeft]) -> None:
     """One line on standard error for each certificate in its last month."""
-    for each in found:
-        if each.days < WARNING_DAYS:
-            what = f"ends in {each.days} days" if each.seconds >= 0 else "has ended"
-            typer.echo(f"node {each.node_id}: the certificate of {each.listener} {what}", err=True)
+    for left in found:
+        if left.days < WARNING_DAYS:
+            what = f"ends in {left.days} days" if left.seconds >= 0 else "has ended"
+            typer.echo(f"node {left.node_id}: the certificate of {left.listener} {what}", err=True)

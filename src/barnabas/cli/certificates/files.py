@@ -97,7 +97,9 @@ def _read_pkcs12(file: Path, data: bytes, password: str, bundle: Bundle) -> None
         bundle.keys.append(_public(found.key.public_key()))
     if found.cert is not None:
         bundle.certificates.append(found.cert.certificate)
-    bundle.certificates += [each.certificate for each in found.additional_certs]
+    bundle.certificates += [
+        additional_cert.certificate for additional_cert in found.additional_certs
+    ]
 
 
 def check_bundle(
@@ -112,7 +114,9 @@ def check_bundle(
         _chain(leaf, bundle.certificates, trusted),
         *_names(leaf, names, purpose),
         _purpose(leaf, purpose),
-        _dates([leaf, *(each for each in bundle.certificates if each is not leaf)]),
+        _dates(
+            [leaf, *(certificate for certificate in bundle.certificates if certificate is not leaf)]
+        ),
         _strength(leaf),
     ]
 
@@ -146,7 +150,10 @@ def _chain(
     """From the leaf to a certificate that signed itself, or to the first issuer that is not there."""
     path = [leaf]
     while not _signed(path[-1], path[-1]):
-        above = next((each for each in (*sent, *trusted) if _signed(path[-1], each)), None)
+        above = next(
+            (certificate for certificate in (*sent, *trusted) if _signed(path[-1], certificate)),
+            None,
+        )
         if above is None or above in path:
             issuer = path[-1].issuer.rfc4514_string()
             if trusted:
@@ -160,7 +167,9 @@ def _chain(
     root = path[-1].subject.rfc4514_string()
     if trusted and path[-1] not in trusted:
         return FileFinding("chain", PROBLEM, f"it ends at {root}, which --ca does not have")
-    return FileFinding("chain", OK, " <- ".join(each.subject.rfc4514_string() for each in path))
+    return FileFinding(
+        "chain", OK, " <- ".join(certificate.subject.rfc4514_string() for certificate in path)
+    )
 
 
 def _signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
@@ -183,7 +192,9 @@ def _names(leaf: x509.Certificate, wanted: Sequence[str], purpose: str) -> list[
     if not found:
         result = PROBLEM if purpose == "server" else OK
         return [FileFinding("names", result, "it has no subject alternative names")]
-    missing = [name for name in wanted if not any(_covers(each, name) for each in found)]
+    missing = [
+        name for name in wanted if not any(_covers(certificate, name) for certificate in found)
+    ]
     if missing:
         return [
             FileFinding("names", PROBLEM, f"{', '.join(missing)} is not among {', '.join(found)}")
@@ -222,12 +233,16 @@ def _purpose(leaf: x509.Certificate, purpose: str) -> FileFinding:
 
 def _dates(certificates: Sequence[x509.Certificate]) -> FileFinding:
     now = datetime.now(UTC)
-    for each in certificates:
-        name = each.subject.rfc4514_string()
-        if each.not_valid_before_utc > now:
-            return FileFinding("dates", PROBLEM, f"{name} begins at {each.not_valid_before_utc}")
-        if each.not_valid_after_utc < now:
-            return FileFinding("dates", PROBLEM, f"{name} ended at {each.not_valid_after_utc}")
+    for certificate in certificates:
+        name = certificate.subject.rfc4514_string()
+        if certificate.not_valid_before_utc > now:
+            return FileFinding(
+                "dates", PROBLEM, f"{name} begins at {certificate.not_valid_before_utc}"
+            )
+        if certificate.not_valid_after_utc < now:
+            return FileFinding(
+                "dates", PROBLEM, f"{name} ended at {certificate.not_valid_after_utc}"
+            )
     first = min(certificates, key=seconds_left)
     days = seconds_left(first) // DAY_S
     says = f"{first.subject.rfc4514_string()} ends in {days} days"

@@ -93,7 +93,11 @@ def _described(certificate: x509.Certificate) -> dict[str, object]:
 
 def _given(at: list[str]) -> list[tuple[str, str, Endpoint]]:
     try:
-        return [(UNKNOWN_NODE, UNKNOWN_NODE, each) for text in at for each in parse_bootstrap(text)]
+        return [
+            (UNKNOWN_NODE, UNKNOWN_NODE, endpoint)
+            for text in at
+            for endpoint in parse_bootstrap(text)
+        ]
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
 
@@ -174,15 +178,15 @@ def renew(
     if not security.is_there:
         raise Failure(f"{data or Path()} has no cluster that `barnabas up --secure` made", USAGE)
     known = security.nodes()
-    unknown = [each for each in node if each not in known]
+    unknown = [node_id for node_id in node if node_id not in known]
     if unknown:
         listed = ", ".join(map(str, known))
         raise Failure(f"node {unknown[0]} has no certificate here; nodes {listed} have", USAGE)
     wanted = node or known
     is_new = security.renew(wanted, days)
     table = table_of(None, "node", "days", right=("node", "days"))
-    for each in wanted:
-        table.add_row(str(each), str(days))
+    for node_id in wanted:
+        table.add_row(str(node_id), str(days))
     show(as_json, {"nodes": wanted, "days": days, "new_authority": is_new}, table)
     if is_new:
         typer.echo("there is a new authority: clients have to read security/ca.pem again", err=True)

@@ -67,11 +67,15 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
     for broker in described.brokers:
         state = "fenced" if broker.fenced else "active"
         row = (str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state)
-        ends = [f"{each}" for each in certificates if each.node_id == broker.node_id]
+        ends = [
+            f"{certificate}"
+            for certificate in certificates
+            if certificate.node_id == broker.node_id
+        ]
         table.add_row(*row, *([", ".join(ends) or "-"] if shown else []))
     reported = {**asdict(described), "controller_id": active, "partitions": states}
     if certificates:
-        reported["certificates"] = [each._asdict() for each in certificates]
+        reported["certificates"] = [certificate._asdict() for certificate in certificates]
     show(as_json, reported, table)
     say_what_ends(certificates)
 

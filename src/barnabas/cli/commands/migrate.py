@@ -151,7 +151,7 @@ def compare(
     for difference in found:
         table.add_row(*difference)
     if found or as_json:
-        show(as_json, [each._asdict() for each in found], table)
+        show(as_json, [finding._asdict() for finding in found], table)
     else:
         typer.echo(
             f"znodes and metadata log say the same: {len(image.topics_by_name)} topics,"
@@ -210,7 +210,7 @@ def revert(
                 raise Failure("the znodes are not written yet: `revert` without --directories-only")
             check_metadata(home, cluster_id)
             transactions = _way_back(znodes, image_of(Path(home), None, None))
-            written = sum(len(each.operations) - 1 for each in transactions)
+            written = sum(len(transaction.operations) - 1 for transaction in transactions)
             if dry_run:
                 typer.echo(
                     f"{written} znodes would be written, and the metadata logs of nodes {nodes} removed;"

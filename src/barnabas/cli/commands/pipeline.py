@@ -83,7 +83,7 @@ def show_ledger(
     """The last batch that each application has published, batches that were begun since, and transactions of
     tasks that are open: while the query is away, until it is started again or forgotten."""
     names = [application] if application else _applications(staging, bootstrap)
-    found = [_described(_ledger(staging, bootstrap, each)) for each in names]
+    found = [_described(_ledger(staging, bootstrap, name)) for name in names]
     if (
         application
         and not found[0]["is_there"]
@@ -93,11 +93,13 @@ def show_ledger(
         where = f"below {staging}" if staging else "in the cluster"
         raise Failure(f"there is no ledger of {application} {where}")
     table = table_of(None, "application", "query", "published up to", "begun", "open transactions")
-    for each in found:
-        begun = ", ".join(f"{one['batch']} ({one['rows']} rows)" for one in each["begun"])
-        open_ = ", ".join(each.get("open", ())) or "none"
-        last = str(each["batch"]) if each["batch"] >= 0 else "none"
-        table.add_row(each["application"], each["query"] or "unknown", last, begun or "none", open_)
+    for ledger in found:
+        begun = ", ".join(f"{one['batch']} ({one['rows']} rows)" for one in ledger["begun"])
+        open_ = ", ".join(ledger.get("open", ())) or "none"
+        last = str(ledger["batch"]) if ledger["batch"] >= 0 else "none"
+        table.add_row(
+            ledger["application"], ledger["query"] or "unknown", last, begun or "none", open_
+        )
     show(as_json, found, table)
 
 
@@ -115,7 +117,7 @@ def skip(
     known = _described(ledger)
     if batch <= known["batch"]:
         raise Failure(f"batch {batch} of {application} is published already")
-    begun = {each["batch"]: each for each in known["begun"]}
+    begun = {batch["batch"]: batch for batch in known["begun"]}
     rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
     _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Continue?", yes)
     _asked(lambda: ledger.skip(batch))
@@ -160,7 +162,7 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
     from barnabas.pipeline.write.staging import HALF_WRITTEN, open_store
 
     names = open_store(staging).names("")
-    found = [each for each in names if not each.startswith(".") and not each.endswith(HALF_WRITTEN)]
+    found = [name for name in names if not name.startswith(".") and not name.endswith(HALF_WRITTEN)]
     if not found:
         raise Failure(f"there is no ledger below {staging}")
     return found
@@ -204,7 +206,7 @@ def _ledger(
 
 
 def _check_installed() -> None:
-    missing = [each for each in ("numpy", "pyarrow") if find_spec(each) is None]
+    missing = [module for module in ("numpy", "pyarrow") if find_spec(module) is None]
     if missing:
         needed = "pip install 'barnabas[spark]'"
         raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)

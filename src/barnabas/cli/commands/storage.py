@@ -90,7 +90,7 @@ def format_directories(
             os.urandom,
             wall_ms,
             features=levels,
-            records=[parse_credential(each, os.urandom) for each in add_scram],
+            records=[parse_credential(credential, os.urandom) for credential in add_scram],
             prepare=partial(first.prepare, disk, wall_ms),
         )
     except OSError as error:

@@ -62,10 +62,10 @@ def add(
     mechanisms = _mechanisms(mechanism) or [DEFAULT_MECHANISM]
     password = read_password(name, password_file, password_env)
     with cluster(bootstrap, data) as connected:
-        for each in mechanisms:
+        for scram in mechanisms:
             salt = new_salt(os.urandom)
-            connected.call(set_password(connected.client, name, each, password, salt, iterations))
-    _show(as_json, [ScramUser(name, each, iterations) for each in mechanisms], "added")
+            connected.call(set_password(connected.client, name, scram, password, salt, iterations))
+    _show(as_json, [ScramUser(name, scram, iterations) for scram in mechanisms], "added")
 
 
 @app.command()
@@ -114,10 +114,10 @@ def read_password(name: str, file: Path | None, variable: str) -> str:
 
 
 def _mechanisms(given: list[str]) -> list[str]:
-    for each in given:
-        if each.upper() not in CODE_OF:
-            raise Failure(f"{each} is no mechanism; there are {', '.join(sorted(CODE_OF))}", USAGE)
-    return [each.upper() for each in given]
+    for name in given:
+        if name.upper() not in CODE_OF:
+            raise Failure(f"{name} is no mechanism; there are {', '.join(sorted(CODE_OF))}", USAGE)
+    return [name.upper() for name in given]
 
 
 def _show(as_json: bool, users: list[ScramUser], title: str | None = None) -> None:

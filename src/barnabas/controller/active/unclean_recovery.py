@@ -338,8 +338,8 @@ class UncleanRecovery:
     def on_time(self, now_ms: float) -> None:
         """Choose among the replicas that have answered by now; ask again where none had."""
         self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
-        behind = [each for each in self._behind if each[0] <= now_ms]
-        self._behind = [each for each in self._behind if each[0] > now_ms]
+        behind = [retry for retry in self._behind if retry[0] <= now_ms]
+        self._behind = [retry for retry in self._behind if retry[0] > now_ms]
         for _, broker, inquiries in behind:
             left = [inquiry for inquiry in inquiries if self._inquiries.get(inquiry.key) is inquiry]
             if left:

@@ -83,7 +83,7 @@ def create(
     token_id: str,
 ) -> Decision[CreateDelegationTokenResponse]:
     code = _unusable(cluster, rules)
-    if code is None and any(each.principal_type != USER_TYPE for each in request.renewers):
+    if code is None and any(renewer.principal_type != USER_TYPE for renewer in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     if code is not None:
         return Decision(creation_response(request, asked.principal, code, asked.version, 0))
@@ -96,7 +96,9 @@ def create(
     record = DelegationTokenRecord(
         owner=owner,
         requester=asked.principal,
-        renewers=[f"{each.principal_type}:{each.principal_name}" for each in request.renewers],
+        renewers=[
+            f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers
+        ],
         issue_timestamp=asked.wall_ms,
         max_timestamp=max_ms,
         expiration_timestamp=expires_ms,

@@ -60,7 +60,7 @@ def alter(
         except KafkaError as error:
             problems.setdefault(item.name, error)
     results = [_result(name, problems.get(name)) for name in records]
-    written = [each for name, own in records.items() if name not in problems for each in own]
+    written = [record for name, own in records.items() if name not in problems for record in own]
     names = ", ".join(sorted(name for name in records if name not in problems))
     response = AlterUserScramCredentialsResponse(results=results)
     return Decision(response, written, f"SCRAM credentials of {names}" if written else "")

@@ -323,8 +323,13 @@ def clean_group(
             segment = _segment(plan, sources, source)
             records += _clean_segment(segment, source.end_offset, target, keys, trail, rules)
         aborted = transaction_index.bytes_of(
-            (each.producer_id, each.first_offset, each.last_offset, each.last_stable_offset)
-            for each in trail.kept[known:]
+            (
+                transaction.producer_id,
+                transaction.first_offset,
+                transaction.last_offset,
+                transaction.last_stable_offset,
+            )
+            for transaction in trail.kept[known:]
         )
         if aborted:
             files.get(target.transaction_index_path).append([aborted])

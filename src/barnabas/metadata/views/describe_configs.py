@@ -92,15 +92,15 @@ class Configuration:
         key), and is empty if it is set nowhere. `wanted` keeps one layer only."""
         names = broker_synonyms(name)
         found = [
-            ConfigSource(source, each, values[each])
+            ConfigSource(source, key_name, values[key_name])
             for source, values in self.layers
-            for each in names
-            if each in values
+            for key_name in names
+            if key_name in values
         ]
         found += [
-            ConfigSource(DEFAULT, each, key.default)
-            for each in names
-            if (key := BROKER_KEYS.keys.get(each)) is not None and key.default is not None
+            ConfigSource(DEFAULT, key_name, key.default)
+            for key_name in names
+            if (key := BROKER_KEYS.keys.get(key_name)) is not None and key.default is not None
         ]
         own = next((at for at, source in enumerate(found) if source.name == name), len(found))
         return [s for s in found[own:] if wanted is None or s.source == wanted]
@@ -246,7 +246,7 @@ def _broker_entries(at: Configuration, name: str) -> list[DescribedConfig]:
             f"Unexpected broker id, expected {at.node_id} or empty string, but received {name}",
         )
     texts = at.texts()
-    keys = (_broker_key(each) for each in sorted({*BROKER_KEYS.keys, *texts}))
+    keys = (_broker_key(name) for name in sorted({*BROKER_KEYS.keys, *texts}))
     return [
         DescribedConfig(
             key,

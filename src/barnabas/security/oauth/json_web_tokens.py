@@ -129,17 +129,17 @@ def _verified(
 ) -> Mapping[str, Any]:
     import jwt
 
-    named = [each for each in keys if name is None or each.key_id == name]
+    named = [key for key in keys if name is None or key.key_id == name]
     if not named:
         raise UnknownKey("the issuer publishes no key of the id that the token names")
-    fitting = [each for each in named if algorithm in each.algorithms]
+    fitting = [key for key in named if algorithm in key.algorithms]
     if not fitting:
         raise TokenRefused("the token's algorithm is not that of its issuer's key")
     checks = ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")
     options: Any = {"verify_signature": True, **{f"verify_{check}": False for check in checks}}
-    for each in fitting:
+    for key in fitting:
         try:
-            found = jwt.decode(token, each.key.key, algorithms=[algorithm], options=options)
+            found = jwt.decode(token, key.key.key, algorithms=[algorithm], options=options)
         except jwt.InvalidSignatureError:
             continue
         except (jwt.PyJWTError, ValueError, TypeError) as error:
@@ -181,7 +181,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float:
 
 
 def _texts(value: object) -> set[str]:
-    return {each for each in value if isinstance(each, str)} if isinstance(value, list) else set()
+    return {name for name in value if isinstance(name, str)} if isinstance(value, list) else set()
 
 
 def _part(token: str, number: int) -> Mapping[str, Any]:

@@ -53,7 +53,7 @@ def obtain_token(login: OAuthLogin, web: Web, wall_ms: Callable[[], int]) -> Bea
         return _bearer(_decoded(answer), None, login, wall_ms())
     identity = [login.client_id, login.client_secret]
     if login.encodes_header:
-        identity = [quote(each, safe="") for each in identity]
+        identity = [quote(part, safe="") for part in identity]
     basic = base64.b64encode(":".join(identity).encode()).decode()
     asked = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
     headers = (
@@ -138,11 +138,11 @@ class TokenKeeper:
                 self._token = found
             except SaslError as error:
                 ports.log("warning", "oauth.no_token", reason=str(error))
-                for each in waiting:
-                    each(error)
+                for waiter in waiting:
+                    waiter(error)
                 return
-            for each in waiting:
-                each(self._exchange(found))
+            for waiter in waiting:
+                waiter(self._exchange(found))
 
         ports.background.run(
             "issuer-tokens", lambda: obtain_token(self.login, web, wall_ms), on_token

@@ -115,7 +115,8 @@ class Workload:
         if plan.guests is not None and GUESTS not in skipped:
             self.gatekeeper = Gatekeeper(self, plan.guests)
             self.guests = [
-                Guest(self, plan.guests, each) for each in (Operation.WRITE, Operation.READ)
+                Guest(self, plan.guests, operation)
+                for operation in (Operation.WRITE, Operation.READ)
             ]
             if plan.guests.tokens:
                 self.token_guest = TokenGuest(self)
@@ -205,7 +206,7 @@ class Workload:
     def processors_at_work(self) -> list[str]:
         """Those who still do what they began before they were to stop."""
         clients: list[Processor | Preparer] = [*self.processors, *self.preparers]
-        return [each.name for each in clients if each.is_at_work]
+        return [client.name for client in clients if client.is_at_work]
 
     @property
     def is_open_to_guests(self) -> bool:

@@ -59,4 +59,4 @@ def written_before(
 
 def znodes_in(transactions: list[Multi]) -> int:
     """How many operations of `transactions` are of the cluster, not of the claim."""
-    return sum(len(each.operations) - 2 for each in transactions)
+    return sum(len(transaction.operations) - 2 for transaction in transactions)

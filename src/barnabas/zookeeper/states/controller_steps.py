@@ -177,9 +177,14 @@ class ControllerSteps:
         """A step for each topic that is being created or deleted."""
         book = self.book
         if isinstance(request, LeaderAndIsrRequest):
-            for each in request.topic_states:
-                if book.is_being_created(each.topic_name):
-                    self._sent("LeaderAndIsr", broker, each.topic_name, len(each.partition_states))
+            for topic_state in request.topic_states:
+                if book.is_being_created(topic_state.topic_name):
+                    self._sent(
+                        "LeaderAndIsr",
+                        broker,
+                        topic_state.topic_name,
+                        len(topic_state.partition_states),
+                    )
         elif isinstance(request, UpdateMetadataRequest):
             for topic in request.topic_states:
                 name = topic.topic_name
