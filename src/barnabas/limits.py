@@ -18,7 +18,7 @@ UNSENT_BYTES_TOTAL = 256 * 1024 * 1024
 served, and the answer to a consumer's fetch has one batch only: a client that fetches 55 MB on each of a
 hundred connections and reads nothing must not make the node hold 5 GB."""
 FREED_BYTES_RETURNED = 64 * 1024 * 1024
-"""Where more responses than this were queued and most are gone, the process returns free memory to the
+"""The queued responses beyond which, once most are gone, the process returns free memory to the
 system."""
 RECEIVE_BUFFER_BYTES = 64 * 1024
 """The receive buffer of a connection that does not know the size of the next frame yet."""

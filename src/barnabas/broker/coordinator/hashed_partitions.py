@@ -1,4 +1,4 @@
-"""By how many partitions of an internal topic the keys of its coordinator are hashed.
+"""The number of partitions of an internal topic by which the keys of its coordinator are hashed.
 
 The partition of a group or a transactional id is the hash of its name modulo a number. Were that the present
 number of partitions, a topic that grows would separate groups from their offsets, and transactional ids
@@ -118,7 +118,7 @@ class HashedPartitions:
         return self._may_be_half_created and len(topic) == self._configured[topic.name]
 
     def _write(self) -> None:
-        """What topics of now have, in every log directory, off this thread."""
+        """Write what topics of now have, in every log directory, off this thread."""
         known = self._image.topics_by_name
         present = [topic for name in self._configured if (topic := known.get(name)) is not None]
         rows = {
