@@ -98,8 +98,8 @@ def validate(file: File) -> None:
     job = _loaded(file)
     typer.echo(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
     for query in job.queries if job.is_graph else ():
-        sources = ", ".join(each.name for each in job.sources_of(query))
-        steps = " > ".join(each.name for each in job.graph.above(query.reads))
+        sources = ", ".join(source.name for source in job.sources_of(query))
+        steps = " > ".join(step.name for step in job.graph.above(query.reads))
         typer.echo(
             f"  {query.sinks[0]}: {sources} > {steps or '(no step)'}, {query.output_mode};"
             f" checkpoint {query.checkpoint}"
@@ -123,15 +123,15 @@ def explain(
     found: dict[str, Any] = {
         "job": job.name,
         "source": job.source.files or "topics",
-        "sinks": [str(each) for each in job.sinks],
+        "sinks": [str(sink) for sink in job.sinks],
         "ranges": [],
     }
     for query in job.queries:
         for source in job.sources_of(query):
             if source.is_topics:
                 found["ranges"] += _asked(lambda: _ranges(job, query, source))  # noqa: B023
-    found["rows"] = sum(each["rows"] for each in found["ranges"])
-    found["bytes"] = sum(each["bytes"] for each in found["ranges"])
+    found["rows"] = sum(offsets["rows"] for offsets in found["ranges"])
+    found["bytes"] = sum(offsets["bytes"] for offsets in found["ranges"])
     if plan:
         _check_installed("pyspark")
         from barnabas.pipeline.jobs.job_run import plan_of
@@ -148,8 +148,8 @@ def explain(
         "rows",
         "bytes",
     )
-    for each in found["ranges"]:
-        table.add_row(*(str(value) for value in each.values()))
+    for offsets in found["ranges"]:
+        table.add_row(*(str(value) for value in offsets.values()))
     show(as_json, found, table)
     if plan and not as_json:
         typer.echo(found["plan"])
@@ -164,14 +164,14 @@ def _ranges(job: Job, query: Query, source: Source) -> list[dict[str, Any]]:
     return [
         {
             **({"sink": query.name} if job.is_graph else {}),
-            "topic": each.topic,
-            "partition": each.partition,
-            "start": each.start,
-            "end": each.end,
-            "rows": each.size,
+            "topic": offsets.topic,
+            "partition": offsets.partition,
+            "start": offsets.start,
+            "end": offsets.end,
+            "rows": offsets.size,
             "bytes": size,
         }
-        for each, size in zip(ranges, sizes, strict=True)
+        for offsets, size in zip(ranges, sizes, strict=True)
     ]
 
 
@@ -193,12 +193,12 @@ def status(file: File, as_json: AsJson = False) -> None:
     for query in found.get("queries", [found]):
         name = query.get("name", "")
         headings.append(_how_far(query, f"{job.name}.{name}" if name else job.name, job.checkpoint))
-        for each in query["partitions"]:
-            values = ("-" if value is None else str(value) for value in each.values())
+        for partition in query["partitions"]:
+            values = ("-" if value is None else str(value) for value in partition.values())
             table.add_row(*((name,) if name else ()), *values)
-        for each in query["sinks"]:
-            has = "no batch" if each["batch"] is None else f"batch {each['batch']}"
-            headings.append(f"{each['sink']} has {each.get('error', has)}")
+        for sink in query["sinks"]:
+            has = "no batch" if sink["batch"] is None else f"batch {sink['batch']}"
+            headings.append(f"{sink['sink']} has {sink.get('error', has)}")
     if not as_json:
         for line in headings:
             typer.echo(line)
@@ -238,9 +238,12 @@ def compact(
     job = _loaded(target) if target.endswith(".toml") else None
     found = _asked(lambda: compact_tables(job, target, target_mib << 20))
     table = table_of(None, "table", "files merged", "into")
-    for each in found:
-        table.add_row(each.table, str(each.before), str(each.after))
-    rows = [{"table": each.table, "before": each.before, "after": each.after} for each in found]
+    for compacted in found:
+        table.add_row(compacted.table, str(compacted.before), str(compacted.after))
+    rows = [
+        {"table": compacted.table, "before": compacted.before, "after": compacted.after}
+        for compacted in found
+    ]
     show(as_json, rows, table)
 
 
@@ -275,13 +278,13 @@ def offsets(
     rows = [
         {
             "group": name,
-            "topic": each.of.topic,
-            "partition": each.of.partition,
-            "source": each.upstream,
-            "target": each.downstream,
+            "topic": checkpoint.of.topic,
+            "partition": checkpoint.of.partition,
+            "source": checkpoint.upstream,
+            "target": checkpoint.downstream,
         }
         for name, checkpoints in sorted(found.items())
-        for _, each in sorted(checkpoints.items())
+        for _, checkpoint in sorted(checkpoints.items())
     ]
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
@@ -316,24 +319,26 @@ def doctor(
     from barnabas.pipeline.jobs import doctor as checks
 
     found = checks.before_spark()
-    if all(each.is_well for each in found):
+    if all(finding.is_well for finding in found):
         found += _asked(lambda: checks.with_spark(master, _settings(conf), bootstrap, checkpoint))
     table = table_of(None, "check", "", "found")
-    for each in found:
-        table.add_row(each.check, "ok" if each.is_well else "NOT WELL", each.said)
-    rows = [{"check": each.check, "ok": each.is_well, "found": each.said} for each in found]
+    for finding in found:
+        table.add_row(finding.check, "ok" if finding.is_well else "NOT WELL", finding.said)
+    rows = [
+        {"check": finding.check, "ok": finding.is_well, "found": finding.said} for finding in found
+    ]
     show(as_json, rows, table)
-    bad = sum(not each.is_well for each in found)
+    bad = sum(not finding.is_well for finding in found)
     if bad:
         raise Failure(f"{bad} of {len(found)} checks are not well")
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:
     settings = {}
-    for each in conf or []:
-        name, equals, value = each.partition("=")
+    for setting in conf or []:
+        name, equals, value = setting.partition("=")
         if not equals:
-            raise Failure(f"--conf has KEY=VALUE, not {each!r}", USAGE)
+            raise Failure(f"--conf has KEY=VALUE, not {setting!r}", USAGE)
         settings[name] = value
     return settings
 
@@ -348,7 +353,7 @@ def _loaded(file: str) -> Job:
 
 
 def _check_installed(*modules: str) -> None:
-    missing = [each for each in modules if find_spec(each) is None]
+    missing = [module for module in modules if find_spec(module) is None]
     if missing:
         needed = "pip install 'barnabas[spark]'"
         raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)
