@@ -222,7 +222,7 @@ class ConsumerGroups(RuleBasedStateMachine):
 
     @invariant()
     def offsets_do_not_go_back(self) -> None:
-        if not self.world.groups.shards[0].loaded:
+        if not self.world.groups.shards[0].active:
             return
         asked = OffsetFetchRequestGroup(group_id="g", topics=None)
         answer = self.world.ask(OffsetFetchRequest(groups=[asked]), 9).groups[0]

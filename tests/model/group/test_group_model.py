@@ -297,7 +297,7 @@ class Groups(RuleBasedStateMachine):
 
     @invariant()
     def offsets_do_not_go_back(self) -> None:
-        if self.world.groups._shards[0].loaded:
+        if self.world.groups.shards[0].active:
             group = OffsetFetchRequestGroup(group_id="g", topics=None)
             answer = self.world.ask(OffsetFetchRequest(groups=[group]), 9).groups[0]
             read = {

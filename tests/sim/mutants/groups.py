@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
+from barnabas.broker.coordinator.coordinators import Coordinators
 from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
 from barnabas.controller.topics import create_partitions
 from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
 from barnabas.sim.workload import operator
 from barnabas.sim.workload.administration import REQUEST_TIMEOUT_MS
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -54,6 +55,18 @@ def coordinator_starts_empty() -> list[Patch]:
         return honest(self, at)
 
     return [(CoordinatorShard, "on_loaded", forgets)]
+
+
+def reads_before_it_caught_up() -> list[Patch]:
+    """Queries are answered from what the high watermark has passed, however little that is."""
+
+    def at_once(self: Coordinators[Any], key: str, query: Any) -> Any:
+        shard = self.shards.get(self.partition_for(key))
+        if shard is None or shard.failed or not shard.loaded:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "not here, or not yet")
+        return query(shard.machine)
+
+    return [(Coordinators, "read", at_once)]
 
 
 def offsets_expire_early() -> list[Patch]:
@@ -99,6 +112,8 @@ MUTANTS = (
            answers_before_the_log),
     Mutant("offset-forgotten", "a new coordinator forgets a committed offset when it loads",
            coordinator_starts_empty),
+    Mutant("offsets-read-early", "a new coordinator answers reads before its high watermark has caught up",
+           reads_before_it_caught_up),
     Mutant("offsets-expire-early", "committed offsets expire long before their time",
            offsets_expire_early),
     Mutant("offsets-topic-grows", "partitions are added to the coordinators' topics, and names follow them",

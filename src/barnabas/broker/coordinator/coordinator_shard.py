@@ -12,12 +12,12 @@ Source: ``CoordinatorRuntime.CoordinatorContext`` of Apache Kafka 4.3. Kafka's `
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from barnabas.broker.coordinator.latecomers import Latecomers
 from barnabas.log.state.producer_state import TRUSTED, TransactionalWriter, Verification
 from barnabas.ports import call_all
 from barnabas.record.batch import HEADER_SIZE
@@ -241,6 +241,7 @@ class CoordinatorShard(Generic[M]):
         "codec",
         "committed",
         "failed",
+        "latecomers",
         "leader_epoch",
         "loaded",
         "log",
@@ -269,15 +270,17 @@ class CoordinatorShard(Generic[M]):
         self.leader_epoch = leader_epoch
         self.machine = machine
         self.loaded = False
-        """Everything in the log was replayed; queries are answered."""
+        """Everything in the log was replayed."""
         self.active = False
-        """All of that is committed too; operations are accepted. Before, they would decide, and
-        answer, on what may still be lost."""
+        """All of that is committed too; operations are accepted and queries answered. Before, operations
+        would decide on what may still be lost, and queries miss what was acknowledged."""
         self.failed = False
         """The log could not be read; there is no coordinator until it can be, or another leader is
         elected."""
         self.committed = log.high_watermark
         self.written = self.next_offset = log.log_start_offset
+        self.latecomers = Latecomers(write_timeout_ms)
+        """Who waits until it is active."""
         self._write_timeout_ms = write_timeout_ms
         self._batch: list[tuple[bytes, bytes | None]] = []
         self._batch_bytes = 0
@@ -315,12 +318,12 @@ class CoordinatorShard(Generic[M]):
             "state": self.state,
             "committed": self.committed,
             "written": self.written,
-            "waiting": len(self._waiting) + len(self._batch_events),
+            "waiting": len(self._waiting) + len(self._batch_events) + len(self.latecomers),
         }
 
     def deadline_ms(self) -> float:
         """The machine's next deadline, or that of the oldest operation that waits."""
-        due = self.machine.deadline_ms() if self.active else math.inf
+        due = self.machine.deadline_ms() if self.active else self.latecomers.deadline_ms()
         return min(due, self._waiting[0].deadline_ms) if self._waiting else due
 
     def decide(
@@ -454,7 +457,10 @@ class CoordinatorShard(Generic[M]):
                 self.active = True
                 self.machine.expect(self.next_offset)
                 outcomes = self.machine.on_loaded(at)
-                call_all(partial(self.apply_outcome, outcome, None, at) for outcome in outcomes)
+                try:
+                    call_all(partial(self.apply_outcome, outcome, None, at) for outcome in outcomes)
+                finally:
+                    self.latecomers.admit()
 
     def _take_committed(self, at: Instant) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
@@ -475,6 +481,7 @@ class CoordinatorShard(Generic[M]):
     def on_deadline(self, at: Instant) -> None:
         """Give up what waited too long, and do what the machine has to do by now."""
         call_all(self._take_late(at))
+        self.latecomers.refuse_late(at.now_ms)
         while self.active:
             self.machine.expect(self.next_offset)
             outcome = self.machine.take_due(at)
@@ -500,7 +507,10 @@ class CoordinatorShard(Generic[M]):
         try:
             call_all(partial(self._complete_event, event, lost, at) for event in events)
         finally:
-            _reply_all(self.machine.on_unloaded())
+            try:
+                self.latecomers.refuse_all(lost)
+            finally:
+                _reply_all(self.machine.on_unloaded())
 
     def _encoded(self, outcome: Outcome) -> list[tuple[bytes, bytes | None]]:
         try:

@@ -3,14 +3,14 @@
 Generic over :class:`~barnabas.broker.coordinator.coordinator_shard.CoordinatorMachine`: group coordinators
 live on ``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by
 reading its partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one
-shard after the other; meanwhile requests are refused with COORDINATOR_LOAD_IN_PROGRESS. An
-*operation* decides on the machine's newest state, once all that was loaded is committed; its
-records go with those of all operations of the same turn of the loop into one batch, and its reply
-is given once the high watermark has passed them. Records that the log refuses are undone; a shard
-that resigns answers NOT_COORDINATOR to all who wait.
+shard after the other. A shard is *active* once all that was loaded is committed; before that, requests are
+refused with COORDINATOR_LOAD_IN_PROGRESS, or wait for it (`when_active`). An *operation* decides on the
+machine's newest state; its records go with those of all operations of the same turn of the loop into one
+batch, and its reply is given once the high watermark has passed them. Records that the log refuses are
+undone; a shard that resigns answers NOT_COORDINATOR to all who wait.
 
-Invariants: replies are given in the order of the log; `read` sees only what is committed; an
-operation without records is answered after everything decided before it.
+Invariants: replies are given in the order of the log; `read` sees only what is committed, and all that a
+former leader acknowledged; an operation without records is answered after everything decided before it.
 
 What it does not do: know what a record means, or find the coordinator of a key for others (the
 cluster's metadata says who leads a partition).
@@ -173,14 +173,31 @@ class Coordinators(Generic[M]):
         call_all(partial(self.write_in, partition, operation) for partition in active)
 
     def read(self, key: str, query: Callable[[M], T]) -> T:
-        """Ask what is committed about `key`. Raises ``KafkaError``."""
-        return query(self._loaded(self.partition_for(key)).machine)
+        """Ask what is committed about `key`. Raises ``KafkaError``: until the shard is active, its high
+        watermark may be behind what a former leader acknowledged, and the answer would be too old."""
+        return query(self._active(self.partition_for(key)).machine)
+
+    def when_active(self, key: str, then: Callable[[KafkaError | None], None]) -> None:
+        """Call `then` with None when `key` can be read and written: at once, or when all that was loaded is
+        committed. `then` gets an error where this broker does not coordinate `key`, where its
+        shard is being loaded, or where that is not committed within the time of a write."""
+        try:
+            shard = self._shard(self.partition_for(key))
+            if shard.loaded and not shard.active:
+                shard.latecomers.add(then, self._ports.clock.now_ms())
+                self._after(shard)
+                return
+            self._active(shard.partition)
+        except KafkaError as error:
+            then(error)
+        else:
+            then(None)
 
     def read_all(self, query: Callable[[M], T]) -> list[T]:
         """Ask every shard of this broker, in the order of partitions. Raises ``KafkaError``
-        (COORDINATOR_LOAD_IN_PROGRESS) where one is still loading."""
+        (COORDINATOR_LOAD_IN_PROGRESS) where one is not active yet."""
         return [
-            query(self._loaded(partition).machine)
+            query(self._active(partition).machine)
             for partition, shard in sorted(self._shards.items())
             if not shard.failed
         ]
@@ -253,23 +270,19 @@ class Coordinators(Generic[M]):
         return Instant(clock.now_ms(), clock.wall_ms())
 
     def _active(self, partition: int) -> CoordinatorShard[M]:
-        shard = self._loaded(partition)
+        shard = self._shard(partition)
         if not shard.active:
+            why = "has records that are not committed yet" if shard.loaded else "is being loaded"
             raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                f"{self.topic}-{partition} has records that are not committed yet",
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{partition} {why}"
             )
         return shard
 
-    def _loaded(self, partition: int) -> CoordinatorShard[M]:
+    def _shard(self, partition: int) -> CoordinatorShard[M]:
         shard = self._shards.get(partition)
         if shard is None or shard.failed:
             raise KafkaError(
                 ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self.topic}-{partition}"
-            )
-        if not shard.loaded:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{partition} is being loaded"
             )
         return shard
 

@@ -2,7 +2,8 @@
 
 Behaviour: the transactional ids that this broker coordinates, those that pass all filters: states (names that
 no state has are reported apart), producer ids, how long the transaction is open, and a pattern that the whole
-transactional id matches. COORDINATOR_LOAD_IN_PROGRESS while a coordinator is loaded. KIP-664.
+transactional id matches. COORDINATOR_LOAD_IN_PROGRESS until all that the coordinators of this broker have
+loaded is committed. KIP-664.
 
 Version notes: 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
 """

@@ -3,7 +3,8 @@
 Behaviour: committed offsets of one or several groups, of the partitions asked for or of all
 (`topics` null). A partition without one, or with one of an earlier topic of its name, and a group no client
 knows, answer -1. `require_stable` (KIP-447) waits for what is being written and marks partitions of open
-transactions UNSTABLE_OFFSET_COMMIT.
+transactions UNSTABLE_OFFSET_COMMIT. A new coordinator answers once all that it loaded is committed, and
+COORDINATOR_LOAD_IN_PROGRESS where that takes longer than ``offsets.commit.timeout.ms``.
 
 Version notes: before 8 one group is asked for, and the answer's error is at the top (at each
 partition in version 1); from 2 on `topics` may be null; from 8 on groups are a list (KIP-709); 9
@@ -168,15 +169,6 @@ def _ask(
     def failed(error: KafkaError) -> None:
         put(_group_error(group, error.code, version))
 
-    if not stable:
-        try:
-            answer = role.groups.read(group.group_id, lambda machine: machine.fetch_offsets(group))
-        except KafkaError as error:
-            failed(error)
-        else:
-            found(answer)
-        return
-
     def fetch(machine: GroupMachine, at: Instant) -> Outcome:
         return machine.fetch_stable_offsets(group)
 
@@ -186,7 +178,23 @@ def _ask(
         elif isinstance(result, OffsetFetchResponse):
             found(result.groups[0])
 
-    role.groups.write(group.group_id, fetch, done)
+    def read() -> None:
+        try:
+            answer = role.groups.read(group.group_id, lambda machine: machine.fetch_offsets(group))
+        except KafkaError as error:
+            failed(error)
+        else:
+            found(answer)
+
+    def ready(error: KafkaError | None) -> None:
+        if error is not None:
+            failed(error)
+        elif stable:
+            role.groups.write(group.group_id, fetch, done)
+        else:
+            read()
+
+    role.groups.when_active(group.group_id, ready)
 
 
 def _while_writing(error: KafkaError) -> KafkaError:
