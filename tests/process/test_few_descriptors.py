@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles
+from barnabas.record.builder import build_batch
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
+from barnabas.wire.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from barnabas.wire.messages.produce_response import ProduceResponse
 from tests.process.launch import wait_until
 from tests.process.test_any_request import Peer, ask
 
@@ -54,9 +61,20 @@ def is_created(address: str) -> bool:
         return False
 
 
+def has_written_to_all(address: str) -> bool:
+    """Whether a record went into every partition: the logs have files to open."""
+    records = build_batch([(b"k", b"v", (), 1)], timestamp_ms=1)
+    data = [PartitionProduceData(index=i, records=records) for i in range(PARTITIONS)]
+    topics = [TopicProduceData(name="t", partition_data=data)]
+    request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics)
+    answers = ask(address, request, 9, ProduceResponse).responses[0].partition_responses
+    return {answer.error_code for answer in answers} == {0}
+
+
 def test_a_client_is_served_or_closed(node: NodeFiles, tmp_path: Path) -> None:
     address = f"127.0.0.1:{node.client_port}"
     wait_until(lambda: is_created(address), "the topic")
+    wait_until(lambda: has_written_to_all(address), "its leaders")
     peers = [Peer(address) for _ in range(CLIENTS)]
     served = closed = 0
     for peer in peers:

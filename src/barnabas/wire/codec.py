@@ -74,9 +74,9 @@ def decode_prefix(cls: type[M], version: int, data: memoryview, position: int) -
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The message as buffers to send in order; large records are not copied. Raises
-    :class:`UnsupportedFieldError`."""
-    out, splices = bytearray(), Splices()
+    """Buffers to send in order; large records are not copied. Raises `UnsupportedFieldError`."""
+    out = bytearray()
+    splices: Splices = []
     write_into(message, version, out, splices)
     return join(out, splices)
 
@@ -99,14 +99,14 @@ def join(out: bytearray, splices: Splices) -> list[Buffer]:
 
 def encode_bytes(message: Message, version: int) -> bytes:
     """The message as one byte string."""
-    out, splices = bytearray(), Splices()
+    out = bytearray()
+    splices: Splices = []
     write_into(message, version, out, splices)
     return b"".join(join(out, splices)) if splices else bytes(out)
 
 
 def write_into(message: Message, version: int, out: bytearray, splices: Splices) -> None:
-    """Append the message to `out`; records of at least ``SPLICE_MIN`` bytes go to `splices`. Raises
-    :class:`UnsupportedFieldError`."""
+    """Append to `out`; records of at least `SPLICE_MIN` bytes go to `splices`. May raise as `encode`."""
     cls = type(message)
     try:
         writer = _writers.get((cls, version)) or writer_for(cls, version)
