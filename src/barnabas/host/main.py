@@ -23,6 +23,7 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
+from barnabas.host.end_request import EndRequest
 from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
@@ -79,13 +80,15 @@ class NodeProcess:
         self._watch = LoopWatchdog(self._loop, self.ports.log)
         self._collector = GarbageCollector()
 
-    def run(self) -> int:
-        """Serve until a signal ends the node. Returns the exit status. Raises :class:`StartError`."""
+    def run(self, end_request: EndRequest | None = None) -> int:
+        """Serve until a signal ends the node; not at all if one came before. Returns the exit status. Raises
+        :class:`StartError`."""
         for number in end_signals():
             self._loop.add_signal_handler(number, self._on_signal, number)
         try:
-            self._start()
-            self._loop.run_forever()
+            if end_request is None or not end_request.is_made:
+                self._start()
+                self._loop.run_forever()
         finally:
             self._collector.end()
             self._watch.stop()
@@ -184,17 +187,22 @@ def format_missing(config: NodeConfig, cluster_id: str) -> None:
         raise StartError(sentence_of(error)) from error
 
 
-def run_node(path: str, format_as: str | None = None) -> int:
-    """Run the node of the properties file `path` until it ends. Returns the exit status."""
+def run_node(
+    path: str, format_as: str | None = None, *, end_request: EndRequest | None = None
+) -> int:
+    """Run the node of the properties file `path` until it ends. `end_request` has taken note of signals while
+    the program was loaded. Returns the exit status."""
+    end_request = end_request or EndRequest()
     gc.disable()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until there is something to shut down
     allow_many_files()
     keep_freed_memory()
     try:
         config = load_config(path)
+        if end_request.is_made:
+            return 0
         if format_as is not None and config.zookeeper is None:
             format_missing(config, format_as)
-        return NodeProcess(config, _journal()).run()
+        return NodeProcess(config, _journal()).run(end_request)
     except (StartError, DirectoryError, ConfigError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -192,6 +192,15 @@ def test_a_link_is_removed_and_not_followed(make: Callable[[Path], World], tmp_p
     assert (tmp_path / "elsewhere" / "f").read_bytes() == b"kept"
 
 
+def test_a_read_at_a_negative_position_raises_oserror(world: World) -> None:
+    """An index of random bytes names such positions."""
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"0123"])
+    with pytest.raises(OSError, match="Invalid argument"):
+        file.read_at(-1, 2)
+
+
 def test_a_lock_is_taken_once(world: World) -> None:
     disk, root = world
     assert disk.try_lock(f"{root}/.lock")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from typing import Any
 
@@ -18,6 +17,7 @@ from barnabas.client.consumers.group_member import TopicPattern
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.records import ConsumerRecord
 from barnabas.host.client import BlockingConsumer, Connected
+from barnabas.host.end_request import EndRequest
 from barnabas.types import TopicPartition
 
 POLL_MS = 200.0
@@ -101,10 +101,10 @@ def pump(
 ) -> None:
     """Print until something says that it is enough; commit what was printed."""
     printed, silent_ms = 0, 0.0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group then, too
+    end_request = EndRequest()  # it leaves its group then, too
     write = sys.stdout.buffer.write
     try:
-        while max_records is None or printed < max_records:
+        while not end_request.is_made and (max_records is None or printed < max_records):
             if ends and _is_at(ends, consumer, in_group=commits):
                 break
             limit = 500 if max_records is None else min(500, max_records - printed)
@@ -118,8 +118,6 @@ def pump(
             silent_ms = 0.0 if records else silent_ms + POLL_MS
             if timeout_s is not None and silent_ms >= timeout_s * 1000:
                 break
-    except KeyboardInterrupt:
-        pass  # the usual way to end it
     except OSError:  # the pipe is closed: leave, so that the group need not wait for this member
         consumer.close()
         raise

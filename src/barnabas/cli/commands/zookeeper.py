@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from barnabas.host.end_request import EndRequest
+
 app = typer.Typer(help="A server of ZooKeeper's protocol, without Java.", no_args_is_help=True)
 
 
@@ -24,6 +26,7 @@ def start(
 
     Alone, or, with lines `server.N=host:port:port` and a file ``myid``, as one of an ensemble.
     """
+    end_request = EndRequest()
     from barnabas.host.zookeeper.server_process import run_server
 
-    raise typer.Exit(run_server(str(file)))
+    raise typer.Exit(run_server(str(file), end_request))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import owner_of
+from barnabas.host.end_request import EndRequest
 
 
 def start_node(file: Path) -> int:
     """Run the node of the properties file `file` until it ends. Returns the exit status."""
-    # On a SIGTERM before there is anything to shut down, just exit.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    end_request = EndRequest()
     from barnabas.host.main import run_node  # loads the whole node
 
     directory = owner_of(file)
     try:
         if directory is not None:
             _update_cluster_file(directory.announce, file)
-        return run_node(str(file))
+        return run_node(str(file), end_request=end_request)
     finally:
         if directory is not None:
             _update_cluster_file(directory.withdraw, file)

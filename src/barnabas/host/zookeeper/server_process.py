@@ -17,6 +17,7 @@ from pathlib import Path
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.properties import parse_properties
 from barnabas.host.disk import sentence_of
+from barnabas.host.end_request import EndRequest
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.main import DAMAGE_ERRORS, LOG_LEVEL_VARIABLE, allow_many_files
 from barnabas.host.ports import HostPorts
@@ -65,13 +66,14 @@ class ZooKeeperProcess:
         self.server = ZnodeServer(self.ports, settings)
         self._is_stopping = False
 
-    def run(self) -> int:
-        """Serve until a signal ends it. Raises `ZooKeeperStartError`."""
+    def run(self, end_request: EndRequest) -> int:
+        """Serve until a signal ends it; not at all if one came before. Raises `ZooKeeperStartError`."""
         for number in end_signals():
             self._loop.add_signal_handler(number, self._on_signal, number)
         try:
-            self._start()
-            self._loop.run_forever()
+            if not end_request.is_made:
+                self._start()
+                self._loop.run_forever()
         finally:
             self.ports.network.abort_all()
             self.ports.stop()
@@ -112,12 +114,16 @@ class ZooKeeperProcess:
         )
 
 
-def run_server(path: str) -> int:
-    """Run the server of the file `path` until it ends. Returns the exit status."""
+def run_server(path: str, end_request: EndRequest | None = None) -> int:
+    """Run the server of the file `path` until it ends. `end_request` has taken note of signals while the
+    program was loaded. Returns the exit status."""
+    end_request = end_request or EndRequest()
     allow_many_files()
     try:
+        if end_request.is_made:
+            return 0
         journal = StructuredLog(2, os.environ.get(LOG_LEVEL_VARIABLE, "info"))
-        return ZooKeeperProcess(load_settings(path), journal).run()
+        return ZooKeeperProcess(load_settings(path), journal).run(end_request)
     except (ZooKeeperStartError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

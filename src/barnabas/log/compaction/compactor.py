@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import OffsetMap, TransactionTrail
 from barnabas.log.errors import CorruptLogError
-from barnabas.ports import Disk, Helper
+from barnabas.ports import Disk, Helper, HelperDied
 
 SERVICE = __name__
 
@@ -66,6 +66,8 @@ class HelpedCompactor:
         import pickle  # takes milliseconds to load; a node that compacts nothing does not need it
 
         answer = pickle.loads(self._helper.call(SERVICE, pickle.dumps((method, *arguments))))
+        if isinstance(answer, PassUnknown):
+            raise HelperDied("it ended before the next step of the round")
         if isinstance(answer, CorruptReport):
             raise CorruptLogError(answer.path, answer.position, answer.why)
         if isinstance(answer, Exception):
@@ -80,6 +82,10 @@ class CorruptReport:
         self.path, self.position, self.why = error.path, error.position, error.why
 
 
+class PassUnknown:
+    """The answer of a helper to the second step of a pass of which another process did the first."""
+
+
 def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
     """The helper's side: a function that answers requests of `HelpedCompactor`. `secret` are random bytes for
     the offset map's hash."""
@@ -91,11 +97,16 @@ def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[byt
     import pickle
 
     compactor = LocalCompactor(make_map)
+    has_begun = False
 
     def answer(request: bytes) -> bytes:
+        nonlocal has_begun
         method, *arguments = pickle.loads(request)
         if method == "begin":
             arguments[0] = arguments[0]._replace(disk=disk)
+            has_begun = True
+        elif not has_begun:
+            return pickle.dumps(PassUnknown())
         result: Any
         try:
             result = getattr(compactor, method)(*arguments)

@@ -301,6 +301,11 @@ class LogCleaner:
     def _run(self, work: Round, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """A step of `work` in the background; what goes wrong ends the round."""
 
+        def step() -> T:
+            if self._round is not work:  # it must not start another helper process, either
+                raise HelperDied("the round was given up")
+            return job()
+
         def finish(result: T | BaseException) -> None:
             if self._round is not work:
                 _remove_cleaned(self._ports, work, self._round)
@@ -313,7 +318,7 @@ class LogCleaner:
             except Exception as error:  # noqa: BLE001 - told there as what it is
                 self._on_error(work, error)
 
-        self._ports.background.run(f"clean {work.directory.path}", job, finish)
+        self._ports.background.run(f"clean {work.directory.path}", step, finish)
 
     def _on_error(self, work: Round, error: BaseException) -> None:
         partition = work.log.partition

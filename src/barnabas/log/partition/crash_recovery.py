@@ -102,7 +102,7 @@ def _complete_indexes(segment: Segment, following: int) -> None:
     except CorruptLogError as error:
         # It was given back, but not durably. (An index that rotted may point behind the end of the file, and
         # batches may have become zeros.)
-        if error.position < segment.size and _is_padding(segment, error.position):
+        if 0 <= error.position < segment.size and _is_padding(segment, error.position):
             if segment.end_before(following) == (following, error.position):
                 segment.file().truncate(error.position)
                 segment.size = error.position

@@ -340,6 +340,8 @@ class SimFile:
         return self._read(position, size)
 
     def _read(self, position: int, size: int) -> bytes:
+        if position < 0:
+            raise OSError(errno.EINVAL, "Invalid argument", self._path)
         if self._node.to_misread is None:
             return bytes(self._node.data[position : position + size])
         before, data = self._node.to_misread, self._node.read(position, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.host.helper import HelperProcess
 from barnabas.limits import LogBounds, NodeBounds
 from barnabas.log.compaction import compactor
 from barnabas.log.compaction.compaction_rules import OffsetMap
@@ -69,6 +70,20 @@ def test_a_round_whose_helper_died_starts_again(call: int) -> None:
     world, helper, lines = compacted({call})
     assert world.logs.cleaner.helped_rounds > 0 and helper.calls > call
     assert "log.compacting_without_helper" not in lines
+
+
+def test_a_helper_that_did_not_begin_a_round_does_no_later_step_of_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A node stopped during a round: its next step started another helper process, which printed an
+    ``AttributeError``."""
+    helper = HelperProcess()
+    try:
+        with pytest.raises(HelperDied, match="before the next step"):
+            compactor.HelpedCompactor(helper).clean([])
+    finally:
+        helper.close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_compaction_continues_without_helper_after_two_deaths() -> None:

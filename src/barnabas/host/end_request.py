@@ -1,0 +1,36 @@
+"""Takes note of signals that ask a program to end, where no loop handles them: while it is loaded, and in commands
+that read in a loop of their own.
+
+Python runs signal handlers between any two bytecodes, also within callbacks of weak references and ``__del__``,
+where an exception is printed and forgotten. The import system has such callbacks, so a handler that raises
+loses a signal now and then. The handler here only takes a note. The program looks at it before it does
+anything that lasts, and again once its loop has handlers of its own.
+"""
+
+from __future__ import annotations
+
+import signal
+
+
+class EndRequest:
+    """Whether a signal has asked this program to end. A second one ends it at once. Make it on the main
+    thread."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self._numbers = [
+            number
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+            if signal.getsignal(number) is not signal.SIG_IGN
+        ]
+        for number in self._numbers:
+            signal.signal(number, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.is_made = True
+        for number in self._numbers:
+            if signal.getsignal(number) == self._note:  # a loop has no handler of its own yet
+                signal.signal(number, signal.SIG_DFL)
+
+    def __repr__(self) -> str:
+        return f"EndRequest({'made' if self.is_made else 'not made'})"
