@@ -1,7 +1,7 @@
 """A signal that arrives while a program is being loaded ends it, also where an exception would be swallowed.
 
-The import system drops its module locks by callbacks of weak references. Python prints and forgets what such a
-callback raises, so a handler that raised lost one of some two hundred SIGTERMs. Here the signal arrives in
+The import system drops its module locks by callbacks of weak references. Python prints and forgets what such
+a callback raises, so a handler that raised lost one of some two hundred SIGTERMs. Here the signal arrives in
 such a callback, every time.
 """
 
