@@ -59,7 +59,7 @@ from barnabas.broker.replicas.replica_table import (
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
-from barnabas.config.meta_properties import MetaProperties
+from barnabas.config.meta_properties import MetaProperties, normal_path
 from barnabas.config.node import NodeConfig
 from barnabas.log.checkpoints import HIGH_WATERMARK
 from barnabas.log.directories.log_directories import LogDirectories
@@ -295,7 +295,7 @@ class Broker:
     def _apply_cordoned(self) -> None:
         """Directories that take no new replicas; ``*`` is all of them (KIP-1066)."""
         text = self.broker_texts().get("cordoned.log.dirs", "")
-        paths = {path.strip() for path in text.split(",") if path.strip()}
+        paths = {normal_path(path.strip()) for path in text.split(",") if path.strip()}
         online = [d for d in self.logs.directories if d.is_online]
         self.lifecycle.set_cordoned(
             [d.directory_id for d in online if d.path in paths or "*" in paths]

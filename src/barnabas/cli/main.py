@@ -13,7 +13,7 @@ from pathlib import Path
 
 from barnabas.cli.command_table import ANYWHERE, COMMANDS, CONFIG
 from barnabas.cli.failure import Failure
-from barnabas.host.standard_streams import fill_standard_streams
+from barnabas.host.process.standard_streams import fill_standard_streams
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""

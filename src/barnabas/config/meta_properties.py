@@ -7,7 +7,8 @@ Version 1, as KRaft writes it. Source: Kafka's ``MetaProperties``; KIP-631, KIP-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.config.properties import format_properties, parse_properties
@@ -236,3 +237,15 @@ def directory_id_in_migration(disk: Disk, directory: str, random_bytes: RandomBy
         raise DirectoryError(f"{path} cannot be read: {error}") from error
     disk.write_atomic(path, text.encode())
     return made
+
+
+def normal_path(path: str, base: str = "") -> str:
+    """`path` without a slash at its end, ``.`` and ``..``; a relative one below `base`."""
+    found = posixpath.normpath(posixpath.join(base, path))
+    return "/" + found.lstrip("/") if found.startswith("//") else found
+
+
+def unknown_paths(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Those of `wanted` that name none of the directories `known`."""
+    there = set(map(normal_path, known))
+    return [path for path in wanted if normal_path(path) not in there]

@@ -25,6 +25,7 @@ from barnabas.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
+from barnabas.config.meta_properties import normal_path, unknown_paths
 from barnabas.config.zookeeper import (
     ZOOKEEPER,
     ZookeeperSettings,
@@ -95,6 +96,14 @@ class NodeConfig:
         :class:`ConfigError`."""
         usable = {name: text for name, text in dynamic.items() if broker_key(name) is not None}
         return replace(_build(self.properties, usable), unknown=self.unknown)
+
+    def below(self, base: str) -> NodeConfig:
+        """This configuration with relative paths of directories below `base`."""
+        return replace(
+            self,
+            log_dirs=tuple(normal_path(path, base) for path in self.log_dirs),
+            metadata_log_dir=normal_path(self.metadata_log_dir, base),
+        )
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -221,7 +230,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     migration = None
     if is_controller:
         migration = migration_settings(properties, is_broker=is_broker)
-    log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
+    log_dirs = tuple(map(normal_path, _list(values, "log.dirs") or _list(values, "log.dir")))
     inter_broker = _inter_broker(texts, values, is_broker, advertised, controller_names)
     zookeeper = zookeeper_settings(properties) if in_zookeeper_mode else None
     if zookeeper is not None:
@@ -250,7 +259,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
             parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
         ),
         log_dirs=log_dirs,
-        metadata_log_dir=cast("str | None", values["metadata.log.dir"]) or log_dirs[0],
+        metadata_log_dir=normal_path(cast("str | None", values["metadata.log.dir"]) or log_dirs[0]),
         rack=cast("str | None", values["broker.rack"]),
         quorum=settings.QuorumSettings(values),
         metadata_log=settings.MetadataLogSettings(values),
@@ -419,8 +428,7 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
     key, every = "cordoned.log.dirs", "*"
     cordoned = _list(values, key)
     known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")
-    unknown = [path for path in cordoned if path not in known]
-    if unknown and "broker" in _list(values, "process.roles"):
+    if unknown_paths(cordoned, known) and "broker" in _list(values, "process.roles"):
         wanted = "it must be alone" if every in cordoned else "log.dirs must have all of them"
         raise ConfigError(key, ",".join(cordoned), wanted)
 

@@ -23,13 +23,13 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.host.end_request import EndRequest
 from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
+from barnabas.host.process.end_request import EndRequest
+from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.secrets.config_files import node_config
-from barnabas.host.standard_streams import fill_standard_streams
 from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.storage_format import format_node

@@ -5,6 +5,7 @@ recently used ones.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from errno import EMFILE, ENFILE
 from typing import Protocol
 
@@ -32,10 +33,13 @@ class FileCache:
         *,
         create: bool = True,
         loaded_tables_max: int = LOADED_TABLES_MAX,
+        on_rebuilt: Callable[[str, str], None] = lambda path, reason: None,
     ) -> None:
-        """`create`: missing files are created; readers pass False and get ``FileNotFoundError``."""
+        """`create`: missing files are created; readers pass False and get ``FileNotFoundError``. `on_rebuilt`
+        receives each file that was damaged, that follows from batches and was made again from them."""
         self.disk = disk
         self._create = create
+        self.on_rebuilt = on_rebuilt
         self.limit = limit
         self._loaded_tables_max = loaded_tables_max
         self._files: OrderedDict[str, File] = OrderedDict()

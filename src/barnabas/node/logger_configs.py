@@ -56,7 +56,7 @@ class OwnLoggers(NamedTuple):
         ):
             entry = table.get(key)
             if entry is not None:
-                table.replace(key, _before(entry.handle, field, own))
+                table.replace(key, answering_own(entry.handle, field, _is_logger, own))
 
     # -- DescribeConfigs ---------------------------------------------------------------------------
 
@@ -151,16 +151,26 @@ class OwnLoggers(NamedTuple):
             )
 
 
-def _before(handle: Handler, field: str, own: Callable[[Any, Any], Message]) -> Handler:
-    """A handler that answers BROKER_LOGGER resources by `own` and passes the others to `handle`. `field` is
-    the response's list of results."""
+def _is_logger(resource: Any) -> bool:
+    return bool(resource.resource_type == BROKER_LOGGER)
+
+
+def answering_own(
+    handle: Handler,
+    field: str,
+    is_own: Callable[[Any], bool],
+    own: Callable[[Any, Any], Message],
+) -> Handler:
+    """A handler that answers resources which are this node's (`is_own`) by `own` and passes the others to
+    `handle`. `field` is the response's list of results."""
 
     def handled(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
-        if all(resource.resource_type != BROKER_LOGGER for resource in request.resources):
+        answered_here = [is_own(resource) for resource in request.resources]
+        if not any(answered_here):
             return handle(request, ctx, role)
         ours = [
-            own(resource, request) if resource.resource_type == BROKER_LOGGER else None
-            for resource in request.resources
+            own(resource, request) if here else None
+            for resource, here in zip(request.resources, answered_here, strict=True)
         ]
 
         def merged(response: Any) -> Message | None:
@@ -172,7 +182,8 @@ def _before(handle: Handler, field: str, own: Callable[[Any, Any], Message]) -> 
             return answered
 
         rest = copy(request)
-        rest.resources = [r for r in request.resources if r.resource_type != BROKER_LOGGER]
+        pairs = zip(request.resources, answered_here, strict=True)
+        rest.resources = [resource for resource, here in pairs if not here]
         if not rest.resources:
             return merged(_EMPTY[request.__class__]())
         return then(handle(rest, ctx, role), merged)

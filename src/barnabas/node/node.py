@@ -31,6 +31,7 @@ from barnabas.metadata.features import KRAFT_VERSION, supported
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
+from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
@@ -229,6 +230,7 @@ class Node:
             broker_handlers.add_to(table, broker)
             self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
+            CordonedDirectories(int(config.node_id), config.log_dirs).serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
 
     def _follow_configs(self, image: MetadataImage) -> None:

@@ -43,6 +43,7 @@ from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.node.cluster_entry import ClusterEntry
+from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
@@ -353,6 +354,7 @@ class ZookeeperNode:
                 add_forwarding(table, broker, requests, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
+            CordonedDirectories(int(self.config.node_id), self.config.log_dirs).serve(table)
             guard_with(table, broker.authorizer)
         # The controller's orders arrive here before the broker is ready; clients' requests wait at the gate.
         self.listeners.serve(self.config.broker_listeners)

@@ -127,6 +127,9 @@ class RaftNode:
         what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
         ``CorruptSnapshotError``, ``CorruptLogError``."""
         opened = open_replica(ports.disk, settings, directory, bounds=ports.bounds)
+        if opened.damaged_snapshot:
+            reason = opened.damaged_snapshot
+            ports.log("warning", "raft.snapshot_damaged", node=settings.node_id, reason=reason)
         if opened.fault:
             ports.log("warning", "raft.log_cut", node=settings.node_id, reason=opened.fault)
         return cls(ports, settings, transport, state_machine, opened)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.config.meta_properties import normal_path
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -64,7 +65,7 @@ def handle(
 
 
 def _move(broker: AlterLogDirsRole, name: TopicPartition, path: str) -> None:
-    directory = next((d for d in broker.logs.directories if d.path == path), None)
+    directory = next((d for d in broker.logs.directories if d.path == normal_path(path)), None)
     if directory is None:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
     if not directory.is_online:

@@ -33,6 +33,8 @@ from barnabas.wire.messages.alter_partition_response import AlterPartitionRespon
 from barnabas.wire.messages.alter_partition_response import PartitionData as PartitionAnswer
 
 ALTER_PARTITION_RETRY_MS = 50.0
+TOLD_MAX = 100_000
+"""Refusals that are remembered so that each is logged once."""
 REFUSED_RETRY_MS = 1000.0
 """A replica that the controller did not want in the ISR is offered again after this."""
 TAKE_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -73,6 +75,8 @@ class AlterPartitionSender:
         self._in_flight: dict[Key, _Pending] = {}
         self._scheduled = False
         self._refused: dict[Partition, None] = {}
+        self._told: dict[tuple[Uuid, int, ErrorCode], int] = {}
+        """Refusals that the log has, with the leader epoch of each."""
         self.shrinks = 0
         self.expands = 0
 
@@ -177,6 +181,24 @@ class AlterPartitionSender:
                 self._count(partition, before, leader.isr)
                 partition.on_isr_changed()
             return
+        self._tell_refused(pending, code)
+        if code in TAKE_BACK:
+            leader.on_refused(proposal)
+            partition.advance_high_watermark()
+            self._offer_again(partition)
+        elif code not in WAIT_FOR_METADATA:
+            self._again({(partition.topic_id, partition.index): pending})
+
+    def _tell_refused(self, pending: _Pending, code: ErrorCode) -> None:
+        """Once for each partition, cause and leader epoch: a leader that was deposed is refused each time
+        that it asks until it hears of that."""
+        partition, proposal = pending
+        cause = (partition.topic_id, partition.index, code)
+        if self._told.get(cause) == partition.leader_epoch:
+            return
+        if len(self._told) >= TOLD_MAX:
+            self._told.clear()
+        self._told[cause] = partition.leader_epoch
         self._ports.log(
             "info",
             "isr.change_refused",
@@ -184,12 +206,6 @@ class AlterPartitionSender:
             isr=list(proposal.isr),
             error=code.name,
         )
-        if code in TAKE_BACK:
-            leader.on_refused(proposal)
-            partition.advance_high_watermark()
-            self._offer_again(partition)
-        elif code not in WAIT_FOR_METADATA:
-            self._again({(partition.topic_id, partition.index): pending})
 
     def _offer_again(self, partition: Partition) -> None:
         """Later: an idle follower's fetches would not bring it up by themselves."""

@@ -28,6 +28,7 @@ from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, state_of
+from barnabas.types import Endpoint
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
@@ -66,7 +67,8 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
     table = table_of(title, "broker", "address", "rack", "state", *shown, right=("broker",))
     for broker in described.brokers:
         state = "fenced" if broker.fenced else "active"
-        row = (str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state)
+        address = str(Endpoint(broker.host, broker.port))
+        row = (str(broker.node_id), address, broker.rack or "-", state)
         ends = [
             f"{certificate}"
             for certificate in certificates

@@ -29,6 +29,9 @@ from barnabas.metadata.views.metadata_tree import SECRET, is_secret
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+SEEN_MS_MAX = 1_000
+"""How long a broker may take to learn of a committed change before its view is shown all the same."""
+SEEN_CHECK_MS = 20
 DEFAULT = 5
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -157,7 +160,7 @@ def alter(
         _warn_of_unknown(resource, changes)
         change = change_configs(connected.client, *resource, changes, validate_only=dry_run)
         connected.call(change)
-        after = before if dry_run else _values(connected, resource)
+        after = before if dry_run else _values_with(connected, resource, changes, before)
     verb = "would be changed" if dry_run else "changed"
     table = table_of(f"{resource}: {verb}", "key", "before", "asked", "after")
     rows = []
@@ -275,6 +278,42 @@ def _values(connected: Connected, resource: Resource) -> dict[str, str | None]:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return {}
+
+
+def _values_with(
+    connected: Connected,
+    resource: Resource,
+    changes: list[ConfigEdit],
+    before: dict[str, str | None],
+) -> dict[str, str | None]:
+    """What holds with `changes`, which are committed: the broker that is asked may hear of that a moment
+    later than the one that answered the change."""
+    found: dict[str, str | None] = {}
+
+    def is_seen() -> bool:
+        found.clear()
+        found.update(_values(connected, resource))
+        return all(_is_seen(change, before, found) for change in changes)
+
+    left_ms = SEEN_MS_MAX
+    while not is_seen() and left_ms > 0:
+        connected.run_for(SEEN_CHECK_MS)
+        left_ms -= SEEN_CHECK_MS
+    return found
+
+
+def _is_seen(change: ConfigEdit, before: dict[str, str | None], now: dict[str, str | None]) -> bool:
+    """Whether `now` may be what holds after `change`. The value of a secret is hidden: it shows nothing."""
+    old, value = before.get(change.name), now.get(change.name)
+    if value != old or value is None:
+        return True
+    if change.operation == SET:
+        return value == change.value
+    if change.operation == DELETE:
+        return False
+    items = {item.strip() for item in value.split(",")}
+    wanted = {item.strip() for item in (change.value or "").split(",")}
+    return wanted <= items if change.operation == APPEND else not wanted & items
 
 
 def _warn_of_unknown(resource: Resource, changes: list[ConfigEdit]) -> None:

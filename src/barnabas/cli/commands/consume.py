@@ -17,7 +17,7 @@ from barnabas.client.consumers.group_member import TopicPattern
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.records import ConsumerRecord
 from barnabas.host.client import BlockingConsumer, Connected
-from barnabas.host.end_request import EndRequest
+from barnabas.host.process.end_request import EndRequest
 from barnabas.types import TopicPartition
 
 POLL_MS = 200.0

@@ -95,7 +95,10 @@ def remove_controller(
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
-    print(f"node {node} votes no longer")
+    print(f"node {node} was taken out of the voters and continues as an observer")
+    print(
+        "with controller.quorum.auto.join.enable=true it joins them again, unless its process ends first"
+    )
 
 
 def recover_quorum(

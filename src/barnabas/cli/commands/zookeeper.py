@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from barnabas.host.end_request import EndRequest
+from barnabas.host.process.end_request import EndRequest
 
 app = typer.Typer(help="A server of ZooKeeper's protocol, without Java.", no_args_is_help=True)
 

@@ -197,6 +197,7 @@ class ClusterDirectory:
         state = {
             "bootstrap": bootstrap(nodes),
             "up": os.getpid(),
+            **({"zookeeper": self.zookeeper} if self.zookeeper else {}),
             "nodes": [
                 {
                     "id": node.node_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import owner_of
-from barnabas.host.end_request import EndRequest
+from barnabas.host.process.end_request import EndRequest
 
 
 def start_node(file: Path) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.types import ZERO_UUID, uuid_text
+from barnabas.types import ZERO_UUID, Endpoint, uuid_text
 
 UNKNOWN = -1
 
@@ -92,7 +92,7 @@ def view_of(response: Any, cluster_id: str) -> QuorumView:
     """From a `DescribeQuorumResponse` without errors."""
     part = response.topics[0].partitions[0]
     listeners = {
-        node.node_id: tuple(f"{at.name}://{at.host}:{at.port}" for at in node.listeners)
+        node.node_id: tuple(f"{at.name}://{Endpoint(at.host, at.port)}" for at in node.listeners)
         for node in response.nodes
     }
     by_id = {voter.replica_id: voter for voter in part.current_voters}

@@ -37,7 +37,7 @@ def node_config(text: str) -> NodeConfig:
 
     resolved = resolve(parse_properties(text), HostSources())
     try:
-        return NodeConfig.from_properties(resolved.values)
+        return NodeConfig.from_properties(resolved.values).below(os.getcwd())
     except ConfigError as error:
         raise resolved.hide(error) from None
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.properties import parse_properties
 from barnabas.host.disk import sentence_of
-from barnabas.host.end_request import EndRequest
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.main import DAMAGE_ERRORS, LOG_LEVEL_VARIABLE, allow_many_files
 from barnabas.host.ports import HostPorts
-from barnabas.host.standard_streams import fill_standard_streams
+from barnabas.host.process.end_request import EndRequest
+from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.structured_log import StructuredLog
 from barnabas.zookeeper.server.server_settings import (
     ServerSettings,

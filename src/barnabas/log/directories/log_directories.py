@@ -82,6 +82,7 @@ class LogDirectories:
             ports.disk,
             ports.bounds.logs.open_files_max,
             loaded_tables_max=ports.bounds.logs.loaded_tables_max,
+            on_rebuilt=partial(_say_rebuilt, ports),
         )
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
@@ -140,7 +141,7 @@ class LogDirectories:
         self.cleaner.start()
 
     def _open_directory(self, directory: LogDirectory) -> None:
-        directory.load()
+        directory.load(partial(_say_rebuilt, self.ports))
         found_here = set[TopicPartition]()
         for found in directory.partitions():
             try:
@@ -597,6 +598,10 @@ def _check_all_are_there(
             directory.distrust()
             reason = f"it was closed at {closed_at} and is gone"
             logs.ports.log("warning", "log.missing", partition=str(partition), reason=reason)
+
+
+def _say_rebuilt(ports: Ports, path: str, reason: str) -> None:
+    ports.log("warning", "log.rebuilt", path=path, reason=reason)
 
 
 def _tell_foreign(logs: LogDirectories, directory: LogDirectory) -> None:

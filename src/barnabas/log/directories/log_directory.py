@@ -87,6 +87,7 @@ class LogDirectory:
         self._compacted_to: dict[TopicPartition, int] = {}
         """The offsets in the checkpoint of compaction."""
         self._is_checkpoint_lost = False
+        self._on_rebuilt: Callable[[str, str], None] = lambda path, reason: None
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
         self.under_way: dict[str, bool] = {}
@@ -105,8 +106,9 @@ class LogDirectory:
     def all_logs(self) -> dict[TopicPartition, PartitionLog]:
         return {**self.logs, **self.futures} if self.futures else self.logs
 
-    def load(self) -> None:
+    def load(self, on_rebuilt: Callable[[str, str], None] = lambda path, reason: None) -> None:
         """Read the checkpoints and whether the last shutdown was clean. Raises ``OSError``."""
+        self._on_rebuilt = on_rebuilt
         self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT)
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK)
         self.log_starts = self._offsets(checkpoints.LOG_START)
@@ -136,7 +138,8 @@ class LogDirectory:
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
             return checkpoints.read_offsets(self.disk, f"{self.path}/{name}")
-        except MalformedCheckpoint:
+        except MalformedCheckpoint as error:
+            self._on_rebuilt(f"{self.path}/{name}", str(error))
             self._is_checkpoint_lost = True
             return {}  # recovery then reads everything, and the leader says the watermark again
 

@@ -48,6 +48,7 @@ def _prove(log: SegmentedLog, segment: Segment, data: bytes) -> list[aborted_pro
     sound = transaction_index.bytes_of(entries)
     if sound != data:
         path = segment.transaction_index_path
+        log.files.on_rebuilt(path, "its entries are not those of the batches")
         log.files.close(path)
         log.disk.write_atomic(path, sound)
         log.files.close(path)  # the owner may have opened the one before

@@ -106,6 +106,7 @@ def _complete_indexes(segment: Segment, following: int) -> None:
             if segment.end_before(following) == (following, error.position):
                 segment.file().truncate(error.position)
                 segment.size = error.position
+        segment.index.say_rebuilt(str(error))
         with suppress(CorruptLogError):  # a batch rotted: reported when it is read
             segment.rebuild_indexes()
 
@@ -230,6 +231,7 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
     if recovery_point <= base:
         return Start(0, base, base)
     if not segment.index.is_sound() or not segment.time_index.is_sound():
+        segment.index.say_rebuilt("the entries of an index do not ascend, or one is not whole")
         try:
             segment.rebuild_indexes()
         except CorruptLogError:

@@ -100,7 +100,10 @@ def open_log(
         truncation.truncate_fully_and_start_at(log, log_start_offset)
         return LoadedLog(log, 0, "")
     _make_missing_indexes(log, set(names))
-    epochs_usable = log.epochs.load() and LEADER_EPOCH in names
+    is_sound = log.epochs.load()
+    epochs_usable = is_sound and LEADER_EPOCH in names
+    if not is_sound:
+        files.on_rebuilt(f"{directory}/{LEADER_EPOCH}", "it is no list of leader epochs")
     # After a crash only what lies below the recovery point is known to be durable, and a clean end
     # leaves an empty log as it is (`flush_jobs.is_dirty`).
     is_empty = log.active.base_offset == 0 and not log.active.size
@@ -171,6 +174,7 @@ def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:
         base = segment.base_offset
         wanted = {file_name(base, INDEX), file_name(base, TIME_INDEX)}
         if segment.size and not wanted <= names:
+            log.files.on_rebuilt(segment.index.path, "an index of the segment is missing")
             with suppress(CorruptLogError):  # a batch rotted: reported when it is read
                 segment.rebuild_indexes()
 
@@ -206,6 +210,7 @@ def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut |
         end = active.find_end()
     except CorruptLogError as error:
         # The index points into nothing, or the tail is torn though the shutdown was clean.
+        log.files.on_rebuilt(active.index.path, str(error))
         cut = recover_segment(active, 0, None)
         cut = Cut(cut.size, cut.fault or str(error))
         end = active.find_end()

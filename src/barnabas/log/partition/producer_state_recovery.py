@@ -122,8 +122,8 @@ def load_producer_snapshot(log: PartitionLog) -> int:
         if first <= offset <= log.log_end_offset:
             try:
                 log.producers.load(log.disk.read_file(path), offset)
-            except ValueError:
-                pass  # corrupt: an earlier snapshot, or the batches, give the same state
+            except ValueError as error:  # an earlier snapshot, or the batches, give the same state
+                log.files.on_rebuilt(path, str(error))
             else:
                 log.snapshot_offset = offset
                 return offset

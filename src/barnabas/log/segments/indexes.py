@@ -107,6 +107,10 @@ class SparseIndex:
         first, second = self.FORMAT.unpack_from(data, position)
         return first, second
 
+    def say_rebuilt(self, reason: str) -> None:
+        """The indexes of its segment are damaged, and are rebuilt now."""
+        self._files.on_rebuilt(self.path, reason)
+
     def is_sound(self) -> bool:
         """Whether the file exists and has only complete entries in ascending order. Reads the whole file."""
         disk, width = self._files.disk, self.FORMAT.size

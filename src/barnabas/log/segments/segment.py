@@ -352,6 +352,7 @@ class Segment:
                 yield first
                 yield from batches
             return
+        self.index.say_rebuilt("an entry names no batch")
         self.rebuild_indexes()
         yield from self.headers(self.index.position_below(offset - self.base_offset))
 

@@ -110,7 +110,9 @@ def holder_of_controller_id(known: ControllerRegistration) -> str:
 
 
 def _places(listeners: Mapping[str, ListenerEndpoint]) -> str:
-    return ", ".join(f"{name}://{x.host}:{x.port}" for name, x in sorted(listeners.items()))
+    return ", ".join(
+        f"{name}://{Endpoint(x.host, x.port)}" for name, x in sorted(listeners.items())
+    )
 
 
 def _since(ms: int) -> str:

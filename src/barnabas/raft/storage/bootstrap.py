@@ -54,6 +54,8 @@ class BootstrappedReplica:
     """The log's control batches by base offset."""
     fault: str = ""
     """Why the log was cut at its end; empty where it was not."""
+    damaged_snapshot: str = ""
+    """What is wrong with snapshots that were set aside, for older ones and the log have all that they had."""
 
 
 def open_replica(
@@ -88,6 +90,7 @@ def _opened(
     *,
     cut_damage: bool,
 ) -> BootstrappedReplica:
+    known, damaged = _without_damaged(disk, path, known, log)
     latest = known[-1] if known else None
     fault = log.fault
     if latest is not None and not log.start_offset <= latest.offset <= log.end_offset:
@@ -127,7 +130,37 @@ def _opened(
         for offset, (_, message) in enumerate(records, base_offset):
             if latest is None or offset >= latest.offset:
                 _note(history, message, offset)
-    return BootstrappedReplica(path, log, shape, history, election, file, controls, fault)
+    return BootstrappedReplica(path, log, shape, history, election, file, controls, fault, damaged)
+
+
+def _without_damaged(
+    disk: Disk, path: str, known: list[OffsetAndEpoch], log: RaftLog
+) -> tuple[list[OffsetAndEpoch], str]:
+    """The snapshots without the newest ones that are damaged, which get another name, and what is wrong with
+    those. Raises :class:`CorruptSnapshotError` where no older snapshot (at offset 0: none) is sound and
+    continued by the log up to them."""
+    left, faults = list(known), list[str]()
+    while left:
+        try:
+            snapshot_files.check_file(disk, path, left[-1])
+            break
+        except snapshot_files.CorruptSnapshotError as error:
+            faults.append(str(error))
+            left.pop()
+    if not faults:
+        return known, ""
+    begins = left[-1].offset if left else 0
+    if not log.start_offset <= begins <= known[-1].offset <= log.end_offset:
+        raise snapshot_files.CorruptSnapshotError(
+            f"{'; '.join(faults)}. Nothing here replaces it: the log beside it has offsets"
+            f" {log.start_offset} to {log.end_offset}. Restore the file, or have the other voters replace"
+            " this one (docs/quorum-operations.md)"
+        )
+    for snapshot in known[len(left) :]:
+        name = f"{path}/{snapshot_files.file_name(snapshot)}"
+        disk.rename(name, name + snapshot_files.DAMAGED_SUFFIX)
+    disk.sync_dir(path)
+    return left, "; ".join(faults)
 
 
 def _scan_sound(

@@ -34,6 +34,8 @@ from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
+DAMAGED_SUFFIX = ".damaged"
+"""A snapshot that was set aside; operators may remove it."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -225,6 +227,11 @@ class SnapshotFile:
 
     def __repr__(self) -> str:
         return f"SnapshotFile({self._path})"
+
+
+def check_file(disk: Disk, directory: str, snapshot: OffsetAndEpoch) -> None:
+    """Whether the snapshot's file is whole. Raises :class:`CorruptSnapshotError`, ``OSError``."""
+    SnapshotFile(disk, f"{directory}/{file_name(snapshot)}", snapshot).check()
 
 
 def write_checkpoint(
