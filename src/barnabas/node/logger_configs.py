@@ -18,8 +18,10 @@ from barnabas.metadata.image.image import BROKER_LOGGER
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable, Handler
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages import alter_configs_request as replacing
 from barnabas.wire.messages import describe_configs_request as describe
 from barnabas.wire.messages import incremental_alter_configs_request as alter
+from barnabas.wire.messages.alter_configs_response import AlterConfigsResponse
 from barnabas.wire.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -36,6 +38,7 @@ SET, DELETE = range(2)
 _OTHERS = {2: "APPEND", 3: "SUBTRACT"}
 _EMPTY: dict[type[Message], type[Message]] = {
     describe.DescribeConfigsRequest: DescribeConfigsResponse,
+    replacing.AlterConfigsRequest: AlterConfigsResponse,
     alter.IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
 }
 DYNAMIC_BROKER_LOGGER = 6

@@ -230,7 +230,7 @@ class Node:
             broker_handlers.add_to(table, broker)
             self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
-            CordonedDirectories(int(config.node_id), config.log_dirs).serve(table)
+            CordonedDirectories(config.node_id, config.log_dirs, broker.authorizer).serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
 
     def _follow_configs(self, image: MetadataImage) -> None:

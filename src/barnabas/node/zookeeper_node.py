@@ -336,7 +336,9 @@ class ZookeeperNode:
 
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
-        own = OwnLoggers(int(self.config.node_id), self._loggers)
+        config = self.config
+        own = OwnLoggers(int(config.node_id), self._loggers)
+        cordoned = CordonedDirectories(config.node_id, config.log_dirs, broker.authorizer)
         audit = self.controller.decider.change_audit
         tokens = self.token_requests = TokenRequests(
             self.ports, self.config, self._tokens, broker.image, lambda: self.is_controller, audit
@@ -354,7 +356,7 @@ class ZookeeperNode:
                 add_forwarding(table, broker, requests, self._gate, is_kraft, channel)
             self.listeners.add_sasl(table)
             own.serve(table)
-            CordonedDirectories(int(self.config.node_id), self.config.log_dirs).serve(table)
+            cordoned.serve(table)
             guard_with(table, broker.authorizer)
         # The controller's orders arrive here before the broker is ready; clients' requests wait at the gate.
         self.listeners.serve(self.config.broker_listeners)
