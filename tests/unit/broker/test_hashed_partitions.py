@@ -112,7 +112,7 @@ def grows(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cluster], None]:
 
 
 def restart(cluster: Cluster, node: int) -> None:
-    """Not until every ISR is whole: whoever leads next may have a high watermark of before."""
+    """Without a wait for whole ISRs: a broker that leads next may have an old high watermark."""
     cluster.sim.nodes[node].kill()
     cluster.sim.nodes[node].start()
     cluster.until(lambda: cluster.broker(node).lifecycle.phase.value == "running")
