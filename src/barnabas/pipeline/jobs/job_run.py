@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError, StagingError
@@ -43,6 +44,10 @@ POLL_S = 0.5
 START_POLL_S = 0.05
 BEGINS = ("Initializing", "Getting offsets")
 """How Spark's status of a query begins before its readers have answered."""
+WORKER_IS_LATE = "Python worker failed to connect back"
+"""Spark says so where a Python process beside the driver is not there within 10 s; no setting raises that."""
+STARTS = 5
+"""How often a query is started whose readers are late; it has planned nothing yet."""
 DEAD_LETTERS = "dead_letters"
 GROUPS_S = 5.0
 """How often a mirror looks for what groups have committed."""
@@ -120,15 +125,13 @@ class JobRun:
                     self._shared.prove()
             with self._stages("start"):
                 call = ServerBatch(self._job, each.query) if self._is_remote else None
-                handle = each.start(rows, writes, triggered, call)
-                running.append(Running(handle, each.query.checkpoint, each))
-            self._await_readers(running[-1])
+                start = partial(each.start, rows, writes, triggered, call)
+                running.append(Running(started(start), each.query.checkpoint, each))
         if self._job.dead_letters is not None:
             for source in self._job.sources:
                 if "value.format" in source.options:
                     with self._stages("start"):
                         running.append(self._start_dead_letters(source, triggered))
-                        self._await_readers(running[-1])
 
     def _fix_beginnings(self) -> None:
         """One beginning of each source for all queries that read it, before any of them starts."""
@@ -153,16 +156,6 @@ class JobRun:
         checkpoint = f"{self._job.checkpoint}/{DEAD_LETTERS}"
         return f"{checkpoint}/{source.name}" if self._job.is_graph else checkpoint
 
-    def _await_readers(self, running: Running) -> None:
-        """Until the query's readers are there, where others follow: each is a Python process, and Spark gives
-        up on one that has not come up within 10 s, as several at once may not."""
-        handle = running.handle
-        is_last = running.run is self._runs[-1] and self._job.dead_letters is None
-        while not is_last and handle.isActive:
-            if not str(handle.status["message"]).startswith(BEGINS):
-                return
-            handle.awaitTermination(START_POLL_S)
-
     def plan(self) -> str:
         """What Spark makes of sources and steps; nothing is read."""
         plans = []
@@ -182,7 +175,7 @@ class JobRun:
         frame = source_frame(self._spark, self._job, source, checkpoint)
         writer = triggered(dead_letters(frame).writeStream.format("barnabas")).queryName(name)
         options = {**self._job.dead_letters.options, "checkpointLocation": checkpoint}
-        return Running(writer.options(**options).start(), checkpoint)
+        return Running(started(writer.options(**options).start), checkpoint)
 
     def _triggered(self, writer: Any, available_now: bool) -> Any:
         if available_now:
@@ -238,6 +231,25 @@ class JobRun:
             stage = at if isinstance(at, str) else at.stage
             sentence = f"job {self._job.name} failed in stage {stage}: {cause_in(str(error))}"
             raise RunFailedError(sentence) from error
+
+
+def started(start: Callable[[], Any]) -> Any:
+    """A query whose readers are there: each is a Python process, and Spark gives up on one that is late, as
+    several at once on a busy machine are. Such a query is started again."""
+    from pyspark.errors import PySparkException
+
+    for is_last in (*[False] * (STARTS - 1), True):
+        try:
+            handle = start()
+        except PySparkException as error:
+            if is_last or WORKER_IS_LATE not in str(error):
+                raise
+            continue
+        while handle.isActive and str(handle.status["message"]).startswith(BEGINS):
+            time.sleep(START_POLL_S)
+        if is_last or handle.isActive or WORKER_IS_LATE not in str(handle.exception()):
+            break
+    return handle
 
 
 def check_checkpoint(job: Job) -> None:
