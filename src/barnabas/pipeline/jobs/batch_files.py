@@ -75,7 +75,7 @@ class FrameRows:
     ) -> list[StoredFile]:
         frame, parts = self._parted(partition_by, keeps=keeps)
         folder = f"{DATA}/batch-{batch.number}-{uuid.uuid4().hex}"
-        writer = frame.write.mode("errorifexists").partitionBy(*parts)
+        writer = frame.write.mode("error").partitionBy(*parts)
         writer.parquet(f"{for_spark(table)}/{folder}")
         return written_below(table, folder)
 
@@ -99,7 +99,7 @@ def write_staged(frame: DataFrame, table: str, batch: Batch, partition_by: tuple
     """Write the rows of the batch into a new folder, whose only data they are, and return it. Raises
     `StagingError` if driver and executors do not share the folder."""
     folder = Path(table, STAGED, f"{batch.number}-{uuid.uuid4().hex}")
-    writer = frame.write.mode("errorifexists").partitionBy(*partition_by)
+    writer = frame.write.mode("error").partitionBy(*partition_by)
     writer.parquet(f"file://{folder}")
     if not folder.is_dir():
         raise StagingError(f"{folder} is not there: driver and executors do not share {table}")

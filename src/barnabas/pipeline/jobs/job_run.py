@@ -46,7 +46,7 @@ BEGINS = ("Initializing", "Getting offsets")
 """How Spark's status of a query begins before its readers have answered."""
 WORKER_IS_LATE = "Python worker failed to connect back"
 """Spark says so where a Python process beside the driver is not there within 10 s; no setting raises that."""
-STARTS = 5
+STARTS = 10
 """How often a query is started whose readers are late; it has planned nothing yet."""
 DEAD_LETTERS = "dead_letters"
 GROUPS_S = 5.0
