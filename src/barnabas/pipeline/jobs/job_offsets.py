@@ -115,8 +115,8 @@ def next_ranges(source: Source, checkpoint: str) -> list[Range]:
 def fix_beginnings(options: Mapping[str, str], checkpoints: Sequence[str]) -> None:
     """Write down one beginning for all queries of a job that read the same topics, before any of them starts.
     A record that comes while they start would else be before the beginning of one and behind the end of
-    another. A query that is new beside one that runs already (dead letters, or a sink, that a job gets later)
-    begins where that one continues. `options` are those of the reader. Raises `PipelineError`."""
+    another. A query that is new beside one that runs already (dead letters that a job gets later) begins
+    where that one continues. `options` are those of the reader. Raises `PipelineError`."""
     given = source_options(options, streaming=True)
     done = {each: position_of(each).done_offsets for each in checkpoints}
     found = next((each for each in done.values() if each is not None), None)

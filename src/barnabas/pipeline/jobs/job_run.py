@@ -134,13 +134,16 @@ class JobRun:
                         running.append(self._start_dead_letters(source, triggered))
 
     def _fix_beginnings(self) -> None:
-        """One beginning of each source for all queries that read it, before any of them starts."""
+        """One beginning of each source for all queries that read it and begin together, before one starts."""
         for source in self._job.sources:
             reading = [
                 each.query.checkpoint
                 for each in self._runs
                 if source in self._job.sources_of(each.query)
             ]
+            if self._job.is_graph and all(map(can_open, reading)):
+                # A sink that was added later begins at `startingOffsets`.
+                reading = [place for place in reading if position_of(place).done_offsets] or reading
             if self._job.dead_letters is not None and "value.format" in source.options:
                 reading.append(self._dead_checkpoint(source))
             if not source.is_topics or not reading or not all(map(can_open, reading)):
