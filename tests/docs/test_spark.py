@@ -1,18 +1,15 @@
-"""The programs of README.md, docs/spark.md and docs/pipelines.md, in one session, and the ledger."""
+"""The programs of docs/spark.md and README.md, in one session, and the ledger's commands."""
 
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from barnabas.demo.spark_process import missing_java
 from barnabas.testing.cluster import Cluster
 from tests.docs.blocks import NOT_RUN, Reader, blocks
-from tests.docs.test_pipelines import A_TEST
 
 pytestmark = [
     pytest.mark.process,
@@ -36,39 +33,19 @@ def test_spark_jobs_of_the_pages_land_their_records(tmp_path: Path) -> None:
         reader.environment.update(SESSION)
         reader.shell("barnabas topics create flights loud-flights delays -p 1 -r 3")
         reader.shell("printf 'a:on time\\nb:late\\n' | barnabas produce flights -k :")
-        pages = [
-            block
-            for page in ("README.md", "docs/spark.md", "docs/pipelines.md")
-            for block in blocks(page)
-        ]
+        pages = [*blocks("README.md"), *blocks("docs/spark.md")]
         programs = [
             block.text
             for block in pages
-            if block.language == "python" and not block.words & {NOT_RUN, A_TEST}
+            if block.language == "python" and NOT_RUN not in block.words
         ]
-        assert len(programs) == 4
+        assert len(programs) == 3
         with reader.running("".join(programs) + END) as job:
             wait_for(reader, job, "loud-flights", ["LATE", "ON TIME"])
             wait_for(reader, job, "delays", ["a\t1", "b\t1"])
-            wait_for_table(reader, job, reader.home / "data/tables/flights", ["late", "on time"])
         for block in blocks("docs/spark.md"):
             if block.language == "sh" and NOT_RUN not in block.words:
                 reader.shell(block.text)
-
-
-def wait_for_table(
-    reader: Reader, job: subprocess.Popen[bytes], table: Path, values: list[str]
-) -> None:
-    """The job has written these values to the Parquet table at `table`."""
-    deadline = time.monotonic() + WAIT_S
-    found: list[str] = []
-    while found != values:
-        log = (reader.home / "program.log").read_text()[-4000:]
-        assert job.poll() is None and time.monotonic() < deadline, (found, log)
-        time.sleep(0.2)
-        if any(table.glob("batch=*")):
-            rows = pq.read_table(table)["value"].to_pylist()
-            found = sorted(value.decode() for value in rows)
 
 
 def wait_for(reader: Reader, job: subprocess.Popen[bytes], topic: str, lines: list[str]) -> None:
