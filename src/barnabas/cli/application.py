@@ -10,6 +10,7 @@ import typer
 
 from barnabas import __version__
 from barnabas.cli.command_table import ANYWHERE, COMMANDS
+from barnabas.cli.plain_text import say
 
 
 def _anywhere(options: str, metavar: str, text: str) -> Any:
@@ -47,7 +48,7 @@ def build(names: Sequence[str]) -> typer.Typer:
         ),
     ) -> None:
         if version:
-            print(f"barnabas {__version__}")
+            say(f"barnabas {__version__}")
             raise typer.Exit
 
     for name in names:

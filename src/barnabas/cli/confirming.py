@@ -7,6 +7,7 @@ import sys
 import typer
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import visible
 
 USAGE = 2
 Yes = typer.Option(False, "--yes", "-y", help="Do not ask.")
@@ -23,5 +24,5 @@ def confirm(question: str, yes: bool) -> None:
             " give --yes to do it, or --dry-run to see what would be done",
             USAGE,
         )
-    if not typer.confirm(f"{question} It cannot be taken back.", err=True):
+    if not typer.confirm(visible(f"{question} It cannot be taken back."), err=True):
         raise Failure("nothing was changed")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from barnabas.cli.command_table import ANYWHERE, COMMANDS, CONFIG
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.host.process.standard_streams import fill_standard_streams
 
 INTERRUPTED = 130
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Failure as failure:
-        print(failure, file=sys.stderr)
+        say(failure, err=True)
         return failure.status
     except BrokenPipeError:
         return 1

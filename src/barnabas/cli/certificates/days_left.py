@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import typer
-
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.admin import BrokerDescription
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
@@ -108,4 +107,4 @@ def say_what_ends(found: Sequence[TimeLeft]) -> None:
     for left in found:
         if left.days < WARNING_DAYS:
             what = f"ends in {left.days} days" if left.seconds >= 0 else "has ended"
-            typer.echo(f"node {left.node_id}: the certificate of {left.listener} {what}", err=True)
+            say(f"node {left.node_id}: the certificate of {left.listener} {what}", err=True)

@@ -11,6 +11,7 @@ import typer
 from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.acls import AclEntry, AclQuery, add_acls, list_acls, remove_acls
 from barnabas.security.authorization.acls import (
     CLUSTER_NAME,
@@ -174,7 +175,7 @@ def remove(
             _show(as_json, sorted(found), "", "would be removed")
             return
         for entry in [] if yes else sorted(found):
-            typer.echo(_line(entry), err=True)
+            say(_line(entry), err=True)
         confirm(f"Remove {len(found)} entr{'y' if len(found) == 1 else 'ies'}?", yes)
         removed = connected.call(remove_acls(connected.client, queries))
     _show(as_json, removed, "nothing was removed", "removed")

@@ -20,6 +20,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.local_security import CERTIFICATES_DAYS, LocalSecurity
+from barnabas.cli.plain_text import say
 from barnabas.host.client import parse_bootstrap
 from barnabas.types import Endpoint
 
@@ -67,7 +68,7 @@ def list_(
             table.add_row(*(_cell(certificate.get(name.replace(" ", "_"), "")) for name in columns))
     show(as_json, rows, table)
     for failure_text in failures:
-        typer.echo(failure_text, err=True)
+        say(failure_text, err=True)
     if failures and not rows:
         raise typer.Exit(1)
 
@@ -189,7 +190,7 @@ def renew(
         table.add_row(str(node_id), str(days))
     show(as_json, {"nodes": wanted, "days": days, "new_authority": is_new}, table)
     if is_new:
-        typer.echo("there is a new authority: clients have to read security/ca.pem again", err=True)
+        say("there is a new authority: clients have to read security/ca.pem again", err=True)
 
 
 def _needs_library() -> None:

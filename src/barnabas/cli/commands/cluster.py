@@ -23,6 +23,7 @@ from barnabas.cli.connection.connect import (
 from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import Controllers, QuorumClient, quorum_client
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.feature_levels import unregister_broker
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import ChannelError
@@ -179,9 +180,9 @@ def unregister(
             for partition in topic.partitions.values()
         )
         connected.call(unregister_broker(connected.client, broker))
-    typer.echo(f"broker {broker} is not registered any more")
+    say(f"broker {broker} is not registered any more")
     if assigned:
-        typer.echo(f"{assigned} partitions still have a replica assigned to it", err=True)
+        say(f"{assigned} partitions still have a replica assigned to it", err=True)
 
 
 def states_of(topics: Iterable[TopicMetadata]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from barnabas.cli.connection.metadata_log_reader import (
     NoMetadataLog,
 )
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
@@ -54,7 +55,7 @@ def events(
     def print_events(found: Iterable[ClusterEvent]) -> None:
         for event in found:
             line = json.dumps(event.as_dict()) if as_json else event_line(event)
-            typer.echo(line)
+            say(line)
         sys.stdout.flush()
 
     def wanted(found: Iterable[ClusterEvent]) -> list[ClusterEvent]:
@@ -83,7 +84,7 @@ def _source(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
         while not log.at_end:
             found += log.read(reader)
         for silent in refusals.silent:
-            print(f"controller {silent} does not answer: its refusals are missing", file=sys.stderr)
+            say(f"controller {silent} does not answer: its refusals are missing", err=True)
         return sorted(found, key=lambda event: event.at_ms)
 
     return read
@@ -98,7 +99,7 @@ def _of_brokers(connected: Connected) -> Callable[[int], list[ClusterEvent]]:
             connected.run_for(wait_ms)
         found = events.read()
         for silent in events.silent if not wait_ms else ():
-            print(f"broker {silent} does not answer: its events are missing", file=sys.stderr)
+            say(f"broker {silent} does not answer: its events are missing", err=True)
         return found
 
     return read

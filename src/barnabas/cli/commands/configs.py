@@ -14,6 +14,7 @@ import typer
 from barnabas.cli.confirming import DryRun
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.operations import (
     ConfigEdit,
     DescribedKey,
@@ -322,7 +323,7 @@ def _warn_of_unknown(resource: Resource, changes: list[ConfigEdit]) -> None:
         if resource.kind == BROKER and broker_key(change.name) is None:
             near = nearest_key(change.name)
             meant = f"; did you mean {near}?" if near else ""
-            typer.echo(f"warning: no broker reads the key {change.name}{meant}", err=True)
+            say(f"warning: no broker reads the key {change.name}{meant}", err=True)
 
 
 def _hint(name: str, known: set[str]) -> str:

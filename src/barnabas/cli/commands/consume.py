@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import json_line, visible_bytes
 from barnabas.client.consumers.classic_protocol_member import check_pattern, matched_topics
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
@@ -39,6 +42,11 @@ def command(
     ),
     read_committed: bool = typer.Option(False, help="Only committed records."),
     show_keys: bool = typer.Option(False, "--keys", "-k", help="Key, tab, value."),
+    raw: bool = typer.Option(
+        False,
+        "--raw",
+        help="Bytes as they are; a terminal gets control characters as escapes otherwise.",
+    ),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -65,7 +73,10 @@ def command(
         else:
             begin = offset if offset is not None else EARLIEST if reset == "earliest" else LATEST
             consumer.inner.assign(dict.fromkeys(partitions, begin))
-        pump(connected, consumer, ends, max_records, timeout_s, as_json, show_keys, bool(group))
+        line = partial(
+            line_of, as_json=as_json, show_keys=show_keys, raw=raw or not sys.stdout.isatty()
+        )
+        pump(connected, consumer, ends, max_records, timeout_s, line, bool(group))
 
 
 def _matched(connected: Connected, pattern: TopicPattern) -> list[str]:
@@ -95,8 +106,7 @@ def pump(
     ends: dict[TopicPartition, int],
     max_records: int | None,
     timeout_s: float | None,
-    as_json: bool,
-    show_keys: bool,
+    line: Callable[[ConsumerRecord], bytes],
     commits: bool,
 ) -> None:
     """Print until something says that it is enough; commit what was printed."""
@@ -110,7 +120,7 @@ def pump(
             limit = 500 if max_records is None else min(500, max_records - printed)
             records = consumer.poll(POLL_MS, limit)
             for record in records:
-                write(line_of(record, as_json, show_keys))
+                write(line(record))
             printed += len(records)
             sys.stdout.buffer.flush()
             if records and commits:
@@ -136,13 +146,14 @@ def _is_at(ends: dict[TopicPartition, int], consumer: BlockingConsumer, *, in_gr
     return True
 
 
-def line_of(record: ConsumerRecord, as_json: bool, show_keys: bool) -> bytes:
+def line_of(record: ConsumerRecord, *, as_json: bool, show_keys: bool, raw: bool) -> bytes:
+    """The record as a line of bytes. JSON has no control character in any case."""
     if as_json:
-        return json.dumps(plain(record), ensure_ascii=False).encode() + b"\n"
+        return json_line(json.dumps(plain(record), ensure_ascii=False)).encode() + b"\n"
     value = b"" if record.value is None else record.value
-    if not show_keys:
-        return value + b"\n"
-    return (b"" if record.key is None else record.key) + b"\t" + value + b"\n"
+    if show_keys:
+        value = (b"" if record.key is None else record.key) + b"\t" + value
+    return (value if raw else visible_bytes(value)) + b"\n"
 
 
 def plain(record: ConsumerRecord) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from barnabas.cli.confirming import Yes, confirm
 from barnabas.cli.connection.connect import Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
+from barnabas.cli.plain_text import say
 from barnabas.cli.reports.quorum_view import view_of
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -30,9 +31,9 @@ def make_dynamic(
         quorum = client.describe()
         view = view_of(quorum, client.cluster_id)
         for voter in view.voters:
-            print(f"  voter {voter.identity}")
+            say(f"  voter {voter.identity}")
         if not view.is_static:
-            print("the voters are in the log already")
+            say("the voters are in the log already")
             return
         if not dry_run:
             confirm("Write the voters into the log?", yes)
@@ -44,11 +45,11 @@ def make_dynamic(
         )
         client.ask_leader(quorum, request, TIMEOUT_MS)
         if dry_run:
-            print("every voter supports it: it would be done")
+            say("every voter supports it: it would be done")
             return
-    print("the voters are in the log now; it cannot be taken back")
+    say("the voters are in the log now; it cannot be taken back")
     servers = ",".join(v.endpoints[0].partition("://")[2] for v in view.voters if v.endpoints)
-    print(
+    say(
         "in every node's file put this in the place of controller.quorum.voters:"
         f" controller.quorum.bootstrap.servers={servers}"
     )

@@ -12,6 +12,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.feature_levels import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -100,12 +101,12 @@ def _move(
         if moved:
             connected.call(update_features(connected.client, moved, kind, validate_only=dry_run))
     if not moved:
-        typer.echo("nothing to do: the levels are these already")
+        say("nothing to do: the levels are these already")
     for name, level in moved.items():
         found = known.get(name, Feature(name, 0, 0, 0))
         verb = "would go" if dry_run else "went"
         before, after = found.level_name(found.level), found.level_name(level)
-        typer.echo(f"{name} {verb} from {before} to {after}")
+        say(f"{name} {verb} from {before} to {after}")
 
 
 def levels_of_release(text: str) -> dict[str, int]:

@@ -27,6 +27,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date, parse_duration
+from barnabas.cli.plain_text import say
 from barnabas.client.groups import GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets
@@ -106,7 +107,7 @@ def reset_offsets(
             connected.call(commit(connected.client, GroupIdentity(group), offsets))
     if export:
         for tp, target in targets.items():
-            typer.echo(f"{tp.topic},{tp.partition},{target.offset}")
+            say(f"{tp.topic},{tp.partition},{target.offset}")
         return
     _show_reset(as_json, group, targets, committed, execute)
 
@@ -300,7 +301,7 @@ def _require_empty(
     text = f"group {group} {what}: it is {described.state} with {members_of(described)}"
     if not ignore:
         raise Failure(f"{text}; stop what reads in it first")
-    typer.echo(f"as it is now it would be refused: {text}", err=True)
+    say(f"as it is now it would be refused: {text}", err=True)
 
 
 def members_of(described: GroupDescription) -> str:

@@ -15,6 +15,7 @@ from barnabas.cli.connection.connect import USAGE, event_line
 from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
 from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.cli.reports.log_file_rows import rows_of
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
@@ -44,7 +45,7 @@ def dump(
     """Every entry; says where the file is damaged and ends with 1."""
     try:
         for row in rows_of(file, records):
-            typer.echo(json.dumps(row) if as_json else line_of(row))
+            say(json.dumps(row) if as_json else line_of(row))
     except BrokenPipeError:
         raise  # the reader of the pipe closed it
     except OSError as error:
@@ -67,7 +68,7 @@ def events(
     for event in read_log(EventReader(), directory):
         if (kind and event.kind not in kind) or about not in event.subject:
             continue
-        typer.echo(json.dumps(event.as_dict()) if as_json else event_line(event))
+        say(json.dumps(event.as_dict()) if as_json else event_line(event))
 
 
 @app.command()
@@ -78,7 +79,7 @@ def tree(
     """The cluster's metadata at the end of the log, as JSON."""
     image = replayed(directory)
     try:
-        typer.echo(json.dumps(cat(image, path), indent=2, default=str))
+        say(json.dumps(cat(image, path), indent=2, default=str))
     except NoSuchPathError as error:
         raise Failure(str(error)) from error
 

@@ -9,6 +9,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.host.client import Connected
 from barnabas.types import is_int32
 from barnabas.wire.errors import ErrorCode
@@ -95,7 +96,7 @@ def move(
             raise Failure("; ".join(refused))
         while wait and not _are_there(connected, broker, to, set(names)):
             time.sleep(POLL_S)
-    typer.echo(f"{len(names)} replicas {'are in' if wait else 'go to'} {to} of broker {broker}")
+    say(f"{len(names)} replicas {'are in' if wait else 'go to'} {to} of broker {broker}")
 
 
 def _name_of(text: str) -> tuple[str, int]:

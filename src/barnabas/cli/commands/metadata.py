@@ -18,6 +18,7 @@ from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, found
 from barnabas.cli.connection.quorum_client import quorum_client
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.snapshot import load_records
 from barnabas.metadata.views import metadata_tree as browsing
@@ -63,7 +64,7 @@ def tree(
 
     def show(at: str, level: int) -> None:
         for name in browsing.children(image, at):
-            typer.echo(INDENT * level + name)
+            say(INDENT * level + name)
             if level + 1 < depth:
                 show(f"{at}/{name}", level + 1)
 
@@ -84,7 +85,7 @@ def cat(
     """Everything at and below a path, as JSON."""
     image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
     try:
-        typer.echo(json.dumps(browsing.cat(image, path), indent=2, default=str))
+        say(json.dumps(browsing.cat(image, path), indent=2, default=str))
     except browsing.NoSuchPathError as error:
         raise Failure(str(error)) from error
 

@@ -33,6 +33,7 @@ from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.controller.zookeeper_migration import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -78,11 +79,9 @@ def check(
     show(as_json, dataclasses.asdict(found), table)
     if not as_json:
         for sentence in (*found.notes, *found.preventing):
-            typer.echo(sentence)
+            say(sentence)
         if found.is_claimed:
-            typer.echo(
-                "a copy was begun: continue with `migrate copy`, or go back with `migrate revert`"
-            )
+            say("a copy was begun: continue with `migrate copy`, or go back with `migrate revert`")
     if found.preventing:
         raise typer.Exit(1)
 
@@ -110,7 +109,7 @@ def copy(
         for config in controllers:
             check_not_begun(config, standalone=standalone)
         if dry_run:
-            typer.echo(f"{_counted(copying.records_of(znodes))} would be copied; nothing was done")
+            say(f"{_counted(copying.records_of(znodes))} would be copied; nothing was done")
             return
         znodes = _claimed(zookeeper, int(controllers[0].node_id))
         records = copying.records_of(znodes)
@@ -118,8 +117,8 @@ def copy(
             for directory in format_controller(
                 config, found.cluster_id, records, standalone=standalone
             ):
-                typer.echo(f"node {config.node_id}: {directory}")
-    typer.echo(
+                say(f"node {config.node_id}: {directory}")
+    say(
         f"{_counted(records)}: start the controllers, then"
         " the brokers under KRaft, and compare with"
         f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`"
@@ -153,7 +152,7 @@ def compare(
     if found or as_json:
         show(as_json, [finding._asdict() for finding in found], table)
     else:
-        typer.echo(
+        say(
             f"znodes and metadata log say the same: {len(image.topics_by_name)} topics,"
             f" {len(image.configs)} configured resources, {len(image.acls)} access control entries"
         )
@@ -200,7 +199,7 @@ def revert(
         is_released = findings.state_of(znodes) is MigrationState.NONE
         if is_released and (directories_only or any(map(is_half_reverted, configs))):
             if dry_run:
-                typer.echo(f"the metadata logs of nodes {nodes} would be removed; nothing was done")
+                say(f"the metadata logs of nodes {nodes} would be removed; nothing was done")
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed.", yes)
             give_back_to_zookeeper(configs)
@@ -212,7 +211,7 @@ def revert(
             transactions = _way_back(znodes, image_of(Path(home), None, None))
             written = sum(len(transaction.operations) - 1 for transaction in transactions)
             if dry_run:
-                typer.echo(
+                say(
                     f"{written} znodes would be written, and the metadata logs of nodes {nodes} removed;"
                     " nothing was done"
                 )
@@ -223,8 +222,8 @@ def revert(
             write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
         for config in configs:
             for directory in forget_quorum(config):
-                typer.echo(f"node {config.node_id}: {directory}")
-    typer.echo(f"{written} znodes written: start the brokers on ZooKeeper")
+                say(f"node {config.node_id}: {directory}")
+    say(f"{written} znodes written: start the brokers on ZooKeeper")
 
 
 @app.command()
@@ -248,11 +247,11 @@ def finalize(
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
     if dry_run:
-        typer.echo("/migration would be removed, which ends the way back; nothing was done")
+        say("/migration would be removed, which ends the way back; nothing was done")
         return
     confirm("There is no way back to ZooKeeper then.", yes)
     write_znodes(zookeeper, [claim.end_of_way_back(znodes)])
-    typer.echo("the migration is final: ZooKeeper is needed no more")
+    say("the migration is final: ZooKeeper is needed no more")
 
 
 def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:

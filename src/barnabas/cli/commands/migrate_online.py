@@ -24,6 +24,7 @@ from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.config.node import NodeConfig
 from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
 from barnabas.limits import ZookeeperBounds
@@ -73,7 +74,7 @@ def start(
     if not found.cluster_id:
         raise Failure(f"{zookeeper} has no cluster that ever ran")
     for sentence in (*found.notes, *findings.notes_of_level(level_of(features))):
-        typer.echo(sentence)
+        say(sentence)
     if found.preventing:
         raise Failure("; ".join(found.preventing))
     with stopped_nodes(configs):
@@ -82,16 +83,14 @@ def start(
             check_not_begun(config, standalone=standalone)
         if dry_run:
             names = ", ".join(str(config.node_id) for config in configs)
-            typer.echo(
-                f"the directories of controllers {names} would be formatted; nothing was done"
-            )
+            say(f"the directories of controllers {names} would be formatted; nothing was done")
             return
         for config in configs:
             for directory in format_controller(
                 config, found.cluster_id, [], standalone=standalone, features=features
             ):
-                typer.echo(f"node {config.node_id}: {directory}")
-    typer.echo(_NEXT)
+                say(f"node {config.node_id}: {directory}")
+    say(_NEXT)
 
 
 def level_of(features: Mapping[str, int] | None) -> int:
@@ -140,9 +139,9 @@ def status(
         raise Failure(str(error)) from error
     show(as_json, progress.describe(), _table(progress))
     if not as_json:
-        typer.echo(progress.summary)
+        say(progress.summary)
         for sentence in (*progress.missing, *progress.differing, progress.next_step):
-            typer.echo(sentence)
+            say(sentence)
 
 
 def _table(progress: Progress) -> Table:
@@ -179,7 +178,7 @@ def release(
             raise Failure(str(error)) from error
         written = znodes_in(transactions)
         if dry_run:
-            typer.echo(
+            say(
                 f"{written} znodes would be written, and brokers at {zookeeper} would elect a"
                 " controller among them; nothing was done"
             )
@@ -187,7 +186,7 @@ def release(
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         write_znodes(zookeeper, transactions)
         write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
-    typer.echo(
+    say(
         f"{written} znodes written. Restart the brokers without"
         " zookeeper.metadata.migration.enable, and format the controllers again before another attempt"
     )

@@ -32,6 +32,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.connection.password_prompt import with_password
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
 
@@ -121,7 +122,7 @@ def skip(
     rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
     _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Continue?", yes)
     _asked(lambda: ledger.skip(batch))
-    typer.echo(f"{application} continues with batch {batch + 1}")
+    say(f"{application} continues with batch {batch + 1}")
 
 
 @ledger_app.command()
@@ -147,7 +148,7 @@ def forget(
     )
     _confirm(question, yes)
     _asked(lambda: ledger.forget(first))
-    typer.echo(f"{application} may write batch {first} and those behind it")
+    say(f"{application} may write batch {first} and those behind it")
 
 
 def _applications(staging: str | None, bootstrap: str | None) -> list[str]:

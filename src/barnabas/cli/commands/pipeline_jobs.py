@@ -16,6 +16,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
 
@@ -82,25 +83,25 @@ def run(
             available_now=available_now,
             settings=settings,
             log_level=log_level,
-            say=typer.echo,
+            say=say,
             remote=remote or "",
         )
 
     batches, rows = _asked(work)
     if job.audit is not None:
-        typer.echo(f"{job.name}: {rows:,} records in {batches} replicas, nothing is wrong")
+        say(f"{job.name}: {rows:,} records in {batches} replicas, nothing is wrong")
     else:
-        typer.echo(f"{job.name}: {rows:,} rows in {batches} batches")
+        say(f"{job.name}: {rows:,} rows in {batches} batches")
 
 
 def validate(file: File) -> None:
     """Check a job's file: each error with its line and key. Asks no cluster and starts no Spark."""
     job = _loaded(file)
-    typer.echo(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
+    say(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
     for query in job.queries if job.is_graph else ():
         sources = ", ".join(source.name for source in job.sources_of(query))
         steps = " > ".join(step.name for step in job.graph.above(query.reads))
-        typer.echo(
+        say(
             f"  {query.sinks[0]}: {sources} > {steps or '(no step)'}, {query.output_mode};"
             f" checkpoint {query.checkpoint}"
         )
@@ -152,7 +153,7 @@ def explain(
         table.add_row(*(str(value) for value in offsets.values()))
     show(as_json, found, table)
     if plan and not as_json:
-        typer.echo(found["plan"])
+        say(found["plan"])
 
 
 def _ranges(job: Job, query: Query, source: Source) -> list[dict[str, Any]]:
@@ -201,7 +202,7 @@ def status(file: File, as_json: AsJson = False) -> None:
             headings.append(f"{sink['sink']} has {sink.get('error', has)}")
     if not as_json:
         for line in headings:
-            typer.echo(line)
+            say(line)
     show(as_json, found, table)
 
 
@@ -290,7 +291,7 @@ def offsets(
         table.add_row(*(str(value) for value in row.values()))
     show(as_json, rows, table)
     if commit is not None and not as_json:
-        typer.echo(f"group {commit} continues there")
+        say(f"group {commit} continues there")
 
 
 def doctor(

@@ -16,6 +16,7 @@ from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, show
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import ago
+from barnabas.cli.plain_text import say
 from barnabas.cli.reports.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
@@ -56,7 +57,7 @@ def describe(
         raise Failure("choose one of --status, --replication and --metrics", USAGE)
     with quorum_client(bootstrap, controllers, data, dry_run=dry_run) as client:
         if dry_run:
-            print(client.would_describe())
+            say(client.would_describe())
             return
         response = client.describe(metrics=metrics)
         view = view_of(response, client.cluster_id)

@@ -10,6 +10,7 @@ import typer
 from barnabas.cli.confirming import USAGE, DryRun
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.quotas import Entity, QuotaFilter, alter_quotas, describe_quotas
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS
 from barnabas.config.nearest import hint
@@ -52,7 +53,7 @@ def describe(
         for key, limit in limits.items()
     ]
     if not rows and not as_json:
-        typer.echo("no such quota is set")
+        say("no such quota is set")
         return
     _show(as_json, rows)
 

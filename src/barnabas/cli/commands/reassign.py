@@ -17,6 +17,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.cli.reassignment import reassignment_throttle as throttling
 from barnabas.cli.reassignment.reassignment_plans import (
     Assignment,
@@ -84,7 +85,7 @@ def plan(
         raise Failure(str(error)) from error
     moving = sum(state.is_moving for state in present.values())
     if moving:
-        typer.echo(f"{moving} partitions are on the way: planned from where they go", err=True)
+        say(f"{moving} partitions are on the way: planned from where they go", err=True)
     text = json.dumps(_document(planned), indent=1)
     if out is not None:
         _write(out, text)
@@ -96,7 +97,7 @@ def plan(
     for partition in sorted(planned):
         table.add_row(str(partition), _list(assignment[partition]), _list(planned[partition]))
     if as_json or (out is None and not sys.stdout.isatty()):
-        typer.echo(text)
+        say(text)
     else:
         show(False, None, table)
 
@@ -240,13 +241,13 @@ def _after_cancel(connected: Connected, preserve_throttles: bool) -> None:
         return
     if preserve_throttles or under_way(connected):
         why = "it was asked for" if preserve_throttles else "others are still being moved"
-        typer.echo(
+        say(
             f"the throttle stays, since {why}; `barnabas reassign throttle --remove` lifts it",
             err=True,
         )
         return
     throttling.lift(connected)
-    typer.echo("the throttle is lifted", err=True)
+    say("the throttle is lifted", err=True)
 
 
 # -- plans ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from barnabas.cli.connection.first_voters import FirstVoters
 from barnabas.cli.connection.lost_voter_check import find_former_life
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
     DirectoryError,
@@ -37,7 +37,7 @@ _FILE = typer.Argument(help="The node's server.properties.")
 @app.command("random-uuid")
 def print_random_uuid() -> None:
     """Print a new cluster id."""
-    print(uuid_text(random_uuid(os.urandom)))
+    say(uuid_text(random_uuid(os.urandom)))
 
 
 @app.command("format")
@@ -98,13 +98,13 @@ def format_directories(
     except ValueError as error:
         raise Failure(str(error)) from error
     for directory in done:
-        print(f"formatted {directory}")
+        say(f"formatted {directory}")
     if replace_lost and first.other_voters() and config.metadata_log_dir in done:
-        print(
+        say(
             f"node {config.node_id} votes, and has forgotten its votes and its log if it has run before."
             " Start it only while a majority of the other voters runs and has a leader"
             " (barnabas quorum describe --status)",
-            file=sys.stderr,
+            err=True,
         )
 
 
@@ -142,17 +142,17 @@ def info(
         if found[directory] is None:
             problems.append(f"{directory} is not formatted")
     if as_json:
-        print(json.dumps({"directories": _describe(found), "problems": problems}))
+        say(json.dumps({"directories": _describe(found), "problems": problems}))
     else:
         for directory, meta in found.items():
             if meta is not None:
                 directory_id = uuid_text(meta.directory_id)
-                print(
+                say(
                     f"{directory}: node {meta.node_id} of cluster {meta.cluster_id}, "
                     f"directory.id {directory_id}"
                 )
         for problem in problems:
-            print(problem)
+            say(problem)
     raise typer.Exit(1 if problems else 0)
 
 
@@ -180,7 +180,7 @@ def load_node_file(file: Path) -> NodeConfig:
     except ValueError as error:
         raise Failure(f"{file} is no properties file: {error}") from error
     for sentence in sentences_on_unknown(config):
-        print(sentence, file=sys.stderr)
+        say(sentence, err=True)
     return config
 
 

@@ -25,6 +25,7 @@ from barnabas.cli.connection.connect import (
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
 from barnabas.cli.moments import date_text, parse_duration
+from barnabas.cli.plain_text import say
 from barnabas.client.delegation_tokens import (
     EXPIRE_NOW,
     DelegationToken,
@@ -82,7 +83,7 @@ def create(
     secret = {} if write is not None else {"hmac": token.password}
     show(as_json, _plain(token) | secret, _table([token], "created"))
     if secret and not as_json:
-        typer.echo(f"HMAC {token.password}")
+        say(f"HMAC {token.password}")
 
 
 @app.command("list")
@@ -98,7 +99,7 @@ def list_(
     with cluster(bootstrap, data) as connected:
         found = connected.call(list_tokens(connected.client, owner or None))
     if not found and not as_json:
-        typer.echo("there are no delegation tokens that you may see")
+        say("there are no delegation tokens that you may see")
         return
     show(as_json, [_plain(token) for token in found], _table(found))
 

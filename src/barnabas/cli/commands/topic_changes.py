@@ -24,6 +24,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date
+from barnabas.cli.plain_text import say
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.operations import delete_records
@@ -54,7 +55,7 @@ def alter(
     for row in rows:
         table.add_row(*map(str, row.values()))
     show(as_json, rows, table)
-    typer.echo("records with keys: the same key may go to another partition from now on", err=True)
+    say("records with keys: the same key may go to another partition from now on", err=True)
 
 
 def delete(

@@ -10,6 +10,7 @@ from barnabas.cli.commands import topic_changes
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.connection.controller_events import states_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.cli.reports.partition_history import (
     history_of,
     lines_of,
@@ -132,9 +133,9 @@ def describe(
     else:
         _show(described, offsets, reasons, states)
         for name, rows in going.items():
-            typer.echo(f"{name} is being deleted")
+            say(f"{name} is being deleted")
             for line in lines_of(name, rows, online=True):
-                typer.echo(line)
+                say(line)
 
 
 def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states: bool) -> None:
@@ -151,7 +152,7 @@ def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states:
             table.add_row(*(_cell(column, row[column]) for column in columns))
         show(False, None, table)
         for line in lines_of(topic["name"], topic["partition_list"], online=states):
-            typer.echo(line)
+            say(line)
 
 
 app.command()(topic_changes.alter)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from barnabas.cli import plain_text
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
@@ -258,7 +259,7 @@ def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: Loc
 def say(line: str) -> None:
     """One line for people, at once. A reader that went away or a full disk loses it, never the cluster."""
     try:
-        print(line, flush=True)
+        plain_text.say(line)
     except BrokenPipeError:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

@@ -15,6 +15,7 @@ import typer
 from barnabas.cli.confirming import USAGE, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
 from barnabas.client.scram_users import (
     CODE_OF,
     ITERATIONS,
@@ -38,7 +39,7 @@ def list_(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = Fals
     with cluster(bootstrap, data) as connected:
         found = connected.call(list_users(connected.client))
     if not found and not as_json:
-        typer.echo("there are no SCRAM users")
+        say("there are no SCRAM users")
         return
     _show(as_json, found)
 

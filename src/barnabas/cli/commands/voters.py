@@ -18,6 +18,7 @@ from barnabas.cli.connection.connect import USAGE, Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
+from barnabas.cli.plain_text import say
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
@@ -52,7 +53,7 @@ def add_controller(
     with quorum_client(bootstrap, controllers, data) as client:
         quorum = client.describe()
         where = ", ".join(f"{name}://{at}" for name, at in listeners.items())
-        print(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
+        say(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
         view = _print_voters(quorum)
         if dry_run:
             _check_can_join(view, meta)
@@ -67,7 +68,7 @@ def add_controller(
             ],
         )
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
-    print(f"node {meta.node_id} votes now")
+    say(f"node {meta.node_id} votes now")
 
 
 def remove_controller(
@@ -87,7 +88,7 @@ def remove_controller(
         if node not in voters:
             raise Failure(f"node {node} does not vote; voters are {sorted(voters)}")
         key = _directory_of(voters[node], directory)
-        print(f"voter to remove: {node}, directory {uuid_text(key)}")
+        say(f"voter to remove: {node}, directory {uuid_text(key)}")
         view = _print_voters(quorum)
         _say_who_is_left(view, node)
         _check_changeable(view)
@@ -95,8 +96,8 @@ def remove_controller(
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
-    print(f"node {node} was taken out of the voters and continues as an observer")
-    print(
+    say(f"node {node} was taken out of the voters and continues as an observer")
+    say(
         "with controller.quorum.auto.join.enable=true it joins them again, unless its process ends first"
     )
 
@@ -119,16 +120,14 @@ def recover_quorum(
     try:
         found = assess(disk, settings, config.metadata_log_dir, beyond_what_was_lost)
         for sentence in found.sentences():
-            print(sentence)
+            say(sentence)
         if found.last_timestamp_ms >= 0:
             last = date_text(found.last_timestamp_ms)
-            print(f"The last record here was written at {last} UTC.")
-        print("The other voters' directories must never come back: they are another history.")
+            say(f"The last record here was written at {last} UTC.")
+        say("The other voters' directories must never come back: they are another history.")
         if found.kraft_version < 1:
             own = next(v for v in config.voters if v.node_id == meta.node_id)
-            print(
-                f"The voters are static: set controller.quorum.voters={own} in every node's file."
-            )
+            say(f"The voters are static: set controller.quorum.voters={own} in every node's file.")
         if found.is_damaged and not cut:
             raise RecoveryRefusedError(f"the log {DAMAGED}")
         if dry_run:
@@ -151,7 +150,7 @@ def recover_quorum(
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(sentence_of(error)) from error
-    print(f"node {meta.node_id} is the quorum from offset {found.end.offset} on; start it")
+    say(f"node {meta.node_id} is the quorum from offset {found.end.offset} on; start it")
 
 
 def _identity(config: NodeConfig) -> MetaProperties:
@@ -175,7 +174,7 @@ def _print_voters(quorum: Any) -> QuorumView:
     view = view_of(quorum, "")
     for voter in view.voters:
         leads = ", leads" if voter.node_id == view.leader_id else ""
-        print(f"  voter {voter.identity}{leads}")
+        say(f"  voter {voter.identity}{leads}")
     return view
 
 
@@ -211,11 +210,11 @@ def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
     own = uuid_text(meta.directory_id)
     rows = [o for o in view.observers if (o.node_id, o.directory_id) == (meta.node_id, own)]
     if not rows:
-        print("it does not fetch from the leader yet: start it, or the leader would wait for it")
+        say("it does not fetch from the leader yet: start it, or the leader would wait for it")
     for row in rows:
-        print(f"it is {row.lag} records behind the leader; it must have caught up to be added")
+        say(f"it is {row.lag} records behind the leader; it must have caught up to be added")
     count = len(view.voters) + 1
-    print(f"{count} voters would survive the loss of {(count - 1) // 2}")
+    say(f"{count} voters would survive the loss of {(count - 1) // 2}")
 
 
 def _say_who_is_left(view: QuorumView, node: int) -> None:
@@ -223,10 +222,8 @@ def _say_who_is_left(view: QuorumView, node: int) -> None:
     left = {voter.node_id for voter in view.voters} - {node}
     if not left:
         raise Failure(f"node {node} is the last voter; a quorum has at least one")
-    print(
-        f"{len(left)} voters are left; the quorum then survives the loss of {(len(left) - 1) // 2}"
-    )
+    say(f"{len(left)} voters are left; the quorum then survives the loss of {(len(left) - 1) // 2}")
     following = left & view.following()
     if len(following) <= len(left) // 2:
         silent = sorted(left - following)
-        print(f"voters {silent} do not fetch: until they are back it would be refused")
+        say(f"voters {silent} do not fetch: until they are back it would be refused")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from barnabas.cli.connection.password_prompt import with_password
@@ -27,6 +27,7 @@ from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
+from barnabas.cli.plain_text import say, visible
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.nearest import hint
@@ -185,7 +186,7 @@ def say_what_is_tried(trying: Trying, left_s: float) -> None:
         "the quorum may have no leader"
         " (barnabas quorum describe --status --bootstrap-controller HOST:PORT)"
     )
-    typer.echo(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
+    say(f"{why}: {hint}; trying for {max(left_s, 0):.0f} more seconds", err=True)
 
 
 def sentence(error: KafkaError) -> str:
@@ -199,7 +200,7 @@ def sentence(error: KafkaError) -> str:
 def show(as_json: bool, value: Any, table: Table) -> None:
     """Print `value` as JSON, or the table."""
     if as_json:
-        typer.echo(json.dumps(value, default=plain, indent=2))
+        say(json.dumps(value, default=plain, indent=2))
     else:
         print_table(table)
 
@@ -212,7 +213,7 @@ def print_table(table: Table) -> None:
         wide = console.options.update(width=WIDTH_UNBOUNDED)
         console.width = max(console.measure(table, options=wide).maximum, console.width)
     if table.title:
-        console.print(table.title, style="table.title", markup=False, highlight=False)
+        console.print(visible(str(table.title)), style="table.title", markup=False, highlight=False)
         table.title = None
     console.print(table)
 
@@ -226,11 +227,21 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+class PlainTable(Table):
+    """A table whose cells have no control characters."""
+
+    def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
+        plain_cells = (visible(cell) if isinstance(cell, str) else cell for cell in cells)
+        super().add_row(*plain_cells, **settings)
+
+
 def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Table:
     """A table with these columns; those in `right` are aligned to the right."""
-    table = Table(title=title, box=None, title_justify="left", header_style="bold")
+    table = PlainTable(title=title, box=None, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(
+            visible(column), justify="right" if column in right else "left", overflow="fold"
+        )
     return table
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import owner_of
+from barnabas.cli.plain_text import say
 from barnabas.host.process.end_request import EndRequest
 
 
@@ -31,4 +31,4 @@ def _update_cluster_file(change: Callable[[Path, int], None], file: Path) -> Non
     try:
         change(file, os.getpid())
     except OSError as error:
-        print(f"cluster.json cannot be written: {error.strerror}", file=sys.stderr)
+        say(f"cluster.json cannot be written: {error.strerror}", err=True)

@@ -23,6 +23,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from barnabas.cli.plain_text import visible
 from barnabas.cli.reassignment.reassignment_plans import Assignment
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
@@ -329,7 +330,9 @@ def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
             waiting = "; ".join(waiting_for(rows))
             if waiting != said:
                 said = waiting
-                bar.console.print(waiting or "no replica is missing any more", highlight=False)
+                bar.console.print(
+                    visible(waiting or "no replica is missing any more"), highlight=False
+                )
             left = sum(row.bytes_left for row in rows)
             most = max(most, left)
             done = len(chosen) - len(rows)

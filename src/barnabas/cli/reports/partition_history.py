@@ -7,7 +7,6 @@ ZooKeeper mode the controller tells each state by name with its reason, also of 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from barnabas.cli.connection.controller_events import (
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, NoMetadataLog
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
+from barnabas.cli.plain_text import say
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.host.client import Connected
 from barnabas.metadata.image.partition_states import OFFLINE, ONLINE, STATES
@@ -108,7 +108,7 @@ def history_of(
     except NoMetadataLog:
         _ask_controllers(connected, history, names or [view.name for view in views])
     except Failure as failure:
-        print(f"reasons are missing: {failure}", file=sys.stderr)
+        say(f"reasons are missing: {failure}", err=True)
     return history
 
 

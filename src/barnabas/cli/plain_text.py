@@ -1,0 +1,37 @@
+"""What commands print: sentences, lines and cells without control characters.
+
+Names and values come from other clients, and a terminal obeys escape sequences in them. Every command
+prints through `say` or a table of `table_of`; a tidy test holds that. Line feeds and tabs stay. Other
+control characters become escapes as in Python's strings (``\\x1b``), also where the output is no terminal:
+programs read ``--json``, which has escapes of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""C0 without tab and line feed, DEL, C1, and halves of surrogate pairs, which no stream can encode."""
+
+
+def visible(text: str) -> str:
+    """`text` with an escape for each control character."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_bytes(data: bytes) -> bytes:
+    """UTF-8 `data` as `visible` shows it; bytes that are no UTF-8 are escaped, for a terminal may take them
+    as C1 characters."""
+    return visible(data.decode("utf-8", "backslashreplace")).encode()
+
+
+def json_line(text: str) -> str:
+    """JSON `text`, which may have characters that are not ASCII, with escapes of JSON for the rest of the
+    control characters."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print a line on standard output, or on standard error."""
+    print(visible(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
