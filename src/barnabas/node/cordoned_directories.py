@@ -5,7 +5,7 @@ broker that it is about does, where that one is asked, as Kafka's tools do. Wrap
 IncrementalAlterConfigs.
 
 The refusal tells which paths are in ``log.dirs``. A principal that may not change configurations gets
-none: its request goes on to the controller, which refuses it as any other.
+none: its request reaches the controller, which refuses it as any other.
 
 Source: Kafka's ``DynamicLogConfig.validateReconfiguration``.
 """

@@ -36,7 +36,7 @@ APIS: dict[ApiKey, tuple[Any, Any, Any, Any]] = {
 BOTH = pytest.mark.parametrize("key", APIS, ids=lambda key: key.name.lower())
 
 
-class Nobody:
+class Refusing:
     """An authorizer that allows nothing."""
 
     def may(self, *args: object, audited: bool) -> bool:
@@ -97,5 +97,5 @@ def test_another_brokers_directories_are_not_judged(key: ApiKey) -> None:
 def test_a_principal_without_rights_does_not_learn_which_directories_exist(
     key: ApiKey, path: str
 ) -> None:
-    answer, handed_on = ask(key, (BROKER, "1", path), authorizer=Nobody())
+    answer, handed_on = ask(key, (BROKER, "1", path), authorizer=Refusing())
     assert handed_on == ["1"] and answer.responses[0].error_code == 0

@@ -12,6 +12,7 @@ from barnabas.sim.bounds import SLICES, SMALL, with_bound
 USUAL = NodeBounds()
 NEVER_SMALL = {
     "fetch.read_per_slice",
+    "logs.open_files_max",
     "zookeeper.operation_bytes_max",
     "zookeeper.operations_max",
     "zookeeper.ordered_max",

@@ -158,6 +158,7 @@ class World:
         self.markers = Markers(self.ports, self.leaders, self.image, coordinators)  # type: ignore[arg-type]
         coordinators.markers = self.markers
         self.transactions = SimpleNamespace(coordinators=coordinators)
+        self.hashed = SimpleNamespace(partition_for=lambda topic, key: partition_of(key, 50))
         self.coordinators = coordinators
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.held = False

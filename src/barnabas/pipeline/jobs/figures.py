@@ -1,7 +1,7 @@
 """What a query did in its last micro-batch, as one value: for the line of a run, for programs, for metrics.
 
 Owns the figures of a query by source (rows, rows per second, lag in offsets and seconds), by phase (time),
-and its last commit. The group that has the query's offsets in the cluster is named, so that whoever reads
+and its last commit. The group that has the query's offsets in the cluster is named, so that a program that reads
 metrics of groups finds the same query. Numbers are those of Spark's progress; the lag is what the source
 reports there (:mod:`barnabas.pipeline.read.lag`).
 
@@ -127,7 +127,7 @@ def _source_figures(
 
 
 def name_of(offsets: Mapping[str, Any], sources: tuple[Source, ...]) -> str:
-    """The source that has the topics of the offsets. Empty where that is not told."""
+    """The source that has the topics of the offsets. Empty where it does not say."""
     if len(sources) == 1:
         return sources[0].name
     topics = {each for each in offsets if not each.startswith("(")}

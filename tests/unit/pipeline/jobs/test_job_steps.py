@@ -174,7 +174,7 @@ def test_a_mirror_has_one_source() -> None:
         ("select * from parquet.`/x/y` join a on substring(v from 2) = 'b'", ("a",), ()),
     ],
 )
-def test_the_tables_of_a_query_are_told_from_its_words(
+def test_the_tables_of_a_query_follow_from_its_words(
     sql: str, tables: tuple[str, ...], aggregated: tuple[str, ...]
 ) -> None:
     use = used_by(sql)
