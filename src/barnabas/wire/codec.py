@@ -43,8 +43,7 @@ class MalformedError(ValueError):
 
 
 class UnsupportedFieldError(ValueError):
-    """A message cannot be written in this version: for example, a field is set that the version does not
-    have."""
+    """A message cannot be written in this version: a field is set, say, that the version lacks."""
 
 
 _readers: dict[tuple[type[Message], int], Reader] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
 from barnabas.broker.handlers import (
     add_offsets_to_txn,

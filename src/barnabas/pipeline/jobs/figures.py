@@ -1,7 +1,7 @@
 """What a query did in its last micro-batch, as one value: for the line of a run, for programs, for metrics.
 
 Owns the figures of a query by source (rows, rows per second, lag in offsets and seconds), by phase (time),
-and its last commit. The group that has the query's offsets in the cluster is named, so that a program that reads
+and its last commit. The group that has the query's offsets in the cluster is named, so that a reader of
 metrics of groups finds the same query. Numbers are those of Spark's progress; the lag is what the source
 reports there (:mod:`barnabas.pipeline.read.lag`).
 
