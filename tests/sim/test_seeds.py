@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 100, 20 secured ones, 6 in ZooKeeper mode, one of a migration, every regression,
-and one under two hash seeds."""
+"""Seeds of the simulator: 100, 20 secured ones, 10 with transactions that begin at once, 6 in ZooKeeper mode,
+one of a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from barnabas.sim.world.world import World
 
 SEEDS = 100
 SECURED = 20
+EAGER = 10
 ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
@@ -50,6 +51,15 @@ def test_seeds_pass_and_everything_happens_in_them() -> None:
 def test_seeds_pass_with_authentication_and_changing_acls() -> None:
     printed = simulate("--secured", "--from", "110001", "--seeds", str(SECURED))
     for happened in ("guests denied", "guests let pass", "changes of access"):
+        assert re.search(rf"{happened} +[1-9]", printed)
+
+
+@pytest.mark.timeout(300)
+def test_seeds_pass_where_transactions_begin_at_once() -> None:
+    printed = simulate("--eager", "--from", "140001", "--seeds", str(EAGER))
+    for happened in (
+        "transactions aborted at once", "producers near their last epoch", "markers delivered once more",
+    ):  # fmt: skip
         assert re.search(rf"{happened} +[1-9]", printed)
 
 

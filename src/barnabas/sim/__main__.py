@@ -64,6 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="ZooKeeper does so at first; it migrates to a quorum",
     )
+    parser.add_argument(
+        "--eager", action="store_true", help="clients begin each transaction at once"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
@@ -76,11 +79,12 @@ def main(arguments: list[str] | None = None) -> int:
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
         options.secured,
+        options.eager,
         options.zookeeper,
         options.migration,
     )
-    if options.secured + options.zookeeper + options.migration > 1:
-        parser.error("--secured, --zookeeper and --migration are not played together")
+    if options.secured + options.eager + options.zookeeper + options.migration > 1:
+        parser.error("--secured, --eager, --zookeeper and --migration are not played together")
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")
     if options.shrink:

@@ -105,6 +105,8 @@ class Plan:
     skip_clients: frozenset[str] = frozenset()
     secured: bool = False
     """Whether connections authenticate, and ACLs and quotas of guests change."""
+    eager: bool = False
+    """Whether clients begin each transaction at once."""
     zookeeper: bool = False
     """Whether ZooKeeper coordinates the cluster, instead of a quorum."""
     migration: bool = False
@@ -404,7 +406,7 @@ def _draw(world: World, plan: Plan) -> Swarm:
         return migration_swarm.draw(world.rng, plan.nodes)
     if plan.zookeeper:
         return zookeeper_swarm.draw(world.rng, plan.nodes)
-    return swarm.draw(world.rng, plan.nodes, secured=plan.secured)
+    return swarm.draw(world.rng, plan.nodes, secured=plan.secured, eager=plan.eager)
 
 
 def _cluster(world: World, drawn: Swarm) -> SimCluster:

@@ -34,6 +34,7 @@ from barnabas.sim.workload import (
     api_versions,
 )
 from barnabas.sim.workload.administration import NOT_OLD
+from barnabas.sim.workload.eager_transactions import EagerPlan
 from barnabas.sim.workload.guests import GuestsPlan
 from barnabas.sim.workload.operator import HABITS
 from barnabas.sim.workload.prepared import PreparerPlan
@@ -165,13 +166,20 @@ class Swarm:
     """How much a node does in one go; small in some seeds."""
 
 
-def draw(rng_of: RngOf, nodes: int | None = None, *, secured: bool = False) -> Swarm:
-    """The swarm of a seed whose generators `rng_of` gives; `secured` adds SASL, an authorizer and guests."""
+def draw(
+    rng_of: RngOf, nodes: int | None = None, *, secured: bool = False, eager: bool = False
+) -> Swarm:
+    """The swarm of a seed whose generators `rng_of` gives; `secured` adds SASL, an authorizer and guests,
+    `eager` clients that begin each transaction at once."""
     interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
     topology = draw_topology(rng_of, nodes)
     workload = draw_workload(rng_of, interval)
     if topology.first_level < NOT_OLD:
         workload = replace(workload, operators=(*workload.operators, *_upgraders(rng_of)))
+    if eager:  # nothing but its own end ends a transaction, and nothing but that a producer's state
+        kept = {key: value for key, value in topology.settings.items() if key != PRODUCERS_EXPIRE}
+        topology = replace(topology, settings=kept)
+        workload = replace(workload, eager=_eager(rng_of))
     if secured:
         topology, workload = secure(rng_of, topology, workload)
     return Swarm(
@@ -408,6 +416,25 @@ def _processors(rng_of: RngOf, pause: float) -> list[ProcessorPlan]:
         )
         for index in range(count)
     ]
+
+
+def _eager(rng_of: RngOf) -> tuple[EagerPlan, ...]:
+    """Those that begin each transaction at once; each has a transactional id of its own."""
+    partitions = _pick(rng_of, "ledger partitions", 1, 2, 3)
+    lasts = _pick(rng_of, BRIEF_OFFSETS, *SETTINGS[BRIEF_OFFSETS]) != "1"
+    return tuple(
+        EagerPlan(
+            f"eager{index}",
+            f"eager{index}",
+            partitions,
+            pause_ms=20.0,
+            records=_pick(rng_of, "records at once", 1, 3, 6),
+            aborts=_pick(rng_of, "aborts at once", 0.2, 0.5),
+            with_offsets=lasts and _pick(rng_of, "offsets at once", True, False),
+            epochs_left=_pick(rng_of, f"epochs left {index}", None, 1, 4, 12),
+        )
+        for index in range(2)
+    )
 
 
 def _preparers(rng_of: RngOf, pause: float) -> list[PreparerPlan]:

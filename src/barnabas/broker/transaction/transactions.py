@@ -75,7 +75,7 @@ class Transactions:
             config.broker.request_timeout_ms,
         )
         self.coordinators = TransactionCoordinators(
-            config, broker.ports, partitions, self._level, broker.producer_ids.allocate
+            config, broker.ports, partitions, self.level, broker.producer_ids.allocate
         )
         self.markers = Markers(broker.ports, self.peers, broker.image, self.coordinators)
         self.coordinators.markers = self.markers
@@ -87,7 +87,8 @@ class Transactions:
             Backoff(settings.retry_pause_ms, settings.retry_total_ms),
         )
 
-    def _level(self) -> int:
+    def level(self) -> int:
+        """The cluster's ``transaction.version``."""
         return self._broker.image.features.get(TRANSACTION_VERSION, 0)
 
     def coordinator_of(self, transactional_id: str) -> int | None:

@@ -72,9 +72,12 @@ class Processor:
         self.plan = plan
         self.name = plan.name
         self.ledger: Ledger = workload.ledger
-        self.client = workload.client(plan.name)
+        self.client = self._new_client()
         self.rng = workload.cluster.world.rng(plan.name)
         self.is_at_work = False
+
+    def _new_client(self) -> Client:
+        return self.workload.client(self.name)
 
     def start(self) -> None:
         self.is_at_work = True

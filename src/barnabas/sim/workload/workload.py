@@ -20,6 +20,7 @@ from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.ledger import LEDGER, Ledger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
+from barnabas.sim.workload.eager_transactions import EagerPlan, EagerProcessor, MarkerPostman
 from barnabas.sim.workload.guests import GUARDED, Gatekeeper, Guest, GuestsPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.prepared import Preparer, PreparerPlan
@@ -59,6 +60,8 @@ class WorkloadPlan:
     """Those that write in transactions."""
     preparers: tuple[PreparerPlan, ...] = ()
     """Those that write in two-phase commit."""
+    eager: tuple[EagerPlan, ...] = ()
+    """Those that begin each transaction at once."""
     guests: GuestsPlan | None = None
     """The guests of a secured cluster: clients with few rights."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
@@ -69,7 +72,8 @@ class WorkloadPlan:
         """The names of all clients that may be left out."""
         producers = [plan.name for plan in self.producers]
         readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
-        processors = [*(p.name for p in self.processors), *(p.name for p in self.preparers)]
+        processors = [plan.name for plan in (*self.processors, *self.eager)]
+        processors += [plan.name for plan in self.preparers]
         guests = [] if self.guests is None else [GUESTS]
         return [*producers, *processors, *readers, *(o[0] for o in self.operators), *guests]
 
@@ -105,6 +109,8 @@ class Workload:
         self.readers = [ReaderClient(self, r) for r in plan.readers if r.name not in skipped]
         self.ledger = Ledger()
         self.processors = [Processor(self, p) for p in plan.processors if p.name not in skipped]
+        self.processors += [EagerProcessor(self, p) for p in plan.eager if p.name not in skipped]
+        self.postman = MarkerPostman(self) if plan.eager else None
         self.preparers = [Preparer(self, p) for p in plan.preparers if p.name not in skipped]
         self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
@@ -168,6 +174,8 @@ class Workload:
         self.committed_reader = CommittedReader(self.cluster, self.ledger, "committed", count)
         for processor in self.processors:
             processor.start()
+        if self.postman is not None:
+            self.postman.start()
         for preparer in self.preparers:
             preparer.start()
 
