@@ -21,9 +21,10 @@ from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.sim.world.disk import SimDisk
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.effort import examples
+from tests.unit.log.directories_world import DirectoriesWorld
 
 NOW_MS = 1_700_000_000_000
 producers = st.integers(1, 2)
@@ -205,4 +206,20 @@ def test_a_question_without_an_answer_is_forgotten(model: Model) -> None:
     states.expire(NOW_MS + 999, 1_000)
     assert states.verifications
     states.expire(NOW_MS + 1_000, 1_000)
+    assert not states.verifications
+
+
+def test_a_question_of_a_log_without_producers_is_forgotten_too() -> None:
+    world = DirectoriesWorld(
+        settings={
+            "producer.id.expiration.ms": "5000",
+            "producer.id.expiration.check.interval.ms": "1000",
+        }
+    )
+    states = world.logs.create(TopicPartition("t", 0), Uuid(bytes(16))).producers
+    states.begin_verification(1, 0, 0, bumps_epochs=True, wall_ms=world.process.clock.wall_ms())
+    world.run_ms(4_000)
+    assert states.verifications
+    assert not states.entries
+    world.run_ms(3_000)
     assert not states.verifications

@@ -447,7 +447,7 @@ class LogDirectories:
     def _expire_producers(self) -> None:
         wall = self.ports.clock.wall_ms()
         for log in self.logs.values():
-            if log.producers.entries:
+            if log.producers.entries or log.producers.verifications:
                 log.producers.expire(wall, self.settings.producer_id_expiration_ms)
 
     # -- the end ---------------------------------------------------------------------------------
