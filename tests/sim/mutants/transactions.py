@@ -9,7 +9,8 @@ from barnabas.broker.transaction.markers import Markers
 from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
 from barnabas.group.offset_table import OffsetTable
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.state.producer_state import ProducerStates
+from barnabas.log.state.producer_state import ProducerStates, Verification
+from barnabas.sim.run import Plan
 from barnabas.transaction import ending as endings
 from barnabas.transaction import machine, transaction
 from barnabas.transaction.machine import TransactionMachine
@@ -212,6 +213,26 @@ def open_ones_forgotten() -> list[Patch]:
     return [(ProducerStates, "load", forgets)]
 
 
+EAGER = Plan(eager=True)
+
+
+def questions_voided_by_any_marker() -> list[Patch]:
+    """Whatever is written of a producer voids the question about its next transaction."""
+    return [(Verification, "is_voided_by", lambda self, header: True)]
+
+
+def late_markers_end_the_next_transaction() -> list[Patch]:
+    """A marker that is delivered once more ends the transaction that is open by then."""
+    honest = ProducerStates.check_marker
+
+    def any_version(
+        self: ProducerStates, header: Any, coordinator_epoch: int, transaction_version: int = 0
+    ) -> None:
+        honest(self, header, coordinator_epoch, 0)
+
+    return [(ProducerStates, "check_marker", any_version)]
+
+
 MUTANTS = (
     Mutant("markers-before-decision", "markers go out before the end is committed to the coordinator's log",
            markers_before_the_decision),
@@ -238,4 +259,8 @@ MUTANTS = (
     Mutant("pending-hidden", "offsets are answered as stable while a transaction is pending",
            pending_offsets_hidden),
     Mutant("open-forgotten", "a snapshot of producers forgets open transactions", open_ones_forgotten),
+    Mutant("question-voided", "the marker of a transaction voids the question about the next one",
+           questions_voided_by_any_marker, EAGER),
+    Mutant("late-marker-ends", "a marker that comes once more ends the next transaction",
+           late_markers_end_the_next_transaction, EAGER),
 )  # fmt: skip
