@@ -32,13 +32,16 @@ def bootstrap_records(
         if name not in known:
             raise ValueError(f"unknown feature {name}; known are {', '.join(sorted(known))}")
         low, high = known[name]
+        if level and name in levels.NOT_SERVED:
+            raise ValueError(f"{name} stays at 0: {levels.NOT_SERVED[name]} are not served")
         if not low <= level <= high:
             raise ValueError(f"{name} supports levels {low} to {high}, not {level}")
     metadata_version = wanted.pop(levels.METADATA_VERSION, metadata_version)
     finalized = {levels.METADATA_VERSION: metadata_version}
     for name in sorted(levels.FEATURES):
         if name != levels.KRAFT_VERSION:
-            finalized[name] = wanted.get(name, levels.default_level(name, metadata_version))
+            default = levels.default_level(name, metadata_version)
+            finalized[name] = wanted.get(name, 0 if name in levels.NOT_SERVED else default)
     for name, level in finalized.items():
         problem = levels.missing_dependency(name, level, finalized)
         if problem:

@@ -9,6 +9,7 @@ Source: Kafka's ``MetadataVersion``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -60,20 +61,35 @@ FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """Levels 0, 1, ... of every feature beside metadata.version."""
 
+NOT_SERVED: Final = {SHARE_VERSION: "share groups", STREAMS_VERSION: "Streams groups"}
+"""Features whose groups no API here serves, with the name of these. A cluster that Apache Kafka formatted
+has them finalized: a node lives with any level, and never asks for one above 0."""
 
-_SUPPORTED = {
+_ACCEPTED = {
     METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
     **{name: (0, len(steps) - 1) for name, steps in FEATURES.items()},
 }
 
 
-def supported() -> dict[str, tuple[int, int]]:
-    """The levels this software supports, by feature: (lowest, highest)."""
-    return dict(_SUPPORTED)
+def accepted() -> dict[str, tuple[int, int]]:
+    """The levels a node can live with, by feature: (lowest, highest). Nodes claim these when they register,
+    since Kafka's controller refuses a node that does not name every finalized level."""
+    return dict(_ACCEPTED)
+
+
+def supported(finalized: Mapping[str, int] | None = None) -> dict[str, tuple[int, int]]:
+    """The levels that clients are offered, by feature: (lowest, highest). A feature that is not served has
+    level 0 only, or up to the level which the cluster has `finalized`."""
+    present = finalized or {}
+    return {
+        name: (low, min(high, present.get(name, 0)) if name in NOT_SERVED else high)
+        for name, (low, high) in _ACCEPTED.items()
+    }
 
 
 def default_level(name: str, metadata_version: int) -> int:
-    """The level a feature has in a new cluster of that metadata.version."""
+    """The level a feature has in a new cluster of that metadata.version that Apache Kafka formats. Our own
+    clusters have level 0 of what is `NOT_SERVED`."""
     if name == METADATA_VERSION:
         return metadata_version
     level = 0

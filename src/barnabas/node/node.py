@@ -265,7 +265,7 @@ class Node:
         finalized = dict(levels)
         if self.quorum.kraft_version > 0:
             finalized[KRAFT_VERSION] = self.quorum.kraft_version
-        return Features(supported(), finalized, offset)
+        return Features(supported(finalized), finalized, offset)
 
     # -- the end ---------------------------------------------------------------------------------
 

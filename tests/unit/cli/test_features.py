@@ -43,12 +43,19 @@ def test_a_malformed_level_is_refused(text: str) -> None:
 
 
 def test_a_release_moves_only_what_goes_its_way() -> None:
-    given = {METADATA_VERSION: 30, "group.version": 0, "share.version": 1}
+    given = {METADATA_VERSION: 30, "group.version": 0, "transaction.version": 2}
     assert changes(KNOWN, given, up=True, all_of_them=False) == {
         METADATA_VERSION: 30,
-        "share.version": 1,
+        "transaction.version": 2,
     }
     assert changes(KNOWN, given, up=False, all_of_them=False) == {"group.version": 0}
+
+
+def test_a_release_takes_what_is_not_served_down_but_never_up() -> None:
+    on = {**KNOWN, "share.version": Feature("share.version", 0, 1, 1)}
+    assert changes(KNOWN, {"share.version": 1}, up=True, all_of_them=False) == {}
+    assert changes(on, {"share.version": 0}, up=False, all_of_them=False) == {"share.version": 0}
+    assert changes(KNOWN, {"share.version": 1}, up=True, all_of_them=True) == {"share.version": 1}
 
 
 def test_a_named_feature_is_asked_for_also_where_it_will_be_refused() -> None:

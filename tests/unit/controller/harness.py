@@ -12,7 +12,7 @@ from barnabas.controller import handlers
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.limits import NodeBounds
 from barnabas.metadata.bootstrap_records import bootstrap_records
-from barnabas.metadata.features import supported
+from barnabas.metadata.features import accepted
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.policy import load_policies
 from barnabas.types import Buffer, Endpoint, Uuid
@@ -341,7 +341,7 @@ class World:
                 registration.Feature(
                     name=name, min_supported_version=low, max_supported_version=high
                 )
-                for name, (low, high) in supported().items()
+                for name, (low, high) in accepted().items()
             ],
             rack=rack,
             log_dirs=[uuid(2000 + broker)] if directories is None else directories,

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import supported
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
 from barnabas.wire.messages import broker_registration_request as registration
@@ -485,12 +486,26 @@ def test_the_last_level_of_a_feature_named_twice_holds(world: World) -> None:
 
 
 def test_levels_go_down_and_up_again(world: World) -> None:
-    assert not update(world, "share.version", 0, 2).error_code
-    assert "share.version" not in world.image.features
-    assert not update(world, "share.version", 1, dry=True).error_code
-    assert "share.version" not in world.image.features
-    assert not update(world, "share.version", 1).error_code
-    assert world.image.features["share.version"] == 1
+    assert not update(world, "group.version", 0, 2).error_code
+    assert "group.version" not in world.image.features
+    assert not update(world, "group.version", 1, dry=True).error_code
+    assert "group.version" not in world.image.features
+    assert not update(world, "group.version", 1).error_code
+    assert world.image.features["group.version"] == 1
+
+
+@pytest.mark.parametrize("name", ["share.version", "streams.version"])
+def test_a_feature_that_is_not_served_only_goes_down(name: str) -> None:
+    levels_of_kafka = [FeatureLevelRecord(name=name, feature_level=1)]
+    world = World(bootstrap=[*bootstrap_records(), *levels_of_kafka])
+    world.join(1)  # a broker claims the level, and may register
+    assert world.image.features[name] == 1
+    assert not update(world, name, 1).error_code
+    assert not update(world, name, 0, 2).error_code
+    assert name not in world.image.features
+    answer = update(world, name, 1)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "does not serve" in answer.error_message
 
 
 def test_the_quorums_own_level_is_raised_last(world: World) -> None:
@@ -630,9 +645,9 @@ def test_a_node_that_lags_holds_a_level_back() -> None:
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Controller 101 only supports versions 7-29." in answer.error_message
     register(2, 30)
-    answer = update(world, "share.version", 0, 2)
+    answer = update(world, "group.version", 0, 2)
     assert not answer.error_code
-    answer = update(world, "share.version", 1)
+    answer = update(world, "group.version", 1)
     assert "Controller 101 does not support this feature." in answer.error_message
     assert not update(world, "metadata.version", 30).error_code
     assert world.image.metadata_version == 30

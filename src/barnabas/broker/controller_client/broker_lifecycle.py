@@ -20,7 +20,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
-from barnabas.metadata.features import supported
+from barnabas.metadata.features import accepted
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import Endpoint, Uuid, uuid_text
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -183,7 +183,7 @@ class BrokerLifecycle:
             ],
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(supported().items())
+                for name, (low, high) in sorted(accepted().items())
             ],
             rack=me.rack,
             log_dirs=self._directories(),

@@ -25,6 +25,7 @@ from barnabas.metadata.features import (
     FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
+    NOT_SERVED,
     default_level,
     metadata_version_from_name,
 )
@@ -65,7 +66,8 @@ def upgrade(
     data: Data = None,
 ) -> None:
     """Take features to higher levels, which every broker and controller must support. `--release` takes
-    up what is lower there; kraft.version, which never goes back, is none of it."""
+    up what is lower there, but neither kraft.version, which never goes back, nor share.version and
+    streams.version, which are not served."""
     _move(release, feature, UPGRADE, dry_run, bootstrap, data)
 
 
@@ -134,13 +136,13 @@ def changes(
     known: Mapping[str, Feature], given: Mapping[str, int], *, up: bool, all_of_them: bool
 ) -> dict[str, int]:
     """Which of the levels `given` are to be asked for. A release is asked for where its levels are higher
-    (`up`) or lower than those in force; what was named one by one (`all_of_them`) goes there or is
-    refused."""
+    (`up`) or lower than those in force, but not up to what is not served; what was named one by one
+    (`all_of_them`) goes there or is refused."""
 
     def is_wanted(name: str, level: int) -> bool:
         present = known[name].level if name in known else 0
         if level == present:
             return False
-        return all_of_them or (level > present) is up
+        return all_of_them or ((level > present) is up and not (up and name in NOT_SERVED))
 
     return {name: level for name, level in given.items() if is_wanted(name, level)}

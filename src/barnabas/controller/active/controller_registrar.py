@@ -21,7 +21,7 @@ from barnabas.config.listeners import PROTOCOLS
 from barnabas.controller.active.unclean_recovery import QuerySender
 from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.controller.duties import DutyController
-from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, accepted
 from barnabas.metadata.image.registrations import ControllerRegistration, holder_of_controller_id
 from barnabas.ports import Wakeup
 from barnabas.types import Endpoint, Uuid
@@ -74,7 +74,7 @@ class ControllerRegistrar:
             listeners=self._listeners(),
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(supported().items())
+                for name, (low, high) in sorted(accepted().items())
             ],
             zk_migration_ready=controller.config.migration is not None,
         )

@@ -153,9 +153,11 @@ def _check_metadata_version(present: int, level: int, kind: int) -> None:
 
 def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None:
     """Which node cannot serve the level, or None: this one, a broker, a controller."""
-    own = levels.supported().get(name)
+    own = levels.supported(cluster.image.features).get(name)
     if own is None:
         return f"Local controller {cluster.node_id} does not support this feature."
+    if level > own[1] and name in levels.NOT_SERVED:
+        return f"Local controller {cluster.node_id} does not serve {levels.NOT_SERVED[name]}."
     if not own[0] <= level <= own[1]:
         return f"Local controller {cluster.node_id} only supports versions {own[0]}-{own[1]}."
     for kind, nodes in (

@@ -17,6 +17,7 @@ from barnabas.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     TRANSACTION_VERSION,
+    accepted,
     supported,
 )
 from barnabas.sim.history import Violation
@@ -136,7 +137,7 @@ async def change_levels(o: Operator) -> None:
     name = o.rng.choice(
         [METADATA_VERSION, METADATA_VERSION, "group.version", "share.version", "streams.version"]
     )
-    low, high = supported()[name]
+    low, high = accepted()[name]
     if name == METADATA_VERSION and o.workload.cluster.topology.first_level < NOT_OLD:
         await climb(o)
         return
