@@ -9,7 +9,7 @@ from barnabas.broker.controller_client.metadata_hold import ASKS_AGAIN_MS, SETTL
 from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import TRANSACTION
 from barnabas.record.builder import build_batch
-from barnabas.types import TRANSACTIONS_TOPIC
+from barnabas.types import TRANSACTIONS_TOPIC, ZERO_UUID
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_configs_request import (
@@ -33,7 +33,7 @@ from barnabas.wire.messages.describe_topic_partitions_request import (
 )
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
-from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -106,6 +106,22 @@ class TestFindCoordinator:
         request = FindCoordinatorRequest(key_type=9, coordinator_keys=["x"])
         answer = three.ask(request).coordinators[0]
         assert code(answer.error_code) == "INVALID_REQUEST"
+
+
+def test_metadata_12_answers_by_the_id_where_a_topic_has_both() -> None:
+    cluster = Cluster(1)
+    first, second = cluster.create_topic("first"), cluster.create_topic("second")
+    asked = [
+        MetadataRequestTopic(name="first", topic_id=second),
+        MetadataRequestTopic(name=None, topic_id=ZERO_UUID),
+        MetadataRequestTopic(name="first", topic_id=ZERO_UUID),
+    ]
+    told = cluster.ask(MetadataRequest(topics=asked), 1, 12).topics
+    assert [(code(t.error_code), t.name, t.topic_id) for t in told] == [
+        ("NONE", "second", second),
+        ("UNKNOWN_TOPIC_ID", None, ZERO_UUID),
+        ("NONE", "first", first),
+    ]
 
 
 class TestDescribeTopicPartitions:
