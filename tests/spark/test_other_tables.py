@@ -27,7 +27,6 @@ from tests.unit.pipeline.jobs.other_tables import (
     read_by_all,
     versions,
 )
-from tests.unit.pipeline.jobs.table_kinds import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,8 +68,8 @@ def check(tables: dict[Path, OtherTable]) -> None:
             assert found == list(enumerate(VALUES)), (path, reader)
 
 
-def iceberg_sink(catalog: dict[str, str]) -> str:
-    return f'iceberg = "{NAME}"\n' + "\n".join(
+def iceberg_sink(catalog: dict[str, str], table: str) -> str:
+    return f'iceberg = "{table}"\n' + "\n".join(
         f'catalog.{key} = "{value}"' for key, value in catalog.items()
     )
 
@@ -126,18 +125,22 @@ def test_iceberg_tables_of_every_kind_have_each_row_by_every_way(
 ) -> None:
     written = {each.name: each.make(tmp_path / "written" / each.name) for each in ICEBERG}
     landed = {each.name: each.make(tmp_path / "landed" / each.name) for each in ICEBERG}
-    for name, catalog in written.items():
-        jobs.run(f"append-{name}", iceberg_sink(catalog))
-        jobs.run(f"upsert-{name}", iceberg_sink(catalog) + '\nupsert_by = "offset"')
-    for name, catalog in landed.items():
-        if name != "identity":
-            jobs.run(f"land-{name}", iceberg_sink(catalog) + "\nland = true")
-    with pytest.raises(PipelineError, match="partitioned by topic and partition only"):
-        jobs.run("land-identity", iceberg_sink(landed.pop("identity")) + "\nland = true")
-    for catalog in (*written.values(), *landed.values()):
-        for reader, rows in read_iceberg(catalog).items():
-            found = [(row["offset"], row["value"]) for row in rows]
-            assert found == list(enumerate(VALUES)), (catalog, reader)
+    sinks = [iceberg_sink(written[each.name], each.table) for each in ICEBERG]
+    jobs.run("append", *sinks)
+    jobs.run("upsert", *(f'{each}\nupsert_by = "offset"' for each in sinks))
+    for other in ICEBERG:
+        sink = iceberg_sink(landed[other.name], other.table) + "\nland = true"
+        if other.name == "identity":
+            with pytest.raises(PipelineError, match="partitioned by topic and partition only"):
+                jobs.run("land-identity", sink)
+            del landed[other.name]
+            continue
+        jobs.run(f"land-{other.name}", sink)
+    for tables in (written, landed):
+        for other in (each for each in ICEBERG if each.name in tables):
+            for reader, rows in read_iceberg(tables[other.name], other.table).items():
+                found = [(row["offset"], row["value"]) for row in rows]
+                assert found == list(enumerate(VALUES)), (other.name, reader)
 
 
 @pytest.mark.parametrize("way", ["", "land = true", 'upsert_by = "offset"'])
@@ -145,7 +148,7 @@ def test_an_iceberg_table_that_asks_for_more_is_refused_before_anything_is_read(
     way: str, jobs: Jobs, tmp_path: Path
 ) -> None:
     for each in ICEBERG_REFUSED:
-        sink = iceberg_sink(each.make(tmp_path / each.name))
+        sink = iceberg_sink(each.make(tmp_path / each.name), each.table)
         with pytest.raises(PipelineError, match=each.refused):
             jobs.run(each.name, f"{sink}\n{way}")
 

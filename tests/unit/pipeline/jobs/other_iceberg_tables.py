@@ -22,7 +22,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import BinaryType, LongType, NestedField, StructType
 
 from tests.unit.pipeline.jobs.other_tables import duckdb_with
-from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of
+from tests.unit.pipeline.jobs.table_kinds import catalog_of
 
 OFFSET = NestedField(1, "offset", LongType(), required=False)
 VALUE = NestedField(2, "value", BinaryType(), required=False)
@@ -51,27 +51,32 @@ class OtherIceberg:
     refused: str = ""
     bad: str = ""
 
+    @property
+    def table(self) -> str:
+        """Its name in its catalog."""
+        return f"air.{self.name.replace('-', '_')}"
+
     def make(self, folder: Path) -> dict[str, str]:
-        """The properties of the catalog that has it, as `NAME`."""
+        """The properties of the catalog that has it."""
         folder.mkdir(parents=True)
         properties = catalog_of(folder)
         catalog = load_catalog("default", **properties)
-        catalog.create_namespace(NAME.partition(".")[0])
+        catalog.create_namespace("air")
         catalog.create_table(
-            NAME,
+            self.table,
             self.schema,
             partition_spec=self.spec,
             sort_order=self.order,
             properties=self.settings,
         )
         if self.name.startswith("version-3"):
-            renew(catalog, with_default="default" in self.name)
+            renew(catalog, self.table, with_default="default" in self.name)
         return properties
 
 
-def renew(catalog: Any, *, with_default: bool) -> None:
+def renew(catalog: Any, name: str, *, with_default: bool) -> None:
     """Register the table again with metadata of version 3, which pyiceberg reads and does not write."""
-    place = catalog.load_table(NAME).metadata_location
+    place = catalog.load_table(name).metadata_location
     file = Path(place.removeprefix("file://"))
     metadata = json.loads(file.read_text())
     metadata |= {"format-version": NEW_VERSION, "next-row-id": 0}
@@ -83,8 +88,8 @@ def renew(catalog: Any, *, with_default: bool) -> None:
         metadata["last-column-id"] = 3
     renewed = file.with_name("00009-3f0c53c5-6e2a-4a8e-9d9c-2f1c6ad0a3b1.metadata.json")
     renewed.write_text(json.dumps(metadata))
-    catalog.drop_table(NAME)
-    catalog.register_table(NAME, f"file://{renewed}")
+    catalog.drop_table(name)
+    catalog.register_table(name, f"file://{renewed}")
 
 
 WRITTEN = [
@@ -113,9 +118,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def read_by_all(properties: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+def read_by_all(properties: dict[str, str], name: str) -> dict[str, list[dict[str, Any]]]:
     """Rows by reader, in the order of their offsets."""
-    table = load_catalog("default", **properties).load_table(NAME)
+    table = load_catalog("default", **properties).load_table(name)
     place = table.metadata_location.removeprefix("file://")
     scan = f"select * from iceberg_scan('{place}')"
     found: dict[str, pa.Table] = {

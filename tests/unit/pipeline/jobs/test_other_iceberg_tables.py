@@ -34,21 +34,24 @@ def test_readers_of_others_see_what_was_written(
     way: str, other: OtherIceberg, tmp_path: Path
 ) -> None:
     properties = other.make(tmp_path / "table")
-    table = IcebergTable(NAME, properties, WAYS[way])
+    table = IcebergTable(other.table, properties, WAYS[way])
     table.begin()
     assert table.append(batch_of(ROWS[:2]), Batch("job", 0, "x"))
     assert not table.append(batch_of(ROWS[:2]), Batch("job", 0, "x"))
     again = ROWS if way == "upsert" else ROWS[2:]
     assert table.append(batch_of(again), Batch("job", 1, "y"))
-    for reader, rows in read_by_all(properties).items():
+    for reader, rows in read_by_all(properties, other.table).items():
         assert [(row["offset"], row["value"]) for row in rows] == ROWS, reader
     orders = [
         each.file.sort_order_id
-        for each in load_catalog("default", **properties).load_table(NAME).scan().plan_files()
+        for each in load_catalog("default", **properties)
+        .load_table(other.table)
+        .scan()
+        .plan_files()
     ]
     assert not any(orders)
-    compact_iceberg(NAME, properties)
-    for reader, rows in read_by_all(properties).items():
+    compact_iceberg(other.table, properties)
+    for reader, rows in read_by_all(properties, other.table).items():
         assert [(row["offset"], row["value"]) for row in rows] == ROWS, reader
 
 
@@ -56,11 +59,11 @@ def test_readers_of_others_see_what_was_written(
 def test_rows_without_a_required_column_are_refused(way: str, tmp_path: Path) -> None:
     (other,) = [each for each in WRITTEN if each.bad]
     properties = other.make(tmp_path / "table")
-    table = IcebergTable(NAME, properties, WAYS[way])
+    table = IcebergTable(other.table, properties, WAYS[way])
     with pytest.raises(TableRefusedError, match="requires value, and a row of the batch has none"):
         table.append(batch_of([*ROWS, (3, None)]), Batch("job", 0, "x"))
     assert table.last("job") is None
-    assert all(not rows for rows in read_by_all(properties).values())
+    assert all(not rows for rows in read_by_all(properties, other.table).values())
 
 
 @pytest.mark.parametrize("other", REFUSED, ids=lambda each: each.name)
@@ -70,19 +73,20 @@ def test_a_duty_that_is_not_done_is_refused_by_its_name(
 ) -> None:
     properties = other.make(tmp_path / "table")
     for attempt in (
-        lambda: IcebergTable(NAME, properties, WAYS[way]).begin(),
-        lambda: IcebergTable(NAME, properties, WAYS[way]).append(
+        lambda: IcebergTable(other.table, properties, WAYS[way]).begin(),
+        lambda: IcebergTable(other.table, properties, WAYS[way]).append(
             batch_of(ROWS), Batch("job", 0, "x")
         ),
-        lambda: compact_iceberg(NAME, properties),
+        lambda: compact_iceberg(other.table, properties),
     ):
         with pytest.raises(TableRefusedError, match=other.refused):
             attempt()
 
 
 def test_the_partitioning_of_the_table_counts(tmp_path: Path) -> None:
-    properties = next(each for each in WRITTEN if each.name == "identity").make(tmp_path / "table")
-    table = IcebergTable(NAME, properties, TableRules(partition_by=("value",)))
+    (other,) = [each for each in WRITTEN if each.name == "identity"]
+    properties = other.make(tmp_path / "table")
+    table = IcebergTable(other.table, properties, TableRules(partition_by=("value",)))
     for attempt in (
         table.begin,
         lambda: table.append(batch_of(ROWS), Batch("job", 0, "x")),
