@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,10 +36,6 @@ from tests.spark.standalone import StandaloneCluster, kill_group
 from tests.spark.topics import read
 
 ROOT = Path(__file__).parents[1]
-CATCH_UP_S = 300.0
-"""How long the driver may take, after the last kill, until it has copied all records."""
-LATE_S = 60.0
-"""How long a kill waits for batches of both queries."""
 
 
 def driver(
@@ -75,13 +71,17 @@ def driver(
 class Run:
     """The driver, the clusters that it works on, and the ways to kill parts of them."""
 
+    topics: tuple[str, ...] = ("rows", "copied")
+    """The one that is read, then those that are written."""
+    catch_up_s = 300.0
+    """How long the driver may take, after the last kill, until it has copied all records."""
+
     def __init__(
         self, cluster: Cluster, spark: StandaloneCluster, directory: Path, task_transactions: str
     ) -> None:
         self.task_transactions = task_transactions
         self.cluster, self.spark, self.directory = cluster, spark, directory
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        self.topics = ("rows", "copied")
         for name in self.topics:
             self.admin.create_topics([NewTopic(name, 3, 3)])[name].result(60)
         self.drivers = 0
@@ -93,11 +93,9 @@ class Run:
         self.drivers += 1
         folder = self.directory / f"driver-{self.drivers}"
         folder.mkdir()
-        arguments = [self.spark.url, self.cluster.bootstrap, *self.topics, str(self.directory)]
-        arguments.append(self.task_transactions)
         with open(folder / "log", "wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "bench.spark_kills", "driver", *arguments],
+                [sys.executable, "-m", *self.driver_command()],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"},
                 stdout=log,
@@ -105,12 +103,29 @@ class Run:
                 start_new_session=True,
             )
 
+    def driver_command(self) -> list[str]:
+        """The module that is the driver, and its arguments."""
+        arguments = [self.spark.url, self.cluster.bootstrap, *self.topics, str(self.directory)]
+        return ["bench.spark_kills", "driver", *arguments, self.task_transactions]
+
+    def transactional_id(self) -> str | None:
+        """The one by which the copy writes; None before its first start."""
+        metadata = self.directory / "copy" / "metadata"
+        return f"barnabas-{json.loads(metadata.read_text())['id']}" if metadata.exists() else None
+
     def keep_driver(self) -> None:
         """Start the driver again if it ended by itself, for example because a task failed too often. Prints
         that."""
         if self.process.poll() is not None:
             print(f"driver {self.drivers} ended with {self.process.returncode}", flush=True)
             self.process = self.start_driver()
+
+    def catch_up(self) -> None:
+        """Wait until the driver has ended by itself, without an error."""
+        deadline = time.monotonic() + self.catch_up_s
+        while self.process.poll() != 0 and time.monotonic() < deadline:
+            self.keep_driver()
+            time.sleep(0.5)
 
     def kill_worker(self) -> None:
         self.spark.start_worker()
@@ -125,10 +140,9 @@ class Run:
         self.kill_node(partitions[random.randrange(len(partitions))].leader)
 
     def kill_coordinator(self) -> None:
-        metadata = self.directory / "copy" / "metadata"
-        if not metadata.exists():
+        name = self.transactional_id()
+        if name is None:
             return
-        name = f"barnabas-{json.loads(metadata.read_text())['id']}"
         found = self.admin.list_topics("__transaction_state", 30).topics["__transaction_state"]
         if not found.partitions:
             print(f"no coordinator yet: {found.error}", flush=True)
@@ -140,7 +154,10 @@ class Run:
         time.sleep(3.0)  # how long the node is away
         self.cluster.restart(node)
 
-    def batches(self) -> tuple[int, int]:
+    def produce(self, producer: Producer, number: int) -> None:
+        producer.produce(self.topics[0], b"%d" % number)
+
+    def batches(self) -> tuple[int, ...]:
         """Number of batches since the beginning: committed by the copy, and in the table."""
         copied = [int(each.name) for each in self.directory.glob("copy/commits/[0-9]*")]
         landed = [
@@ -190,19 +207,24 @@ def java_hash(text: str) -> int:
     return value & 0x7FFFFFFF
 
 
-def verdict(name: str, values: list[int], wanted: int) -> bool:
-    """Print how many of the numbers below `wanted` are lost and doubled. Returns whether none is."""
+def verdict(name: str, values: list[int], wanted: Collection[int]) -> bool:
+    """Print how many of the numbers `wanted` are lost and doubled, and how many others there are. Returns
+    whether none is."""
     counts = Counter(values)
-    lost = wanted - len(counts)
-    doubled = sum(each - 1 for each in counts.values())
-    print(f"{name}: {len(values):,} rows, {lost} lost, {doubled} doubled", flush=True)
-    return not lost and not doubled
+    wrong = {
+        "lost": len(set(wanted) - counts.keys()),
+        "doubled": sum(count - 1 for count in counts.values()),
+        "others": len(counts.keys() - set(wanted)),
+    }
+    said = ", ".join(f"{count} {what}" for what, count in wrong.items())
+    print(f"{name}: {len(values):,} rows, {said}", flush=True)
+    return not any(wrong.values())
 
 
-def under_way(now: tuple[int, int], before: tuple[int, int], late_s: float) -> bool:
+def under_way(now: tuple[int, ...], before: tuple[int, ...], late_s: float) -> bool:
     """Whether the next kill may come: both queries have made a batch since the last kill, so it hits them at
-    work. A kill that is late by more than LATE_S comes in any case."""
-    return late_s > LATE_S or all(each > last for each, last in zip(now, before, strict=True))
+    work. A kill that is late by more than it may be, `late_s` above 0, comes in any case."""
+    return late_s > 0 or all(each > last for each, last in zip(now, before, strict=True))
 
 
 def play(run: Run, options: argparse.Namespace) -> int:
@@ -210,19 +232,19 @@ def play(run: Run, options: argparse.Namespace) -> int:
     producer = Producer(
         {"bootstrap.servers": run.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}
     )
-    kinds = itertools.cycle(("worker", "driver", "leader", "coordinator"))
+    kinds = itertools.cycle(("leader", "worker", "coordinator", "driver"))
     began = time.monotonic()
-    due_s, noted_s, made, before = options.every, 0.0, 0, (0, 0)
+    due_s, noted_s, made, before = options.every, 0.0, 0, run.batches()
     while (now_s := time.monotonic() - began) < options.minutes * 60:
         for number in range(made, int(now_s * options.rate)):
-            producer.produce(run.topics[0], b"%d" % number)
+            run.produce(producer, number)
             made = number + 1
         producer.poll(0.05)
         run.keep_driver()
         if now_s >= noted_s:
             noted_s = now_s + 1
             run.note_memory()
-        if now_s >= due_s and under_way(run.batches(), before, now_s - due_s):
+        if now_s >= due_s and under_way(run.batches(), before, now_s - due_s - options.late):
             due_s = max(due_s, now_s - options.every / 2) + options.every
             kind, before = next(kinds), run.batches()
             print(f"{now_s:4.0f} s: {kind}; {made:,} records, batches {before}", flush=True)
@@ -236,6 +258,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--every", type=float, default=30)
     parser.add_argument("--rate", type=int, default=500)
+    parser.add_argument(
+        "--late", type=float, default=60, help="seconds that a kill waits for batches"
+    )
     parser.add_argument("--task-transactions", choices=("auto", "always", "never"), default="auto")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, Cluster(nodes=3) as cluster:
@@ -245,16 +270,13 @@ def main() -> int:
             try:
                 made = play(run, options)
                 (directory / "end").touch()
-                deadline = time.monotonic() + CATCH_UP_S
-                while run.process.poll() != 0 and time.monotonic() < deadline:
-                    run.keep_driver()
-                    time.sleep(0.5)
+                run.catch_up()
             finally:
                 kill_group(run.process)
             copied = [int(each.value or b"-1") for each in read(cluster.bootstrap, run.topics[1])]
             landed = pq.read_table(directory / "table").column("value").to_pylist()
-            is_complete = verdict("topic", copied, made)
-            is_complete &= verdict("table", [int(each) for each in landed], made)
+            is_complete = verdict("topic", copied, range(made))
+            is_complete &= verdict("table", [int(each) for each in landed], range(made))
             peaks = ", ".join(f"{kind} {size}" for kind, size in sorted(run.memory_mib.items()))
             print(f"{made:,} records, {run.drivers} drivers; peaks in MiB: {peaks}")
     return 0 if is_complete else 1
