@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from barnabas.pipeline.read.losses import kept
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_source import numbers
-from tests.spark.topics import write
+from tests.spark.topics import made_again, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,10 +50,7 @@ def test_a_topic_created_again_is_not_read_from_its_middle(
     checkpoint = str(tmp_path / "checkpoint")
     options = {"subscribe": topic, "checkpointLocation": checkpoint}
     assert run(spark, bootstrap, tmp_path, **options) == numbers(0, 10)
-    admin.delete_topics([topic])[topic].result(30)
-    while topic in admin.list_topics(timeout=10).topics:
-        time.sleep(0.05)
-    admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(30)
+    made_again(admin, topic)
     write(bootstrap, topic, numbers(50, 80))
     with pytest.raises(Exception, match="deleted and created again"):
         run(spark, bootstrap, tmp_path, **options)

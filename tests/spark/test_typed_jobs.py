@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from barnabas.pipeline.jobs.job_failures import RunFailedError
 from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
 from tests.spark.conftest import MakeTopic
-from tests.spark.topics import read, write
+from tests.spark.topics import made_again, read, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,3 +64,33 @@ def test_typed_records_are_copied_replayed_and_mirrored_as_their_bytes(
         found = read(bootstrap, target)
         assert [(each.key, each.value) for each in found] == [(each, each) for each in expected]
     assert [each.value for each in read(bootstrap, dead)] == [BAD]
+
+
+def test_a_job_of_few_columns_has_dead_letters_and_fails_with_a_sentence(
+    spark: SparkSession,
+    bootstrap: str,
+    admin: AdminClient,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+) -> None:
+    source, target, dead = make_topic(1), make_topic(1), make_topic(1)
+    file = tmp_path / "job.toml"
+    text = JOB.format(
+        kind="pipeline",
+        directory=tmp_path,
+        target=target,
+        bootstrap=bootstrap,
+        source=source,
+        more=EARLIEST + ' columns = "key,value",',
+        extra=f'[[sink]]\ntopic = "{target}"\n[dead_letters]\ntopic = "{dead}"',
+    )
+    file.write_text(text)
+    write(bootstrap, source, [*GOOD, BAD])
+    JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)
+    assert [each.value for each in read(bootstrap, dead)] == [BAD]
+    made_again(admin, source)
+    write(bootstrap, source, GOOD)
+    with pytest.raises(
+        RunFailedError, match=r"^job typed-pipeline failed in stage .*created again"
+    ):
+        JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)

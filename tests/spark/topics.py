@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 READ_S = 30.0
 
@@ -36,6 +38,14 @@ def write(
         producer.poll(0)
     assert producer.flush(READ_S) == 0
     assert not failures, failures[0]
+
+
+def made_again(admin: AdminClient, topic: str) -> None:
+    """Delete the topic and create it with one partition."""
+    admin.delete_topics([topic])[topic].result(READ_S)
+    while topic in admin.list_topics(timeout=READ_S).topics:
+        time.sleep(0.05)
+    admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(READ_S)
 
 
 def read(bootstrap: str, topic: str) -> list[Record]:

@@ -159,6 +159,16 @@ class JobRun:
         checkpoint = f"{self._job.checkpoint}/{DEAD_LETTERS}"
         return f"{checkpoint}/{source.name}" if self._job.is_graph else checkpoint
 
+    def _await(self, running: Running, seconds: float) -> bool:
+        """Whether the query ends by itself within the time. Raises `RunFailedError` where it fails."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            return bool(running.handle.awaitTermination(seconds))
+        except StreamingQueryException as error:
+            place = running.checkpoint
+            raise failure_of(self._job, running.stage, place, str(error)) from error
+
     def plan(self) -> str:
         """What Spark makes of sources and steps; nothing is read."""
         plans = []
@@ -175,7 +185,12 @@ class JobRun:
         checkpoint, name = self._dead_checkpoint(source), f"{self._job.name}.dead"
         if self._job.is_graph:
             name = f"{name}.{source.name}"
-        frame = source_frame(self._spark, self._job, source, checkpoint)
+        # The headers name topic, partition and offset, whichever columns the job itself reads.
+        options = {
+            name: value for name, value in source.options.items() if name.lower() != "columns"
+        }
+        whole = replace(source, options=options)
+        frame = source_frame(self._spark, self._job, whole, checkpoint)
         writer = triggered(dead_letters(frame).writeStream.format("barnabas")).queryName(name)
         options = {**self._job.dead_letters.options, "checkpointLocation": checkpoint}
         return Running(started(writer.options(**options).start), checkpoint)
@@ -188,8 +203,6 @@ class JobRun:
         return writer
 
     def _follow(self, running: list[Running]) -> None:
-        from pyspark.errors import StreamingQueryException
-
         left = list(running)
         written_s = time.monotonic()
         groups = next((each.groups for each in self._runs), None)
@@ -198,11 +211,8 @@ class JobRun:
                 groups.write()
                 written_s = time.monotonic()
             for each in tuple(left):
-                try:
-                    if each.handle.awaitTermination(POLL_S / len(left)):
-                        left.remove(each)
-                except StreamingQueryException as error:
-                    raise failure_of(self._job, each.stage, each.checkpoint, str(error)) from error
+                if self._await(each, POLL_S / len(left)):
+                    left.remove(each)
                 self._report(each)
         if groups is not None:
             groups.write()

@@ -165,6 +165,7 @@ def _z85(data: bytes) -> str:
 
 
 @cache
+@cache
 def duckdb_with(*names: str) -> Any:
     """A connection of DuckDB with extensions that were installed as packages: none is fetched."""
     import duckdb
