@@ -72,6 +72,8 @@ def alter(
 
 
 def _answer_entity(parts: Sequence[EntityData]) -> list[AnswerEntity]:
+    """In Kafka's order: client-id before user."""
+    parts = sorted(parts, key=lambda part: part.entity_type)
     return [AnswerEntity(entity_type=p.entity_type, entity_name=p.entity_name) for p in parts]
 
 
