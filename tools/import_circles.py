@@ -22,7 +22,7 @@ TYPED: Mapping[str, str] = {
     "barnabas.log.partition.flush_jobs": "functions by subject over one PartitionLog",
     "barnabas.log.partition.aborted_ranges": "functions by subject over one SegmentedLog",
     "barnabas.metadata.image.broker_partitions": "the image, its columns and their replay name each other",
-    "barnabas.pipeline.jobs.job_file": "the reading of a job's file and of its parts",
+    "barnabas.pipeline.jobs.graph.job_steps": "the reading of a job's file and of its parts",
     "barnabas.raft.core.elections": "functions by role over one Machine",
     "barnabas.raft.recipes.confirming": "parts of one store",
     "barnabas.sim.liveness_checks": "checks of one run",

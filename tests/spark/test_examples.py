@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.pipeline.jobs.compaction import compact_tables
 from barnabas.pipeline.jobs.job_file import Job, load
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.job_status import status_of
+from barnabas.pipeline.jobs.tables.compaction import compact_tables
 from tests.spark.checkpoints import uncommit
 from tests.spark.topics import read, write
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from barnabas.pipeline.errors import LedgerError
-from barnabas.pipeline.jobs.batch_files import Batch
 from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.jobs.landing import Landing, LandingTable, land
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.tables.batch_files import Batch
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from tests.spark.checkpoints import uncommit
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import write

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
+from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
 from tests.spark.conftest import MakeTopic
 from tests.spark.object_stores import BUCKET, ObjectStore
 from tests.spark.standalone import StandaloneCluster, kill_group, wait_until

@@ -1,4 +1,4 @@
-"""What commands print: sentences, lines and cells without control characters.
+"""The output of commands: sentences, lines and cells without control characters.
 
 Names and values come from other clients, and a terminal obeys escape sequences in them. Every command
 prints through `say` or a table of `table_of`; a tidy test holds that. Line feeds and tabs stay. Other

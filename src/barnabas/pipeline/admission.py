@@ -31,11 +31,11 @@ class AdmissionRequest:
     new_ledger: int | None = None
     """The batch with which a ledger may begin that is not there (option ``newLedger``)."""
     bootstrap: str = ""
-    """Where it is kept in a topic what was written: the brokers; the application is the key there."""
+    """The brokers that keep in a topic what was written; the application is the key there."""
 
     @property
     def ledger(self) -> str:
-        """Where it is kept what was written, for people."""
+        """The place that keeps what was written, for people."""
         if self.bootstrap:
             return f"the token of {self.application} in topic __barnabas_pipelines"
         return f"the ledger below {self.staging}"
@@ -62,7 +62,7 @@ class Admission(NamedTuple):
 
 
 def admit(asked: AdmissionRequest, committed: CommitEntry, manifest: Manifest | None) -> Admission:
-    """What to do with a batch, given the ledger's last one and the manifest of its number, if there is
+    """The decision about a batch, given the ledger's last one and the manifest of its number, if there is
     one. Raises `LedgerError`."""
     if not committed.is_there and manifest is None:
         _check_new(asked)

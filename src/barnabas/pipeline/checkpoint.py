@@ -1,4 +1,4 @@
-"""What a Spark checkpoint says about one micro-batch: a digest of the entry that planned it.
+"""The entry of a Spark checkpoint about one micro-batch, as a digest of what planned it.
 
 Spark writes ``offsets/<n>`` before batch n runs: the offsets of every source and the time of planning.
 It never writes the entry again, and it repeats a batch from it. A checkpoint that was rolled back plans

@@ -43,7 +43,7 @@ BACKOFF_MS_MAX = 500.0
 CREATION_MS = 15_000.0
 CONNECT_MS_MAX = 10_000.0
 TRY_MS_MIN = 1_000.0
-"""What a request has at least, however little is left of a patience."""
+"""The least time of a request, however little is left of a patience."""
 SETTLED_MS = 3_000.0
 """How long a request is repeated whose answer says that records are gone. The broker's log may lag, or it
 may not know yet that it is no longer the leader."""
@@ -289,7 +289,7 @@ class ClusterClient:
         return None if topic is None else topic.leaders.get(partition.partition)
 
     def broker(self, node_id: int) -> Endpoint | None:
-        """Where a broker listens, by the last metadata."""
+        """The address of a broker, by the last metadata."""
         return self._brokers.get(node_id)
 
     def brokers(self) -> list[Endpoint]:
@@ -437,8 +437,8 @@ def offsets_of_all(
     isolation: int = READ_UNCOMMITTED,
     patience_ms: float,
 ) -> dict[TopicPartition, int]:
-    """As `ClusterClient.list_offsets`, but of every partition that is asked for: a broker that does not know
-    one yet is asked again. Raises `UnknownPartitionError`."""
+    """The offsets of `ClusterClient.list_offsets` for every partition that is asked for: a broker that
+    does not know one yet is asked again. Raises `UnknownPartitionError`."""
     patience = Patience(patience_ms)
     while True:
         found = cluster.list_offsets(at, isolation=isolation)

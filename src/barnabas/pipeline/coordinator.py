@@ -36,7 +36,7 @@ AGAIN = (
 
 
 class Coordinator:
-    """Of `key`: a transactional id or a group id, as `key_type` says."""
+    """The coordinator of `key`: a transactional id or a group id, as `key_type` says."""
 
     def __init__(
         self, cluster: ClusterClient, key: str, key_type: int, *, patience_ms: float | None = None
@@ -90,7 +90,7 @@ class Coordinator:
 
     @staticmethod
     def _worst(codes: Iterable[int]) -> ErrorCode | None:
-        """What no waiting heals goes first."""
+        """The error to report: one that no waiting heals goes first."""
         found = [code_of(each) for each in codes if each != ErrorCode.NONE]
         lasting = [each for each in found if each not in AGAIN]
         return next(iter([*lasting, *found]), None)

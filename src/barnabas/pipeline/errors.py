@@ -1,4 +1,4 @@
-"""What can go wrong between a pipeline and its cluster, each in one sentence a user can act on."""
+"""The errors between a pipeline and its cluster, each in one sentence a user can act on."""
 
 from __future__ import annotations
 

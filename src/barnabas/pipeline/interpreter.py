@@ -48,7 +48,7 @@ def prefer_own(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 def prefer_own_for_all(environment: MutableMapping[str, str] = os.environ) -> bool:
-    """As `prefer_own`, for UDFs too: of a session that this package starts. Whether it did."""
+    """Prefer this interpreter for UDFs too, in a session that this package starts. Whether it did."""
     if environment.get(FOR_ALL) or environment.get(JVM_IS_THERE) or not sys.executable:
         return False
     environment[FOR_ALL] = sys.executable

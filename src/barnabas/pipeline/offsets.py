@@ -37,7 +37,7 @@ class Range:
     start: int
     end: int
     topic_id: Uuid | None = None
-    """Of the topic that was planned with; None where brokers have no ids."""
+    """The id of the topic with which it was planned; None where brokers have no ids."""
 
     @property
     def size(self) -> int:
@@ -139,7 +139,7 @@ def limit_rows(
 TASKS_UNPACKED = 16
 PACKED_ROWS = 16_384
 PACKED_ROWS_FEW = 4_096
-"""What a task gets where there are no more ranges than `TASKS_UNPACKED`: starting a Python task costs more
+"""The rows of a task where there are no more ranges than `TASKS_UNPACKED`: starting a Python task costs more
 than that many rows (some 40 ms beside 4), and work on the rows still spreads."""
 
 

@@ -19,7 +19,8 @@ from barnabas.pipeline.errors import OptionError
 log = logging.getLogger(__name__)
 
 LAND = "land"
-"""Of a reader whose tasks write files: their plan. :mod:`barnabas.pipeline.jobs.landing` sets it."""
+"""The option of a reader whose tasks write files: their plan. :mod:`barnabas.pipeline.jobs.landing` sets
+it."""
 GROUP_PREFIX = "groupIdPrefix"
 CHECKPOINT = "checkpointLocation"
 BOTH = (
@@ -92,7 +93,7 @@ WRITING = (
     "txnVersion",
 )
 SPARKS = ("queryName",)
-"""What Spark itself puts among the options of a writer."""
+"""The names that Spark itself puts among the options of a writer."""
 FREE = ("kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 """Begins of names that are checked elsewhere."""
 FIXED = (
@@ -103,7 +104,7 @@ FIXED = (
     "kafka.value.deserializer",
     "kafka.value.serializer",
 )
-"""What Spark decides and no option may."""
+"""The names that Spark decides and no option may."""
 KAFKA_CLIENT_KEYS = (
     "acks",
     "allow.auto.create.topics",

@@ -118,7 +118,7 @@ class FetchOptions:
     check_crcs: bool = True
     isolation: int = READ_UNCOMMITTED
     rack: str = ""
-    """Where the reader is: a leader may name a replica in the same rack to fetch from (KIP-392)."""
+    """The rack of the reader: a leader may name a replica in the same rack to fetch from (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class SourceOptions:
     values: ValueOptions | None = None
     """How values are decoded; None where they stay bytes."""
     reader_schema: ReaderSchema | None = None
-    """Of `values`, once it was found."""
+    """The reader's schema of `values`, once it was found."""
     group: str | None = None
     """The consumer group to which a stream commits how far it is."""
     group_prefix: str | None = None
@@ -173,8 +173,8 @@ class SinkOptions:
     codec: int = 0
     batch_bytes_max: int = 512 << 10
     inline_bytes_max: int = 512 << 10
-    """What a task hands to the driver itself, more goes through `staging`: Spark takes 1 GiB of all tasks
-    together, and there may be two thousand of them."""
+    """The bytes that a task hands to the driver itself, more goes through `staging`: Spark takes 1 GiB of
+    all tasks together, and there may be two thousand of them."""
     produce_timeout_ms: int = 30_000
     delivery: str = "manifest"
     """One of `DELIVERIES`."""
@@ -185,7 +185,7 @@ class SinkOptions:
     values: ValueOptions | None = None
     """How column `value` is encoded; None where it is bytes or text."""
     writer_schema: WriterSchema | None = None
-    """Of `values`, once it was found."""
+    """The writer's schema of `values`, once it was found."""
 
 
 Options: TypeAlias = Mapping[str, str]
@@ -269,7 +269,7 @@ RECORD_COLUMNS = (
 
 
 def columns_of(options: Options) -> tuple[str, ...]:
-    """Of option ``columns``, in the order of the record's columns. Raises `OptionError`."""
+    """The columns of option ``columns``, in the order of the record's columns. Raises `OptionError`."""
     text = options.get("columns")
     if text is None:
         return ()
@@ -284,7 +284,7 @@ def columns_of(options: Options) -> tuple[str, ...]:
 
 
 def batch_offsets(options: Options) -> str:
-    """Of option ``batchOffsets``. Raises `OptionError`."""
+    """The value of option ``batchOffsets``. Raises `OptionError`."""
     chosen = options.get("batchOffsets", "").lower()
     if chosen not in (EACH_USE, FIRST_USE) and "batchOffsets" in options:
         raise OptionError(f"batchOffsets is {EACH_USE} or {FIRST_USE}, not {chosen!r}")
@@ -302,7 +302,7 @@ def delivery_of(options: Options, *, is_named: bool) -> str:
 
 
 def task_transactions_of(options: Options, delivery: str) -> str:
-    """Of option ``taskTransactions``. Raises `OptionError`."""
+    """The value of option ``taskTransactions``. Raises `OptionError`."""
     chosen = options.get("taskTransactions", "never").lower()
     if chosen not in TASK_TRANSACTIONS:
         raise OptionError(
@@ -350,9 +350,9 @@ def fetch_options(options: Options) -> FetchOptions:
 
 
 def security(options: Options) -> ClientSecurity | None:
-    """Of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``, whose variables the providers of
-    ``kafka.config.providers`` answer on the driver. Stores are files that every
-    executor must have, or inline PEM. None where no such option is given. Raises :class:`OptionError`."""
+    """The security of ``kafka.security.protocol``, ``kafka.sasl.*`` and ``kafka.ssl.*``, whose variables
+    the providers of ``kafka.config.providers`` answer on the driver. Stores are files that every executor
+    must have, or inline PEM. None where no such option is given. Raises :class:`OptionError`."""
     start = "kafka."
     given = {
         name.lower().removeprefix(start): options[name]
@@ -375,7 +375,7 @@ def security(options: Options) -> ClientSecurity | None:
 
 
 def refuse_fixed(options: Options) -> None:
-    """What Spark decides and no option may."""
+    """Refuse the options that Spark decides."""
     for name in ("kafka.key.deserializer", "kafka.value.deserializer", "kafka.auto.offset.reset",
                  "kafka.key.serializer", "kafka.value.serializer", "kafka.enable.auto.commit"):  # fmt: skip
         if name in options:

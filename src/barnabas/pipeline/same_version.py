@@ -1,4 +1,4 @@
-"""What the driver sends to executors says which version made it; another version there is one sentence.
+"""The version in what the driver sends to executors; another version there is one sentence.
 
 Readers, writers and ranges are pickled. An executor with another version of the package would fail at some
 attribute that is missing, or read what was meant otherwise: so the version goes first, and is compared

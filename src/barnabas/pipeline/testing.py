@@ -79,7 +79,7 @@ class PipelineTest:
         self._spark = spark
         self._options = {"kafka.bootstrap.servers": environment["KAFKA"]}
         self.lines: list[str] = []
-        """What `run` has said."""
+        """The lines that `run` has printed."""
 
     def feed(self, topic: str, *records: Fed) -> None:
         """Append to a topic, which is made where it is not there."""
@@ -115,7 +115,7 @@ class PipelineTest:
         JobRun(self.job, self._spark, self.lines.append).run(available_now=True)
 
     def records(self, topic: str) -> list[FoundRecord]:
-        """What is committed in a topic of the test's cluster, by partition and offset."""
+        """The records that are committed in a topic of the test's cluster, by partition and offset."""
         import pyarrow as pa
 
         from barnabas.pipeline.read.range_reader import RangeReader
@@ -171,7 +171,7 @@ class PipelineTest:
         tables = [each for each in self.job.sinks if each.kind in ("parquet", "delta", "iceberg")]
         (sink,) = [each for each in tables if place in ("", each.place)]
         if sink.kind == "iceberg":
-            from barnabas.pipeline.jobs.iceberg_table import open_catalog
+            from barnabas.pipeline.jobs.tables.iceberg_table import open_catalog
 
             table = open_catalog(sink.catalog).load_table(sink.place).scan().to_arrow()
         elif sink.kind == "delta":

@@ -13,7 +13,7 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import OptionError, StagingError
 from barnabas.pipeline.jobs.job_file import Job, Sink, Source
 from barnabas.pipeline.jobs.job_run import folders_of, placed
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.places.bare_paths import other_store, resolved
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
 from barnabas.pipeline.write import sink, staging, writers

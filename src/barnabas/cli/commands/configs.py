@@ -287,7 +287,7 @@ def _values_with(
     changes: list[ConfigEdit],
     before: dict[str, str | None],
 ) -> dict[str, str | None]:
-    """What holds with `changes`, which are committed: the broker that is asked may hear of that a moment
+    """The values with `changes`, which are committed: the broker that is asked may hear of that a moment
     later than the one that answered the change."""
     found: dict[str, str | None] = {}
 

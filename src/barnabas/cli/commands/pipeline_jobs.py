@@ -157,7 +157,8 @@ def explain(
 
 
 def _ranges(job: Job, query: Query, source: Source) -> list[dict[str, Any]]:
-    """What the query would read of the source; with the name of its sink where there are several queries."""
+    """The ranges that the query would read of the source; with the name of its sink where there are
+    several queries."""
     from barnabas.pipeline.jobs import job_offsets
 
     ranges = job_offsets.next_ranges(source, query.checkpoint)
@@ -234,7 +235,7 @@ def compact(
     """Merge small files of tables into large ones. Delta and Iceberg tables: in one commit, while jobs and
     readers are at work. A Parquet folder has no log: stop its job and its readers before."""
     _check_installed("numpy", "pyarrow")
-    from barnabas.pipeline.jobs.compaction import compact_tables
+    from barnabas.pipeline.jobs.tables.compaction import compact_tables
 
     job = _loaded(target) if target.endswith(".toml") else None
     found = _asked(lambda: compact_tables(job, target, target_mib << 20))

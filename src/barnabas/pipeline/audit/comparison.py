@@ -1,4 +1,4 @@
-"""Where replicas of one partition differ: batch for batch, over the offsets that both have.
+"""The differences between replicas of one partition: batch for batch, over the offsets that both have.
 
 Replicas hold the same batches in the same bytes, so the CRCs, ends and epochs tell. A replica may begin later
 (retention) and end earlier (it follows): that is no difference. A compacted partition is cleaned by each
@@ -13,7 +13,8 @@ from barnabas.pipeline.audit.replica_check import Finding, ReplicaReport
 
 
 def differences(replicas: Sequence[ReplicaReport]) -> list[Finding]:
-    """Of the replicas of one partition; the longest is what the others are compared with."""
+    """The differences between the replicas of one partition; the longest is what the others are compared
+    with."""
     found: list[Finding] = []
     there = [each for each in replicas if each.nexts]
     if len(there) < 2 or any(each.compacted for each in there):

@@ -144,7 +144,7 @@ def _or_give_up(
 
 
 def _taken(check: ReplicaCheck, records: Any, position: int) -> int:
-    """Where the next fetch begins."""
+    """Take records; the offset where the next fetch begins."""
     behind = position
     try:
         for batch in iterate(records):

@@ -14,12 +14,12 @@ from typing import Any
 from barnabas.record.batch import BatchView, CorruptBatchError, check_crc
 
 FINDINGS_MAX = 1000
-"""Of one replica: more say nothing new."""
+"""The most findings about one replica: more say nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, at which offsets: `first` up to `last`, both included, -1 where no offset is known.
+    """A fault and its offsets: `first` up to `last`, both included, -1 where no offset is known.
     `replica` is a broker or a folder, `file` a segment and `position` a byte in it."""
 
     topic: str
@@ -45,7 +45,8 @@ class Finding:
 
 @dataclass(slots=True)
 class ReplicaReport:
-    """What was read of a replica. Batches are columns: their ends, CRCs and epochs, in order of offsets."""
+    """The content that was read of a replica. Batches are columns: their ends, CRCs and epochs, in order
+    of offsets."""
 
     topic: str
     partition: int

@@ -53,7 +53,7 @@ class Column:
 
 
 def parsed(schema: RegisteredSchema) -> Any:
-    """For fastavro; logical types that are numbers are left out. Raises `PipelineError`."""
+    """The schema for fastavro; logical types that are numbers are left out. Raises `PipelineError`."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 
@@ -94,7 +94,7 @@ def _without_numbers(schema: Any) -> Any:
 
 
 def columns_of(schema: RegisteredSchema) -> Column:
-    """Of a record, the type of `data`. Raises `OptionError`."""
+    """The columns of a record, the type of `data`. Raises `OptionError`."""
     known: dict[str, Any] = {}
     try:
         for _, each in _in_order(schema.references):

@@ -33,11 +33,12 @@ BAD = (
     ValueError, EOFError, LookupError, TypeError, OverflowError, ArithmeticError, RecursionError,
     MemoryError, struct.error, AttributeError, SchemaResolutionError,
 )  # fmt: skip
-"""What fastavro raises for bytes that are no value of the schema."""
+"""The errors that fastavro raises for bytes that are no value of the schema."""
 
 
 class AvroDecoder:
-    """Of one task. Without a registry a value is the bare datum, written with the reader's schema."""
+    """The decoder of one task. Without a registry a value is the bare datum, written with the reader's
+    schema."""
 
     def __init__(
         self, reader: RegisteredSchema, wanted: pa.DataType, registry: SchemaRegistry | None
@@ -110,7 +111,8 @@ class AvroDecoder:
             return self._one_by_one(found, errors)
 
     def _one_by_one(self, found: Sequence[Any], errors: dict[int, str]) -> pa.Array:
-        """Where a value that Avro takes has no place in a column: a date of the year 300,000."""
+        """Decode one by one where a value that Avro takes has no place in a column: a date of the year
+        300,000."""
         arrays = []
         for row, each in enumerate(found):
             try:

@@ -26,7 +26,7 @@ BAD = (ValueError, TypeError, OverflowError, ArithmeticError, LookupError, Attri
 
 
 class AvroEncoder:
-    """Of one task."""
+    """The encoder of one task."""
 
     def __init__(self, schema: RegisteredSchema, prefix: bytes) -> None:
         self._schema = parsed(schema)
@@ -96,7 +96,7 @@ def _with_maps(value: Any, type_: pa.DataType) -> Any:
 
 
 def derived_schema(type_: pa.DataType) -> str:
-    """Of a struct of columns. Raises `OptionError` for a column that Avro has no type for."""
+    """The schema of a struct of columns. Raises `OptionError` for a column that Avro has no type for."""
     return json.dumps(_record(type_, TOP, ""))
 
 

@@ -1,4 +1,4 @@
-"""What every decoder of values gives back: as many rows as there were values, each good, null or an error."""
+"""The result of every decoder of values: as many rows as there were values, each good, null or an error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ERROR_CHARACTERS_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """As many rows as there were values."""
+    """Decoded values: as many rows as there were values."""
 
     data: pa.Array
     errors: pa.Array
 
 
 Decoder = Callable[[pa.Array], Decoded]
-"""Of a binary column."""
+"""The decoder of a binary column."""
 
 
 def error_column(errors: Mapping[int, str], rows: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What every encoder of values does: a struct column becomes bytes, or an error names row and column.
+"""The contract of every encoder of values: a struct column becomes bytes, or an error names row and column.
 
 Owns the way from Arrow's types to those that a format has, and which row and column do not fit. A null struct
 is a null value, a tombstone.
@@ -32,7 +32,7 @@ class BadRowError(ValueError):
 
 
 class Encoder(Protocol):
-    """Of one task."""
+    """The encoder of one task."""
 
     def __call__(self, values: pa.StructArray) -> pa.Array:
         """A binary column. Raises `BadRowError`, and `OptionError` where the columns do not fit."""

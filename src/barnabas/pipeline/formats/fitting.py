@@ -37,7 +37,7 @@ def fit(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Of an array that begins at its buffers' begin."""
+    """The offsets of an array that begins at its buffers' begin."""
     return pa.Array.from_buffers(
         pa.int32(), len(array) + 1, [None, array.buffers()[1]], offset=array.offset
     )

@@ -28,7 +28,7 @@ def schema_id(value: bytes) -> int:
 
 
 def framed(number: int, path: Sequence[int] | None = None) -> bytes:
-    """What goes before a value of that schema; `path` is that of a Protobuf message."""
+    """The bytes before a value of that schema; `path` is that of a Protobuf message."""
     begin = bytes([MAGIC]) + number.to_bytes(4, "big")
     if path is None:
         return begin

@@ -74,7 +74,7 @@ def _referred(name: str, top: Any) -> Any:
 
 
 def derived_json_schema(type_: pa.DataType) -> str:
-    """Of a struct of columns, each of which may be absent."""
+    """The JSON schema of a struct of columns, each of which may be absent."""
     return json.dumps({"$schema": DRAFT, **_schema_of(type_)})
 
 

@@ -116,7 +116,7 @@ def _add_well_known(pool: Any, name: str) -> None:
 
 
 def message_of(pool: Any, file: str, name: str) -> Descriptor:
-    """By full name, or the file's first where there is none. Raises `OptionError`."""
+    """The message by full name, or the file's first where there is none. Raises `OptionError`."""
     if not name:
         messages = list(pool.FindFileByName(file).message_types_by_name.values())
         if not messages:
@@ -143,7 +143,7 @@ def class_of(descriptor: Descriptor) -> Any:
 
 
 def column_of(descriptor: Descriptor, above: tuple[str, ...] = ()) -> Column:
-    """Of a message. Raises `OptionError`."""
+    """The column of a message. Raises `OptionError`."""
     name = descriptor.full_name
     if name in above:
         raise OptionError(f"Protobuf message {name} contains itself: it has no column type")
@@ -173,7 +173,7 @@ def field_column(field: FieldDescriptor, above: tuple[str, ...] = ()) -> Column:
 
 
 def single_column(field: FieldDescriptor, above: tuple[str, ...] = ()) -> Column:
-    """Of one value of a field, repeated or not."""
+    """The column of one value of a field, repeated or not."""
     if field.message_type is None:
         return SCALARS[field.type]
     name = field.message_type.full_name

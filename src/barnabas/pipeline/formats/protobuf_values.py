@@ -45,7 +45,7 @@ UNSIGNED = (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
 
 
 class ProtobufDecoder:
-    """Of one task."""
+    """The decoder of one task."""
 
     def __init__(
         self,

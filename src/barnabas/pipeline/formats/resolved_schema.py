@@ -37,7 +37,7 @@ class ReaderSchema:
     registered: RegisteredSchema | None = None
 
     def decoder(self, wanted: pa.DataType) -> Decoder:
-        """Of one task, for the fields of `wanted`."""
+        """The decoder of one task, for the fields of `wanted`."""
         options = self.options
         registry = None
         if options.registry is not None:
@@ -62,7 +62,7 @@ class ReaderSchema:
 
 
 def reader_schema(options: Mapping[str, str]) -> ReaderSchema | None:
-    """Of a reader's options, None where values stay bytes. Raises `OptionError`."""
+    """The schema of a reader's options, None where values stay bytes. Raises `OptionError`."""
     values = value_options(options)
     return None if values is None else resolved(values)
 

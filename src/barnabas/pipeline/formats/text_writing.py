@@ -25,7 +25,7 @@ Text = Callable[[Any], str]
 
 
 class TextEncoder:
-    """Of one task. `prefix` goes before each value."""
+    """The encoder of one task. `prefix` goes before each value."""
 
     def __init__(self, name: str, delimiter: str, prefix: bytes) -> None:
         self._name = name

@@ -49,7 +49,7 @@ class ValueOptions:
 
 
 def value_options(options: Mapping[str, str]) -> ValueOptions | None:
-    """Of a reader, None where values stay bytes. Raises `OptionError`."""
+    """The value options of a reader, None where values stay bytes. Raises `OptionError`."""
     name = format_of(options)
     if name is None:
         return None
@@ -68,8 +68,8 @@ def value_options(options: Mapping[str, str]) -> ValueOptions | None:
 
 
 def write_value_options(options: Mapping[str, str]) -> ValueOptions | None:
-    """Of a writer: `version` is empty unless an option names it, and then the registry has the schema. Raises
-    `OptionError`."""
+    """The value options of a writer: `version` is empty unless an option names it, and then the registry
+    has the schema. Raises `OptionError`."""
     name = format_of(options)
     if name is None:
         return None
@@ -160,7 +160,7 @@ def _schema_text(options: Mapping[str, str], name: str) -> str:
 
 
 def _subject(options: Mapping[str, str], of_topics: str, *, is_needed: bool) -> str:
-    """As Confluent's TopicNameStrategy has it where none is given."""
+    """The subject as Confluent's TopicNameStrategy has it where none is given."""
     given = options.get("value.schema.subject", "").strip()
     if given or not is_needed:
         return given
@@ -181,7 +181,7 @@ def _version(options: Mapping[str, str]) -> str:
 
 
 def registry_options(options: Mapping[str, str]) -> RegistryOptions | None:
-    """Of ``value.schema.registry`` and the keys below it. Raises `OptionError`."""
+    """The options of ``value.schema.registry`` and the keys below it. Raises `OptionError`."""
     text = options.get(REGISTRY)
     below = sorted(each for each in options if each.lower().startswith(f"{REGISTRY}."))
     if text is None:

@@ -39,7 +39,7 @@ class WriterSchema:
     prefix: bytes = b""
 
     def encoder(self) -> Encoder:
-        """Of one task."""
+        """The encoder of one task."""
         options = self.options
         if options.format == "avro":
             from barnabas.pipeline.formats.avro_writing import AvroEncoder
@@ -57,7 +57,7 @@ class WriterSchema:
 
 
 def writer_schema(options: ValueOptions, columns: pa.DataType) -> WriterSchema:
-    """For a struct of these columns. Raises `OptionError`, also for what the registry says."""
+    """The schema for a struct of these columns. Raises `OptionError`, also for what the registry says."""
     check_installed(options)
     try:
         # The columns are compared before anything is registered.
@@ -116,7 +116,7 @@ def _registered(found: WriterSchema, columns: pa.DataType) -> WriterSchema:
 
 
 def _path(schema: RegisteredSchema, options: ValueOptions) -> tuple[int, ...] | None:
-    """Of the Protobuf message in its file."""
+    """The path of the Protobuf message in its file."""
     if options.format != "protobuf":
         return None
     from barnabas.pipeline.formats.protobuf_schema import message_of, pool_of

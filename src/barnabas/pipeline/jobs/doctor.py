@@ -98,7 +98,7 @@ def probe(
 
 
 def before_spark() -> list[Diagnosis]:
-    """What can be said without a session."""
+    """The findings that need no session."""
     from barnabas.pipeline.jobs.job_session import missing_java
 
     java = missing_java()
@@ -124,7 +124,7 @@ def before_spark() -> list[Diagnosis]:
 def with_spark(
     master: str, settings: dict[str, str], bootstrap: str | None, checkpoint: str | None
 ) -> list[Diagnosis]:
-    """What needs a session. Raises `PipelineError`."""
+    """The findings that need a session. Raises `PipelineError`."""
     from barnabas.pipeline.jobs.job_session import session_with
 
     servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
@@ -180,7 +180,7 @@ def open_transactions(bootstrap: str, wall_s: float) -> list[Diagnosis]:
 def on_executors(
     spark: SparkSession, servers: Sequence[str], checkpoint: str | None
 ) -> list[Diagnosis]:
-    """What each executor says."""
+    """The findings of each executor."""
     from barnabas.pipeline.jobs.job_run import provable
 
     folder = None if checkpoint is None else provable(checkpoint)

@@ -1,4 +1,4 @@
-"""What Spark's errors say of an executor that is not set up, as one sentence with host and remedy.
+"""The errors of Spark about an executor that is not set up, as one sentence with host and remedy.
 
 A worker process without the package, or with another Python, cannot say so itself: Spark's text is all that
 there is. Source: ``pyspark/worker.py``, ``TaskSetManager`` (*Lost task ... (TID n) (host executor id)*).

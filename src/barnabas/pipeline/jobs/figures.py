@@ -1,4 +1,4 @@
-"""What a query did in its last micro-batch, as one value: for the line of a run, for programs, for metrics.
+"""The figures of a query's last micro-batch, as one value: for the line of a run, for programs, for metrics.
 
 Owns the figures of a query by source (rows, rows per second, lag in offsets and seconds), by phase (time),
 and its last commit. The group that has the query's offsets in the cluster is named, so that a reader of
@@ -30,7 +30,8 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
-    """Of one source in one batch. Lag is None where the source does not tell it, as files do not."""
+    """The figures of one source in one batch. Lag is None where the source does not tell it, as files do
+    not."""
 
     name: str
     rows: int
@@ -41,7 +42,8 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueryFigures:
-    """Of one query's last batch. `query` is empty where the job has one query; `group` has its offsets."""
+    """The figures of one query's last batch. `query` is empty where the job has one query; `group` has
+    its offsets."""
 
     job: str
     query: str
@@ -60,11 +62,11 @@ class QueryFigures:
         return self.rows * 1000 / max(self.batch_ms, 1)
 
     def describe(self) -> dict[str, Any]:
-        """For JSON and for metrics."""
+        """The figures for JSON and for metrics."""
         return asdict(self)
 
     def line(self) -> str:
-        """For people."""
+        """The figures for people."""
         line = f"{self.query}: " if self.query else ""
         line += f"batch {self.batch}: {self.rows:,} rows in {self.batch_ms / 1000:.1f} s"
         line += f" ({self.rows_per_s:,.0f} rows/s)"
@@ -86,7 +88,7 @@ class QueryFigures:
 def figures_of(
     job: Job, query: str, sources: tuple[Source, ...], progress: Any, rows: int
 ) -> QueryFigures:
-    """Of a progress of the query that reads `sources`; `rows` were written."""
+    """The figures in a progress of the query that reads `sources`; `rows` were written."""
     batch_ms = int(progress.batchDuration)
     took: Mapping[str, int] = progress.durationMs
     began = datetime.fromisoformat(str(progress.timestamp).replace("Z", "+00:00"))

@@ -19,18 +19,18 @@ from typing import Any, Protocol
 
 from barnabas.config.nearest import hint
 from barnabas.pipeline.errors import OptionError, PipelineError
-from barnabas.pipeline.jobs.job_kinds import NAME, Audit, KindsReading, Mirror, Replay
-from barnabas.pipeline.jobs.job_steps import (
+from barnabas.pipeline.jobs.graph.job_graph import JobStep, StepGraph, Watermark
+from barnabas.pipeline.jobs.graph.job_steps import (
     FUNCTION,
     OUTPUT_MODES,
     VIEW,
     StepsReading,
     has_named_sources,
 )
-from barnabas.pipeline.jobs.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.jobs.job_kinds import NAME, Audit, KindsReading, Mirror, Replay
 from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
-from barnabas.pipeline.jobs.steps import Step, StepGraph, Watermark
-from barnabas.pipeline.jobs.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
+from barnabas.pipeline.jobs.tables.key_lines import KeyPath, key_lines, line_of
+from barnabas.pipeline.jobs.tables.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules
 from barnabas.pipeline.option_names import check_direction, check_names
 from barnabas.pipeline.options import SCHEME, absolute, duration_ms, sink_options, source_options
 from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
@@ -147,7 +147,7 @@ class Job:
     replay: Replay | None = None
     audit: Audit | None = None
     more_sources: tuple[Source, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[JobStep, ...] = ()
     is_graph: bool = False
     """Whether each sink says what it reads, and is a query of its own."""
     state: Mapping[str, str] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class Job:
         return any(each.lands for each in self.sinks)
 
 
-def graph_of(sources: tuple[Source, ...], steps: tuple[Step, ...]) -> StepGraph:
+def graph_of(sources: tuple[Source, ...], steps: tuple[JobStep, ...]) -> StepGraph:
     marked = [each.name for each in sources if each.watermark is not None]
     return StepGraph([each.name for each in sources], steps, marked)
 
@@ -206,7 +206,7 @@ def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
 
 
 def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
-    """As `load`, for the `text` of `file`."""
+    """Parse the `text` of `file`, as `load` does."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,4 +1,4 @@
-"""What a job may be beside a pipeline: mirror, replay, audit; and the keys of their tables in its file.
+"""The kinds of jobs beside a pipeline: mirror, replay, audit; and the keys of their tables in its file.
 
 Owns `Mirror`, `Replay`, `Audit` and their errors, and times in a file.
 """
@@ -43,7 +43,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What is compared: `folders` of stopped nodes, or the replicas of the source's topics."""
+    """The subject of a comparison: `folders` of stopped nodes, or the replicas of the source's topics."""
 
     folders: tuple[str, ...] = ()
     replicas: bool = True
@@ -51,7 +51,7 @@ class Audit:
 
 
 class KindsReading:
-    """Of one file."""
+    """The reading of one file's kinds."""
 
     def __init__(self, reading: FileReading) -> None:
         self._reading = reading

@@ -35,7 +35,7 @@ NO_BATCH = -1
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPosition:
-    """Of a checkpoint. `planned` is ahead of `done` while a batch runs, and after a failure."""
+    """The position of a checkpoint. `planned` is ahead of `done` while a batch runs, and after a failure."""
 
     query: str = ""
     planned: int = NO_BATCH
@@ -45,7 +45,7 @@ class CheckpointPosition:
 
 
 def position_of(checkpoint: str) -> CheckpointPosition:
-    """What the checkpoint says; nothing where there is none."""
+    """The position in the checkpoint; nothing where there is none."""
     store = open_store(checkpoint)
     try:
         query = str(json.loads(store.read("metadata"))["id"])
@@ -80,19 +80,19 @@ def _offsets(store: Any, batch: int) -> PartitionOffsets | None:
 
 
 def offsets_of(checkpoint: str, batch: int) -> PartitionOffsets:
-    """Where the batch ends, by what was planned as it."""
+    """The offsets where the batch ends, by what was planned as it."""
     return _offsets(open_store(checkpoint), batch) or {}
 
 
 def ranges_of(begin: PartitionOffsets | None, end: PartitionOffsets | None) -> list[Range]:
-    """What lies between two positions; a partition that the first lacks is new and left out."""
+    """The ranges between two positions; a partition that the first lacks is new and left out."""
     begin, end = begin or {}, end or {}
     return [Range(*each, begin[each], end[each]) for each in sorted(end) if each in begin]
 
 
 def next_ranges(source: Source, checkpoint: str) -> list[Range]:
-    """What a query of the checkpoint that begins now would read of topics, up to their present ends. Raises
-    `PipelineError`."""
+    """The ranges that a query of the checkpoint that begins now would read of topics, up to their present
+    ends. Raises `PipelineError`."""
     options = source_options(source.options, streaming=True)
     cluster = options.cluster.connect()
     partitions = partitions_at_start(cluster, options.subscription)
@@ -141,8 +141,8 @@ def bytes_of(source: Source, ranges: list[Range]) -> list[int]:
 
 
 def digest_of(checkpoint: str, batch: int) -> str:
-    """Of the entry that planned the batch. A batch that is repeated has the same; one of the same number in
-    a checkpoint that was rolled back or begun again has another."""
+    """The digest of the entry that planned the batch. A batch that is repeated has the same; one of the
+    same number in a checkpoint that was rolled back or begun again has another."""
     try:
         return hashlib.sha256(open_store(checkpoint).read(f"offsets/{batch}")).hexdigest()[:32]
     except FileNotFoundError:

@@ -80,7 +80,7 @@ class JobRun:
         self._shared = None if self._is_remote else SharedFolders(spark, folders_of(job))
         self._runs = [QueryRun(job, each, spark, self._shared) for each in job.queries]
         self.figures: dict[str, QueryFigures] = {}
-        """Of the last batch of each query, by its name."""
+        """The figures of the last batch of each query, by its name."""
         self.batches = 0
         self.rows = 0
 
@@ -170,7 +170,7 @@ class JobRun:
             raise failure_of(self._job, running.stage, place, str(error)) from error
 
     def plan(self) -> str:
-        """What Spark makes of sources and steps; nothing is read."""
+        """The plan that Spark makes of sources and steps; nothing is read."""
         plans = []
         for each in self._runs:
             heading = f"-- {each.query.name}\n" if each.query.name else ""

@@ -46,7 +46,7 @@ def session_of(job: Job, master: str, settings: dict[str, str], log_level: str) 
 
 
 def session_with(name: str, master: str, settings: dict[str, str], log_level: str) -> SparkSession:
-    """As `session_of`, by the application's name."""
+    """The session of `session_of`, by the application's name."""
     missing = missing_java()
     if missing is not None:
         raise PipelineError(missing)

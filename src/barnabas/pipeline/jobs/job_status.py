@@ -15,8 +15,8 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.job_file import Job, Query, Sink
 from barnabas.pipeline.jobs.job_offsets import position_of
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.jobs.query_run import application_of, table_of
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import committed_by
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import cluster_options, sink_options, source_options
@@ -28,7 +28,7 @@ from barnabas.wire.errors import KafkaError
 
 
 def status_of(job: Job) -> dict[str, Any]:
-    """For people and programs. Raises `PipelineError`."""
+    """The status for people and programs. Raises `PipelineError`."""
     if job.is_graph:
         queries = [{"name": each.name, **query_status(job, each)} for each in job.queries]
         return {"job": job.name, "queries": queries}
@@ -36,7 +36,7 @@ def status_of(job: Job) -> dict[str, Any]:
 
 
 def query_status(job: Job, query: Query) -> dict[str, Any]:
-    """Of one query. Raises `PipelineError`."""
+    """The status of one query. Raises `PipelineError`."""
     at = position_of(query.checkpoint)
     sources = [each for each in job.sources_of(query) if each.is_topics]
     found: dict[str, Any] = {
@@ -73,7 +73,7 @@ def query_status(job: Job, query: Query) -> dict[str, Any]:
 
 
 def _in_group(cluster: ClusterClient, group: str | None) -> PartitionOffsets:
-    """What the group has, as far as its coordinator says."""
+    """The offsets that the group has, as far as its coordinator says."""
     if group is None:
         return {}
     try:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.pipeline.errors import OptionError, StagingError
-from barnabas.pipeline.jobs.batch_files import STAGED, Batch, BatchRows
 from barnabas.pipeline.jobs.job_offsets import digest_of
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.tables.batch_files import STAGED, Batch, BatchRows
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.option_names import LAND
 from barnabas.pipeline.options import absolute
 from barnabas.pipeline.places.bare_paths import place_for_session
@@ -35,7 +35,7 @@ FORMAT = "barnabas"
 
 
 class LandingTable(Protocol):
-    """What a table offers to tasks that write its files."""
+    """The part of a table that tasks which write its files use."""
 
     @property
     def partition_by(self) -> tuple[str, ...]: ...
@@ -66,13 +66,13 @@ class LandedRows:
     def staged(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> Path:
-        """As :meth:`BatchRows.staged`. Raises `StagingError`."""
+        """Stage the rows as :meth:`BatchRows.staged` does. Raises `StagingError`."""
         return gathered([each.file for each in self._collected()], table, batch)
 
     def stored(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> list[StoredFile]:
-        """As :meth:`BatchRows.stored`. Raises `StagingError`."""
+        """Store the rows as :meth:`BatchRows.stored` does. Raises `StagingError`."""
         found = [
             StoredFile(each.file.removeprefix(f"{table}/"), each.rows, each.bytes)
             for each in self._collected()

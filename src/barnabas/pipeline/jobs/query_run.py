@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.each_batch import publish_each_batch
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.jobs.batch_files import Batch
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.graph.step_frames import rows_of
 from barnabas.pipeline.jobs.job_file import Job, Query, Sink, Source
 from barnabas.pipeline.jobs.job_kinds import Replay
 from barnabas.pipeline.jobs.job_offsets import digest_of, offsets_of
 from barnabas.pipeline.jobs.landing import Landing
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
-from barnabas.pipeline.jobs.step_frames import rows_of
+from barnabas.pipeline.jobs.tables.batch_files import Batch
+from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
+from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
 from barnabas.pipeline.options import cluster_options, sink_options
@@ -56,7 +56,7 @@ class QueryRun:
         self._landing: Landing | None = None
 
     def rows(self) -> DataFrame:
-        """What goes to the sinks. Raises `PipelineError`."""
+        """The rows that go to the sinks. Raises `PipelineError`."""
         if self._job.lands:
             return self._land()
         found = rows_of(self._job, self.query, self._spark, self.source)
@@ -188,7 +188,7 @@ class QueryRun:
 
 
 def reader_options(job: Job, source: Source, checkpoint: str) -> dict[str, str]:
-    """Of a reader; that of topics keeps where it begins and its topics' ids beside the query's
+    """The options of a reader; that of topics keeps where it begins and its topics' ids beside the query's
     `checkpoint`."""
     options = dict(source.options)
     if job.kind in ("mirror", "replay"):
@@ -230,7 +230,7 @@ def table_of(sink: Sink) -> ParquetTable | DeltaTable | IcebergTable:
 
 
 def replay_options(replay: Replay) -> dict[str, str]:
-    """Where a replay begins; a partition without records that young is read from its end."""
+    """The offsets where a replay begins; a partition without records that young is read from its end."""
     return {
         "startingTimestamp": str(replay.begin_ms),
         "startingOffsetsByTimestampStrategy": "latest",

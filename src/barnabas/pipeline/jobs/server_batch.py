@@ -1,4 +1,4 @@
-"""What becomes of a micro-batch of a job over Spark Connect: a function that the server calls.
+"""The micro-batch of a job over Spark Connect: a function that the server calls.
 
 Spark pickles it, and runs it in a Python process of the server's, which has this package in the same version.
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServerBatch:
-    """What the server does with a micro-batch: each sink of the query gets it once."""
+    """The server's work on a micro-batch: each sink of the query gets it once."""
 
     def __init__(self, job: Job, query: Query) -> None:
         self._job = job

@@ -82,7 +82,7 @@ def marked(folders: Sequence[str]) -> Iterator[str]:
 
 
 def why_not_shared(folder: str, answer: tuple[bool, str, str]) -> str | None:
-    """Of one executor's answer; None where driver and executor see each other's mark."""
+    """The sentence about one executor's answer; None where driver and executor see each other's mark."""
     sees, own, error = answer
     if sees and own and own in open_store(folder).names(""):
         return None
@@ -96,8 +96,9 @@ def block_managers(spark: SparkSession) -> set[str]:
 
 
 def ask_executors(spark: SparkSession, look: Callable[[], Any]) -> dict[tuple[str, str, int], Any]:
-    """What `look` finds on each executor, as far as Spark gives them tasks. Keys are host, working directory,
-    and the process that starts the executor's Python workers: executors of one host may share a directory."""
+    """The finds of `look` on each executor, as far as Spark gives them tasks. Keys are host, working
+    directory, and the process that starts the executor's Python workers: executors of one host may share
+    a directory."""
 
     def task(nothing: Iterator[int]) -> Iterator[tuple[str, str, int, Any]]:
         import os

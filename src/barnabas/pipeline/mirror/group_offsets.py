@@ -55,7 +55,7 @@ def groups_of(cluster: ClusterClient, pattern: str) -> list[str]:
 
 
 def committed_by(cluster: ClusterClient, group: str) -> PartitionOffsets:
-    """What the group has committed, of all topics."""
+    """The offsets that the group has committed, of all topics."""
     request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
     answer = Coordinator(cluster, group, GROUP).call(
         request, OffsetFetchResponse, _codes, at_most=ONE_GROUP
@@ -76,7 +76,7 @@ def _codes(response: OffsetFetchResponse) -> Iterator[int]:
 
 
 class GroupCheckpoints:
-    """Of one mirror: `source` is the cluster that it reads."""
+    """The checkpoints of one mirror: `source` is the cluster that it reads."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class GroupCheckpoints:
         self._written: dict[bytes, bytes] = {}
 
     def write(self) -> None:
-        """What has changed since the last time. That it cannot be done is a warning: records come first."""
+        """Write what has changed since the last time. A failure is a warning: records come first."""
         try:
             fresh = {}
             for group in groups_of(self._source, self._pattern):
@@ -115,7 +115,7 @@ class GroupCheckpoints:
 def translated_offsets(
     target: SinkOptions, alias: str, group: str | None = None
 ) -> dict[str, dict[TopicPartition, GroupCheckpoint]]:
-    """By group, as the mirror wrote them last. Raises `PipelineError`."""
+    """The checkpoints by group, as the mirror wrote them last. Raises `PipelineError`."""
     found: dict[str, dict[TopicPartition, GroupCheckpoint]] = {}
     for key, value in read_all(target, checkpoints_topic(alias)):
         each = checkpoint_from(key, value)

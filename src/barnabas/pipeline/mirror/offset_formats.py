@@ -32,7 +32,8 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class GroupCheckpoint:
-    """What `group` has committed upstream, and where that is in `of`, a partition of the target."""
+    """The offset that `group` has committed upstream, and where that is in `of`, a partition of the
+    target."""
 
     group: str
     of: TopicPartition

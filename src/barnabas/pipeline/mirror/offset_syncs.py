@@ -50,7 +50,7 @@ def syncs_topic(alias: str) -> str:
 
 
 def remote_topic(alias: str, topic: str) -> str:
-    """As MirrorMaker's DefaultReplicationPolicy; without an alias topics keep their names."""
+    """The name by MirrorMaker's DefaultReplicationPolicy; without an alias topics keep their names."""
     return f"{alias}.{topic}" if alias else topic
 
 
@@ -175,8 +175,8 @@ class OffsetSyncs:
         append(self._options, syncs_topic(self._alias), syncs)
 
     def translated(self, of: TopicPartition, upstream: int) -> int | None:
-        """Where a consumer at offset `upstream` of the source continues in the target; None if no sync is at
-        or before it."""
+        """The offset where a consumer at `upstream` of the source continues in the target; None if no
+        sync is at or before it."""
         known = self._known.get(of, [])
         at = bisect_right(known, (upstream, 1 << 62))
         return known[at - 1][1] if at else None

@@ -1,4 +1,5 @@
-"""What a path without a scheme means: this machine's disk, Spark's default store, or nothing on a cluster.
+"""The meaning of a path without a scheme: this machine's disk, Spark's default store, or nothing on a
+cluster.
 
 In a local session a bare path is of this machine. On a cluster each machine has a disk of its own, so a bare
 path is refused, with the remedy: ``file:`` says that every machine mounts the folder, and has that proven. If
@@ -61,7 +62,7 @@ def resolved(place: str, what: str, *, master: str, store: str) -> str:
 
 
 def store_for_task(options: SinkOptions, context: Properties | None) -> str:
-    """Where bare paths of a writer's options are: a store, or empty for this machine. For tasks. Raises
+    """The place of a writer's bare paths: a store, or empty for this machine. For tasks. Raises
     `StagingError`."""
     if context is None or not (is_bare(options.staging) or is_bare(options.checkpoint)):
         return ""
@@ -90,7 +91,7 @@ def options_in(options: SinkOptions, store: str) -> SinkOptions:
 
 
 def place_for_session(spark: SparkSession, place: str, what: str) -> str:
-    """As `resolved`, by a session's master and default file system. For drivers."""
+    """The place of `resolved`, by a session's master and default file system. For drivers."""
     if not is_bare(place):
         return place
     if type(spark).__module__.startswith("pyspark.sql.connect"):  # a client has no JVM

@@ -1,4 +1,4 @@
-"""What a place's name says: a folder of a mounted disk, or a URI of a store."""
+"""The meaning of a place's name: a folder of a mounted disk, or a URI of a store."""
 
 from __future__ import annotations
 

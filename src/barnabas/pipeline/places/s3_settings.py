@@ -1,4 +1,4 @@
-"""Where an S3 store is and with which keys Python opens it: by Spark's settings for S3A, or the environment.
+"""The address and keys of an S3 store for Python: by Spark's settings for S3A, or the environment.
 
 Owns the names. In tasks Spark's ``spark.hadoop.fs.s3a.*`` are local properties and go first, as they do for
 S3A; elsewhere, and for what they do not say, the variables ``AWS_*`` of AWS's tools hold. ``barnabas pipeline
@@ -33,7 +33,7 @@ NAMES = {
 IS_ENCRYPTED = PREFIX + "connection.ssl.enabled"
 """S3A's setting for an endpoint without a scheme."""
 FIRST_REGION = "us-east-1"
-"""For a store at an endpoint of its own, which has one region under any name."""
+"""The region of a store at an endpoint of its own, which has one region under any name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class StoredFile:
 
 
 def values_in(folders: list[str] | tuple[str, ...]) -> dict[str, str | None]:
-    """Of folders named ``column=value``, as Spark and Hive name them."""
+    """The values of folders named ``column=value``, as Spark and Hive name them."""
     found: dict[str, str | None] = {}
     for each in folders:
         name, equals, value = each.partition("=")

@@ -17,7 +17,7 @@ DATA, ERROR = "data", "_error"
 
 
 class DecodedColumns:
-    """Of one task. `schema` has what the query reads."""
+    """The columns of one task. `schema` has what the query reads."""
 
     def __init__(self, schema: pa.Schema, values: ReaderSchema | None) -> None:
         self.schema = schema

@@ -67,7 +67,7 @@ def offsets_in_progress(text: str | None) -> PartitionOffsets:
 
 
 def group_of(options: SourceOptions) -> str | None:
-    """Where a stream commits how far it is: in ``kafka.group.id``, or in the group of ``groupIdPrefix`` and
+    """The group in which a stream commits how far it is: ``kafka.group.id``, or that of ``groupIdPrefix`` and
     the query's id, which is in the checkpoint. None: nowhere."""
     if options.group is not None or options.group_prefix is None or options.checkpoint is None:
         return options.group

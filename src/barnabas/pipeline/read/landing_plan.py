@@ -1,4 +1,4 @@
-"""What a reading task that writes a table's files has to know, as one option of the reader."""
+"""The plan of a reading task that writes a table's files, as one option of the reader."""
 
 from __future__ import annotations
 

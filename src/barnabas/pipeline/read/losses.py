@@ -27,7 +27,7 @@ LOST = "(lost)"
 SHOWN_MAX = 20
 """Losses that an error's text names; the count names the rest."""
 UNKNOWN = -1
-"""As `end`: how far the loss reaches is not known."""
+"""The `end` of a loss of which it is not known how far it reaches."""
 
 
 @dataclass(frozen=True, slots=True)

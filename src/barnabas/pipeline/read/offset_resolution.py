@@ -55,8 +55,8 @@ def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[To
 
 
 def partitions_at_start(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
-    """As `partitions_of`, for a query that begins: every topic and partition that is named must be
-    there. Raises `OptionError`; one just created has a moment to be known everywhere."""
+    """The partitions of `partitions_of`, for a query that begins: every topic and partition that is named
+    must be there. Raises `OptionError`; one just created has a moment to be known everywhere."""
     patience = Patience(min(cluster.patience_ms, KNOWN_MS))
     while True:
         found = partitions_of(cluster, subscription)

@@ -77,7 +77,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """What all filters of a query together say."""
+    """The meaning of all filters of a query together."""
 
     topics: frozenset[str] | None = None
     partitions: Bounds = Bounds()
@@ -92,7 +92,7 @@ class PushedFilters:
 
 
 def pushed(filters: Iterable[Filter]) -> PushedFilters:
-    """Of filters that hold all at once; those that say nothing here are passed over."""
+    """The meaning of filters that hold all at once; those that say nothing here are passed over."""
     topics: frozenset[str] | None = None
     partitions, offsets = Bounds(), Bounds()
     timestamp_ms: int | None = None

@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 
 FETCH_BYTES_MIN = 16 << 10
 SAMPLE_BYTES = 64 << 10
-"""What is fetched of a partition to learn the size of its records."""
+"""The bytes that are fetched of a partition to learn the size of its records."""
 GUESSED_BYTES_EACH = 1 << 10
-"""What an offset is taken to be before any was read."""
+"""The bytes that an offset is taken to have before any was read."""
 GONE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -82,7 +82,7 @@ class RangeReader:
         self._options = options
         self._rack = options.fetch.rack
         self._replica: Endpoint | None = None
-        """Where to fetch from instead of the leader."""
+        """The replica to fetch from instead of the leader."""
         self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
         self._ahead: tuple[BlockingConnection, Answer] | None = None
 
@@ -294,7 +294,7 @@ class RangeReader:
         return min(max(left, FETCH_BYTES_MIN), self._fetch.partition_bytes_max)
 
     def _bounds(self) -> tuple[int, int] | None:
-        """Where the log begins and ends now; None where the partition was deleted."""
+        """The present begin and end of the log; None where the partition was deleted."""
         of = self.what.of
         if self._is_other_topic():
             return None

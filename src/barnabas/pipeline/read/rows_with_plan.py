@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 RANGES_MAX = 64
 BYTES_MAX = 4 << 20
-"""Of Arrow; what is larger is left to a task."""
+"""The most bytes of Arrow; what is larger is left to a task."""
 WEIGHT_KEPT = 0.9
 """Factor on the estimated bytes per offset at each micro-batch that it keeps from being read here. The
 estimate falls until reading is tried again, as records may have become smaller."""

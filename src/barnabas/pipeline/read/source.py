@@ -78,7 +78,7 @@ from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"
 RANGES_AHEAD = 4
-"""Of a task of many small ranges so many are asked for before the first of them is read."""
+"""The ranges of a task of many small ones that are asked for before the first of them is read."""
 
 
 def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
@@ -98,7 +98,7 @@ def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
 
 
 def with_reader_schema(options: SourceOptions) -> SourceOptions:
-    """For the whole query: tasks ask no registry for it."""
+    """The options with the schema for the whole query: tasks ask no registry for it."""
     if options.values is None or options.reader_schema is not None:
         return options
     return replace(options, reader_schema=resolved(options.values))
@@ -145,7 +145,7 @@ def read_range(
     *,
     patience_ms: float | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What both readers' tasks do. Imports the decoder here: planning needs none of it."""
+    """Read a range, as both readers' tasks do. Imports the decoder here: planning needs none of it."""
     from barnabas.pipeline.read.range_reader import RangeReader
 
     columns = to_arrow_schema(schema, timezone="UTC")
@@ -204,7 +204,8 @@ class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
         return list(tasks)
 
     def _since(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        """Where a filter by timestamp has each partition begin: behind its end where nothing is so young."""
+        """The offsets where a filter by timestamp has each partition begin: behind its end where nothing
+        is so young."""
         if self.pushed.timestamp_ms is None:
             return {}
         wanted = {each: self.pushed.timestamp_ms for each in partitions if self.pushed.takes(each)}
@@ -239,14 +240,14 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         self._final: PartitionOffsets | None = None
         self._triggered_ms: float | None = None
         self._planned: PartitionOffsets | None = None
-        """Where the last micro-batch ends."""
+        """The end of the last micro-batch."""
         self._known_behind: set[TopicPartition] = set()
         """Partitions that are gone, end before where the query is, or are of another topic of that name,
         and were asked for enough."""
         self._ids = TopicIds(options.checkpoint)
         self._age = WaitingAge(options)
         self._begin: PartitionOffsets | None = None
-        """Where the query begins, in a run that plans its first batch."""
+        """The beginning of the query, in a run that plans its first batch."""
 
     # -- planning, in the driver -----------------------------------------------------------------
 
@@ -349,7 +350,8 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         return latest(cluster, partitions_of(cluster, self.options.subscription), self.options)
 
     def _latest_known(self, begin: PartitionOffsets) -> PartitionOffsets:
-        """As `_latest`. What says that records are gone is asked for again, and of other brokers."""
+        """The latest offsets, as `_latest`. A sign that records are gone is asked for again, and of other
+        brokers."""
         cluster = self.options.cluster.connect()
         patience = Patience(min(cluster.patience_ms, SETTLED_MS))
         while True:

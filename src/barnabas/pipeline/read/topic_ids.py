@@ -25,7 +25,7 @@ FILE = "topics.json"
 
 
 class TopicIds:
-    """Of one stream's topics."""
+    """The ids of one stream's topics."""
 
     def __init__(self, checkpoint: str | None) -> None:
         self._checkpoint = checkpoint

@@ -45,7 +45,7 @@ class ValueFormat:
 
 
 class TextDecoder:
-    """Of one task, for values with and without a schema's id before the text (`is_framed`)."""
+    """The decoder of one task, for values with and without a schema's id before the text (`is_framed`)."""
 
     def __init__(
         self, name: str, wanted: pa.DataType, delimiter: str, *, is_framed: bool = False

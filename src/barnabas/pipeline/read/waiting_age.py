@@ -24,7 +24,7 @@ SAMPLE_BYTES = 64 << 10
 
 
 class WaitingAge:
-    """Of one stream."""
+    """The waiting age of one stream."""
 
     def __init__(self, options: SourceOptions) -> None:
         fetch = replace(options.fetch, partition_bytes_max=SAMPLE_BYTES)

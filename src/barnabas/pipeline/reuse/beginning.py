@@ -1,4 +1,4 @@
-"""Where a stream begins: found once, and kept until its first batch is done.
+"""The beginning of a stream: found once, and kept until its first batch is done.
 
 Owns ``<checkpoint>/barnabas/begin.json``, for readers that have ``checkpointLocation``. Spark asks a Python
 source for its initial offset more than once: to plan the first batch, to read it, and again for each run that
@@ -38,8 +38,8 @@ NAME_CHARACTERS = 16
 
 
 def begin_of(options: SourceOptions, ids: TopicIds) -> PartitionOffsets:
-    """Where a query begins whose first batch is not done. Found now where it is not kept, and kept then, with
-    the `ids` of its topics. Raises `OptionError`."""
+    """The beginning of a query whose first batch is not done. Found now where it is not kept, and kept
+    then, with the `ids` of its topics. Raises `OptionError`."""
     if options.checkpoint is None:
         log.warning(
             "pipeline.begin_not_kept: the reader has no option checkpointLocation, so a first batch that is"
@@ -55,7 +55,7 @@ def begin_of(options: SourceOptions, ids: TopicIds) -> PartitionOffsets:
 
 
 def kept_begin(options: SourceOptions) -> PartitionOffsets | None:
-    """What is kept beside the checkpoint; None where nothing is."""
+    """The beginning that is kept beside the checkpoint; None where nothing is."""
     assert options.checkpoint is not None
     store = open_store(options.checkpoint)
     entry = _entries(store).get(_name(options))

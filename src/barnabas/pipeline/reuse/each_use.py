@@ -52,7 +52,7 @@ class NewerPartitions:
 
 
 _first_use: dict[str, str] = {}
-"""By plan: Spark's id of the execution in which this process has read it first."""
+"""The execution in which this process has read each plan first, by Spark's id."""
 
 
 def opened(ranges: Iterable[Range], options: SourceOptions) -> list[Range]:

@@ -35,7 +35,7 @@ PROPERTIES = frozenset(
 )
 """Names that Spark puts among the options of a table that is made."""
 KEPT = "barnabas.options"
-"""Of a column's metadata: its table's options."""
+"""The key of a column's metadata that has its table's options."""
 COMMENT = "barnabas table: "
 SERVERS = "kafka.bootstrap.servers"
 SECRET = re.compile(r"password|passphrase|secret|token$|jaas|keystore\.key", re.IGNORECASE)
@@ -81,7 +81,7 @@ def with_options(schema: StructType | str, options: Mapping[str, str]) -> Struct
 
 
 def kept_options(schema: StructType) -> dict[str, str] | None:
-    """What `with_options` put there; None where no column is a table's."""
+    """The options that `with_options` put there; None where no column is a table's."""
     for each in schema.fields:
         text = each.metadata.get(KEPT)
         comment = each.metadata.get("comment", "")
@@ -96,7 +96,7 @@ def kept_options(schema: StructType) -> dict[str, str] | None:
 def options_in_query(
     given: Mapping[str, str], schema: StructType, *, reading: bool, streaming: bool
 ) -> dict[str, str]:
-    """What a query goes by: `given`, and beneath it the options of its table that mean something to it.
+    """The options of a query: `given`, and beneath it the options of its table that mean something to it.
     Raises `OptionError`."""
     mine = named(given)
     lower = {each.lower() for each in mine}
@@ -127,7 +127,7 @@ def options_in_query(
 
 
 def written_columns(schema: StructType) -> StructType:
-    """What an ``INSERT`` writes of a table's columns: where a record is to be is the topic's to say, and so
+    """The columns that an ``INSERT`` writes: where a record is to be is the topic's to say, and so
     is the type of its timestamp."""
     if kept_options(schema) is None:
         return schema

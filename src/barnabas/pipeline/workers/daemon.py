@@ -20,7 +20,7 @@ MODULE = __name__ if __name__ != "__main__" else "barnabas.pipeline.workers.daem
 
 
 def load() -> None:
-    """What workers need. Prints nothing: Spark reads a port from standard output."""
+    """Load what workers need. Prints nothing: Spark reads a port from standard output."""
     import pyspark.worker  # noqa: F401
 
     from barnabas.pipeline.read import source  # noqa: F401

@@ -1,4 +1,4 @@
-"""What a Spark Python worker has loaded is left out of its garbage collections.
+"""The loaded modules of a Spark Python worker are left out of its garbage collections.
 
 pyspark runs a full collection in a worker after each task, and in the driver's processes after each
 question of the planner. With Arrow, numba and this package loaded one takes 40 ms of CPU time and frees

@@ -1,4 +1,4 @@
-"""What a Spark master needs before a session starts there, and why one did not start, each in a sentence.
+"""The needs of a Spark master before a session starts there, and why one did not start, each in a sentence.
 
 Without these checks Spark waits for an unreachable API of Kubernetes for ever, and ends others with Java's
 stack traces. Source: Spark's "Running on YARN", "Running on Kubernetes", ``SparkSubmitArguments``.

@@ -1,4 +1,4 @@
-"""What one application has written, so that a micro-batch asked for again is not written again.
+"""The ledger of one application, so that a micro-batch asked for again is not written again.
 
 Files below ``<stagingLocation>/<application>/`` (the application of a stream is its query id):
 
@@ -70,7 +70,7 @@ class ManifestSource:
 
     @property
     def end(self) -> int:
-        """Where its last batch ends."""
+        """The end of its last batch."""
         return self.position + sum(each.size for each in self.chunks)
 
 
@@ -95,7 +95,7 @@ class Manifest:
     sequences: PartitionOffsets
     """The sequence of the first record per partition."""
     log_ends: PartitionOffsets
-    """Where each log ended before anything of this was sent."""
+    """The end of each log before anything of this was sent."""
     sources: tuple[ManifestSource, ...]
     origin: Origin = Origin()
 
@@ -266,7 +266,7 @@ class CommitLog:
         return sorted(int(each) for each in numbers if each.isdigit())
 
     def manifest(self, batch: int) -> Manifest | None:
-        """What batch `batch` was once said to be, or None where it was not, or not to the end."""
+        """The manifest of batch `batch`, or None where there is none, or not to the end."""
         name = self._name(f"{batch}{MANIFEST}")
         try:
             (size,) = _SIZE.unpack(self.store.read_at(name, 0, _SIZE.size))
@@ -361,7 +361,7 @@ class CommitLog:
                 self.store.delete(self._name(STAGED, name))
 
     def describe(self) -> dict[str, Any]:
-        """What the ledger has, for people and programs."""
+        """The content of the ledger, for people and programs."""
         committed = self.committed()
         begun = [each for each in map(self.manifest, self.numbers()) if each is not None]
         return {

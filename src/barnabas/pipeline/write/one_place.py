@@ -56,7 +56,7 @@ def check_checkpoint(checkpoint: str | None, query: str | None) -> None:
 
 
 def remedy(place: str) -> str:
-    """What makes a place one for all."""
+    """The remedy that makes a place one for all."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", place):
         return "It must name one place that driver and executors share"
     return (

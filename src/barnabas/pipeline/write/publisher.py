@@ -95,7 +95,7 @@ def next_sequence(sequence: int, records: int) -> int:
 
 @dataclass(slots=True)
 class Lot:
-    """What one produce request carries: at most one batch of each partition."""
+    """The content of one produce request: at most one batch of each partition."""
 
     leader: Endpoint
     partitions: list[TopicPartition] = field(default_factory=list)
@@ -277,7 +277,7 @@ class Publisher:
 
 
 def too_large(records: int, size: int, options: SinkOptions) -> str:
-    """What is wrong with a batch of so many records and bytes, and what helps: a record alone gets no smaller
+    """The fault of a batch of so many records and bytes, and what helps: a record alone gets no smaller
     by ``kafka.batch.size``."""
     if records > 1:
         return (

@@ -92,7 +92,7 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     run: str = ""
     """Ids of the stream and of its present run; empty outside of streams."""
     executor: str = ""
-    """Where the task ran, for an error's text."""
+    """The executor of the task, for an error's text."""
     store: str = ""
     """Spark's default file system, if bare paths of the options are in it."""
     begun: BatchBegun | None = None
@@ -115,7 +115,7 @@ class TaskPlace:
 
     @classmethod
     def of(cls, options: SinkOptions) -> TaskPlace:
-        """Of the task that runs in this process. Raises `StagingError`."""
+        """The place of the task that runs in this process. Raises `StagingError`."""
         from barnabas.pipeline.write.batch_encoder import BatchEncoder
 
         context = TaskContext.get()
@@ -145,7 +145,7 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
 def stage_batches(
     options: SinkOptions, place: TaskPlace, batches: Iterable[EncodedBatch]
 ) -> StagedTask:
-    """As `stage`, of what a task has encoded."""
+    """Stage what a task has encoded, as `stage` does."""
     application, query, run = place.application, place.query, place.run
     chunks: list[Chunk] = []
     parts: list[bytearray] = []
@@ -302,7 +302,7 @@ def finish(
 
 
 def way_out(asked: AdmissionRequest) -> str:
-    """What an operator can do about a batch that cannot be published, and that holds up all later ones."""
+    """The way out for an operator of a batch that cannot be published, and that holds up all later ones."""
     skip = asked.command("skip", "--batch", str(asked.batch))
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
@@ -479,8 +479,8 @@ def discard(options: SinkOptions, messages: Sequence[StagedTask | None]) -> None
 def discard_unless_named(
     options: SinkOptions, messages: Sequence[StagedTask | None], number: int
 ) -> None:
-    """As `discard`, for batch `number`. If its commit failed, a manifest may name the files: then they stay
-    for the run that completes it."""
+    """Discard as `discard` does, for batch `number`. If its commit failed, a manifest may name the files:
+    then they stay for the run that completes it."""
     tasks = given(messages)
     if tasks and options.staging is not None:
         ledger = CommitLog(open_store(options.staging), tasks[0].application)

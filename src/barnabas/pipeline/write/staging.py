@@ -1,4 +1,4 @@
-"""Where a writer keeps what is not published yet: files that driver and executors share.
+"""The store of a writer for what is not published yet: files that driver and executors share.
 
 Two kinds of store under one protocol: a directory (``/path`` or ``file:``), written with fsync and
 atomic rename, and any other file system that Arrow knows by its URI: ``s3:`` ..., where a file
@@ -28,14 +28,14 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 HALF_WRITTEN = ".tmp"
 """How the name of a file ends that is not what it is to be yet. A process that is killed leaves it."""
 UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What file systems say that have no links, or cannot sync a directory."""
+"""The errors of file systems that have no links, or cannot sync a directory."""
 
 WITHOUT_FOLDERS = frozenset({"s3", "gcs"})
 """Types of Arrow's file systems whose files need no folder that exists."""
 OTHER_NAMES = {"s3a": "s3:", "s3n": "s3:", "dbfs": "/dbfs"}
 """Hadoop's and Databricks' schemes, and by what pyarrow and this machine reach the same place."""
 DBFS = OTHER_NAMES["dbfs"]
-"""Where Databricks mounts its file system on each machine."""
+"""The folder where Databricks mounts its file system on each machine."""
 
 
 class StagingStore(Protocol):
@@ -45,7 +45,7 @@ class StagingStore(Protocol):
         """Make or replace a file as a whole, durably."""
 
     def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
-        """As `write`, but False and no change where the file exists."""
+        """Write as `write` does, but False and no change where the file exists."""
 
     def read(self, name: str) -> bytes: ...
 

@@ -34,7 +34,8 @@ def _tokens(options: SinkOptions, key: str | None = None) -> dict[str, Token]:
 
 
 class TokenLedger:
-    """As :class:`~barnabas.pipeline.write.commit_log.CommitLog`, for a query that commits in transactions."""
+    """The ledger, as :class:`~barnabas.pipeline.write.commit_log.CommitLog`, of a query that commits in
+    transactions."""
 
     def __init__(self, options: SinkOptions, key: str) -> None:
         self._options = options
@@ -44,7 +45,7 @@ class TokenLedger:
         return f"TokenLedger({self._key})"
 
     def describe(self) -> dict[str, Any]:
-        """What the token says, and which transactions of tasks are open, for people and programs. The
+        """The content of the token, and which transactions of tasks are open, for people and programs. The
         driver's own shows in ``barnabas transactions``."""
         cluster = self._options.cluster.connect()
         found = _tokens(self._options, self._key).get(self._key)

@@ -42,8 +42,8 @@ from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 TOPIC = "__barnabas_pipelines"
 PARTITION = TopicPartition(TOPIC, 0)
 VERSION = 2
-"""Of a token that lists transactions of tasks; without it has version 1, which earlier versions of Barnabas
-read too."""
+"""The version of a token that lists transactions of tasks; without it has version 1, which earlier
+versions of Barnabas read too."""
 PARTICIPANTS_MAX = 20_000
 """A participant takes some 30 bytes, and a record 1 MiB at most by the topic's default."""
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
@@ -82,7 +82,7 @@ class Token:
         return build_batch([(key.encode(), self.value())], timestamp_ms=int(time.time() * 1000))
 
     def entry(self) -> CommitEntry:
-        """As a ledger has it."""
+        """The entry that a ledger would have."""
         return CommitEntry(self.batch, origin=self.origin)
 
 
@@ -192,5 +192,5 @@ def _is_commit(batch: BatchView) -> bool:
 
 
 def entry_of(token: Token | None) -> CommitEntry:
-    """What a ledger would have, for a query with this token or none."""
+    """The entry that a ledger would have, for a query with this token or none."""
     return CommitEntry(NOTHING, is_there=False) if token is None else token.entry()

@@ -73,8 +73,8 @@ class DriverTransaction:
         self._init(NO_PRODUCER)
 
     def continue_as(self, identity: ProducerIdentity) -> None:
-        """As `begin`, if the transactional id is still that of `identity`: no other has begun since it did
-        (KIP-360). Raises `FencedError` otherwise, and as `begin`."""
+        """Begin as `begin` does, if the transactional id is still that of `identity`: no other has begun
+        since it did (KIP-360). Raises `FencedError` otherwise, and as `begin`."""
         with self._fencing():
             self._init(identity)
 

@@ -136,9 +136,9 @@ class BatchCommit:
         self._is_undecided = False
         """The end of the token's transaction is asked for, and its answer not here."""
         self._counted: tuple[Participant, ...] | None = None
-        """What the token lists, once it is committed."""
+        """The participants in the token, once it is committed."""
         self._found: tuple[Participant, ...] = ()
-        """What the token before lists."""
+        """The participants in the token before."""
         self._options = options
         self._messages = messages
         self._ledger = ledger
@@ -183,7 +183,7 @@ class BatchCommit:
         return sent
 
     def _begin(self, transaction: DriverTransaction) -> None:
-        """Where tasks have transactions, as the driver that has begun the batch, and as no other."""
+        """Begin as the driver that has begun the batch, and as no other, where tasks have transactions."""
         if self._begun is None:
             begin(transaction)
             return
@@ -220,7 +220,7 @@ class BatchCommit:
             abort_tasks(self._cluster, self.key, left)
 
     def _attempt(self, transaction: DriverTransaction) -> int:
-        """What is decided is decided: `begin` has fenced all others."""
+        """Attempt to commit. A decision stays decided: `begin` has fenced all others."""
         tokens.ensure_topic(self._cluster)
         since = self._ledger.token_since(self.key) if self._ledger is not None else None
         found = tokens.read_tokens(
@@ -251,7 +251,7 @@ class BatchCommit:
         return len(outgoing)
 
     def _before_tokens(self) -> CommitEntry:
-        """What a ledger has of a query that moves to transactions (``delivery=transactions``)."""
+        """The ledger's entry of a query that moves to transactions (``delivery=transactions``)."""
         if self._ledger is None or not self._ledger.is_in_use():
             return tokens.entry_of(None)
         committed = self._ledger.committed()

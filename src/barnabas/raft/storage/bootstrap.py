@@ -55,7 +55,7 @@ class BootstrappedReplica:
     fault: str = ""
     """Why the log was cut at its end; empty where it was not."""
     damaged_snapshot: str = ""
-    """What is wrong with snapshots that were set aside, for older ones and the log have all that they had."""
+    """The fault of snapshots that were set aside, for older ones and the log have all that they had."""
 
 
 def open_replica(

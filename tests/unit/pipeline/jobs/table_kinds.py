@@ -9,9 +9,9 @@ import deltalake
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
-from barnabas.pipeline.jobs.table_rules import TableRules
+from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
+from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.tables.table_rules import TableRules
 
 NAME = "air.flights"
 """Of the Iceberg table."""

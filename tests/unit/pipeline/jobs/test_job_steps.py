@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.pipeline.jobs.graph.job_steps import ddl_columns
+from barnabas.pipeline.jobs.graph.sql_names import used_by
 from barnabas.pipeline.jobs.job_file import Job, JobFileError, parse
-from barnabas.pipeline.jobs.job_steps import ddl_columns
-from barnabas.pipeline.jobs.sql_names import used_by
 
 GOOD = """\
 name = "clicks"

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from barnabas.pipeline.errors import PipelineError, TableRefusedError
-from barnabas.pipeline.jobs.batch_files import Batch
-from barnabas.pipeline.jobs.compaction import compact_delta
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.table_rules import TableRules
+from barnabas.pipeline.jobs.tables.batch_files import Batch
+from barnabas.pipeline.jobs.tables.compaction import compact_delta
+from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
+from barnabas.pipeline.jobs.tables.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame, frame
 from tests.unit.pipeline.jobs.other_tables import (
     REFUSED,

@@ -9,10 +9,10 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from barnabas.pipeline.errors import TableRefusedError
-from barnabas.pipeline.jobs.batch_files import Batch
-from barnabas.pipeline.jobs.compaction import compact_iceberg
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
-from barnabas.pipeline.jobs.table_rules import TableRules
+from barnabas.pipeline.jobs.tables.batch_files import Batch
+from barnabas.pipeline.jobs.tables.compaction import compact_iceberg
+from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.tables.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame
 from tests.unit.pipeline.jobs.other_iceberg_tables import (
     REFUSED,

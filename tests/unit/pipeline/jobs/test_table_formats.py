@@ -11,11 +11,11 @@ from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException
 
 from barnabas.pipeline.errors import LedgerError, PipelineError
-from barnabas.pipeline.jobs.batch_files import STAGED, Batch
-from barnabas.pipeline.jobs.compaction import compact_delta, compact_iceberg, compact_parquet
-from barnabas.pipeline.jobs.delta_table import DeltaTable
-from barnabas.pipeline.jobs.iceberg_table import IcebergTable
-from barnabas.pipeline.jobs.parquet_table import COMPACTION, ParquetTable
+from barnabas.pipeline.jobs.tables.batch_files import STAGED, Batch
+from barnabas.pipeline.jobs.tables.compaction import compact_delta, compact_iceberg, compact_parquet
+from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
+from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
+from barnabas.pipeline.jobs.tables.parquet_table import COMPACTION, ParquetTable
 from tests.unit.pipeline.jobs.arrow_frame import frame
 from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of, rows_of, table_of
 

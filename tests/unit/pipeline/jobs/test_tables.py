@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from barnabas.pipeline.errors import LedgerError, TableRefusedError
-from barnabas.pipeline.jobs.batch_files import Batch, write_staged
-from barnabas.pipeline.jobs.parquet_table import ParquetTable
+from barnabas.pipeline.jobs.tables.batch_files import Batch, write_staged
+from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame
 
 

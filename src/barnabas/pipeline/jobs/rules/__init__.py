@@ -1,1 +1,1 @@
-"""What jobs and the tables that they find ask of a write: checked before anything is read."""
+"""The rules that jobs and the tables that they find have for a write: checked before anything is read."""

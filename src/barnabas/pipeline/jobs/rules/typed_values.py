@@ -1,4 +1,4 @@
-"""What a job with decoded or encoded values must say: checked in its file, before any record is read.
+"""The rules for a job with decoded or encoded values: checked in its file, before any record is read.
 
 Owns two rules. Column `value` has bytes, so a writer with ``value.format`` needs a transformation that makes
 a struct of it. A value that cannot be decoded has null `data`: SQL that reads `data` reads `_error` too, or
@@ -17,7 +17,7 @@ _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def check_source(options: Mapping[str, str], sql: str, *, has_dead_letters: bool) -> str | None:
-    """What is wrong with SQL over a source with these options."""
+    """The fault of SQL over a source with these options."""
     if FORMAT not in options or has_dead_letters:
         return None
     words = set(re.findall(r"\w+", _TEXT.sub(" ", sql).lower()))
@@ -30,7 +30,7 @@ def check_source(options: Mapping[str, str], sql: str, *, has_dead_letters: bool
 
 
 def check_writer(options: Mapping[str, str]) -> str | None:
-    """What is wrong with a writer of these options that is given records as they were read."""
+    """The fault of a writer of these options that is given records as they were read."""
     if FORMAT not in options:
         return None
     return (

@@ -42,7 +42,7 @@ END_BEFORE_IMPLICIT = 4
 """The last version of EndTxn that keeps the producer's epoch, by which a repeated request is known."""
 ONGOING = "Ongoing"
 FORM = r"\.[0-9a-f]{12}\.[0-9]+"
-"""What follows the driver's transactional id in that of a task: its process, and a number."""
+"""The part of a task's transactional id behind the driver's: its process, and a number."""
 
 
 class Participant(NamedTuple):

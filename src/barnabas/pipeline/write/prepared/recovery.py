@@ -54,11 +54,11 @@ MOVED_ON = frozenset(
 """Answers for an id whose process has used it again, or that has expired. Neither happens to a transaction
 that a token lists before its commit is decided."""
 _served: dict[tuple[ClusterOptions, str], str] = {}
-"""By cluster and driver: why tasks cannot have transactions; empty where they can."""
+"""The reason, by cluster and driver, why tasks cannot have transactions; empty where they can."""
 _ended: dict[tuple[ClusterOptions, str], tuple[Participant, ...]] = {}
-"""By cluster and driver: what this process has ended last, all of it."""
+"""The participants, by cluster and driver, that this process has ended last, all of them."""
 _begun_at: dict[tuple[ClusterOptions, str], tuple[int, float]] = {}
-"""By cluster and driver: the token's offset when this process last began a batch, and when (monotonic, in
+"""The token's offset, by cluster and driver, when this process last began a batch, and when (monotonic, in
 seconds) it last looked what was open."""
 _looked: set[tuple[ClusterOptions, str]] = set()
 """Clusters and drivers of which this process knows that a query without transactions of tasks left none."""

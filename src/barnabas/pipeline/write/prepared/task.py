@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 PORTION_BYTES = 8 << 20
 PROCESS_DIGITS = 12
 _used: dict[tuple[int, str, str], tuple[str, list[int]]] = {}
-"""By process, driver and run: the process's part of its names, and by number the last batch of each."""
+"""The process's part of its names, by process, driver and run, and by number the last batch of each."""
 
 
 def take_suffix(key: str, place: TaskPlace) -> str:

@@ -50,7 +50,7 @@ class BatchRows(Protocol):
     def stored(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> list[StoredFile]:
-        """As `staged`, for a table in an object store: the files are where they stay."""
+        """The files of `staged`, for a table in an object store: they are where they stay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.jobs.graph.job_graph import JobStep, StepGraph, Watermark
+from barnabas.pipeline.jobs.graph.sql_names import used_by
 from barnabas.pipeline.jobs.job_kinds import NAME
-from barnabas.pipeline.jobs.key_lines import KeyPath
 from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
-from barnabas.pipeline.jobs.sql_names import used_by
-from barnabas.pipeline.jobs.steps import Step, StepGraph, Watermark
+from barnabas.pipeline.jobs.tables.key_lines import KeyPath
 from barnabas.pipeline.options import duration_ms
 
 if TYPE_CHECKING:
     from barnabas.pipeline.jobs.job_file import FileReading, Sink, Source
 
-STEP = ("sql", "python", "from", "watermark", "deduplicate_by")
+KEYS_OF_A_STEP = ("sql", "python", "from", "watermark", "deduplicate_by")
 VIEW = "source"
 """The name of the one source of a file with ``[source]``."""
 TRANSFORM = "transform"
@@ -74,8 +74,8 @@ def ddl_columns(ddl: str) -> dict[str, str]:
 
 
 def columns_of(source: Source) -> tuple[dict[str, str], dict[str, str] | None]:
-    """Of a source: types of its columns, and of the fields of `data`, None where only Spark or a registry
-    knows them."""
+    """The columns of a source: their types, and those of the fields of `data`, None where only Spark or a
+    registry knows them."""
     if not source.is_topics:
         return (ddl_columns(source.schema) or {"value": "string"}), {}
     given = source.options.get("value.format", "").lower()
@@ -88,7 +88,7 @@ def columns_of(source: Source) -> tuple[dict[str, str], dict[str, str] | None]:
 
 
 class StepsReading:
-    """Of one file."""
+    """The reading of one file's steps."""
 
     def __init__(self, reading: FileReading) -> None:
         self._reading = reading
@@ -135,7 +135,7 @@ class StepsReading:
                     (*path, key), f"column {column} is {type_}, and a watermark needs a timestamp"
                 )
 
-    def steps(self, raw: Mapping[str, Any], sources: tuple[str, ...]) -> tuple[Step, ...]:
+    def steps(self, raw: Mapping[str, Any], sources: tuple[str, ...]) -> tuple[JobStep, ...]:
         """Those of ``[step.NAME]``."""
         given = raw.get("step", {})
         if not isinstance(given, dict):
@@ -149,13 +149,13 @@ class StepsReading:
             elif self.is_name(name, path):
                 if name.lower() in {each.lower() for each in sources}:
                     self._reading.wrong(path, "a source has this name too")
-                self._reading.check_keys(table, path, STEP)
+                self._reading.check_keys(table, path, KEYS_OF_A_STEP)
                 found.append(self._step(name, table, path, sources))
         return tuple(found)
 
     def _step(
         self, name: str, table: dict[str, Any], path: KeyPath, sources: tuple[str, ...]
-    ) -> Step:
+    ) -> JobStep:
         sql = self._reading.text(table, path, "sql")
         function = self._reading.text(table, path, "python")
         if bool(sql.strip()) == bool(function):
@@ -327,10 +327,10 @@ def of_sql_or_function(
     reads: tuple[str, ...],
     watermark: Watermark | None = None,
     deduplicate_by: tuple[str, ...] = (),
-) -> Step:
+) -> JobStep:
     """A step with what its SQL does."""
     use = used_by(sql) if sql else None
-    return Step(
+    return JobStep(
         name,
         reads,
         sql,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import LedgerError, OptionError, TableRefusedError
-from barnabas.pipeline.jobs.batch_files import (
+from barnabas.pipeline.jobs.tables.batch_files import (
     STAGED,
     Batch,
     BatchRows,
@@ -27,7 +27,7 @@ from barnabas.pipeline.jobs.batch_files import (
     clear_staged,
     sync,
 )
-from barnabas.pipeline.jobs.table_rules import agreed_parts
+from barnabas.pipeline.jobs.tables.table_rules import agreed_parts
 from barnabas.pipeline.places.place_names import NO_RENAME, as_folder, is_in_store
 from barnabas.pipeline.places.stored_files import values_in
 
@@ -75,7 +75,7 @@ class ParquetTable:
         return self.path
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`, of rows that may be files already."""
+        """Append rows that may be files already."""
         if COLUMN in (each.lower() for each in rows.schema.names):
             raise LedgerError(
                 f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"

@@ -1,7 +1,7 @@
 """The steps of a job and what they read: a graph of names, its order, and what is wrong with it.
 
-Owns `Step`, `Watermark`, and :class:`StepGraph`, which knows sources and steps by name, in the order in which
-they are computed. Names of views have no case in Spark, so they have none here. Needs no Spark.
+Owns `JobStep`, `Watermark`, and :class:`StepGraph`, which knows sources and steps by name, in the order
+in which they are computed. Names of views have no case in Spark, so they have none here. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """A view by SQL, or by a Python function of the frames that it reads."""
 
     name: str
@@ -47,7 +47,7 @@ class StepGraph:
     """Sources and steps of one job. `marked` are the sources with a watermark of their own."""
 
     def __init__(
-        self, sources: Iterable[str], steps: Iterable[Step], marked: Iterable[str] = ()
+        self, sources: Iterable[str], steps: Iterable[JobStep], marked: Iterable[str] = ()
     ) -> None:
         self.sources = tuple(sources)
         self.steps = tuple(steps)
@@ -84,9 +84,9 @@ class StepGraph:
         done.add(name)
         return ()
 
-    def above(self, name: str) -> tuple[Step, ...]:
+    def above(self, name: str) -> tuple[JobStep, ...]:
         """The steps that `name` needs, itself included, each behind those that it reads."""
-        found: dict[str, Step] = {}
+        found: dict[str, JobStep] = {}
         for each in self._walk(name.lower()):
             if each in self._steps:
                 found.setdefault(each, self._steps[each])
@@ -98,7 +98,7 @@ class StepGraph:
         return tuple(dict.fromkeys(self._known[each] for each in found if each in self._known))
 
     def _walk(self, name: str) -> Iterator[str]:
-        """What `name` needs, then `name`; there is no cycle."""
+        """Yield the names that `name` needs, then `name`; there is no cycle."""
         step = self._steps.get(name)
         for each in step.reads if step is not None else ():
             yield from self._walk(each.lower())

@@ -1,4 +1,4 @@
-"""What a Delta table asks of its writers, read from its protocol, its properties and its schema.
+"""The duties of a Delta table's writers, read from its protocol, its properties and its schema.
 
 A writer that appends files to a table's log owes the table what its features ask: each is done here or the
 table is refused by the feature's name, unknown features too. deltalake's own writer checks rows (constraints,
@@ -48,8 +48,8 @@ PLAIN_PARTS = frozenset({"boolean", "byte", "short", "integer", "long", "string"
 
 @dataclass(frozen=True, slots=True)
 class DeltaDuties:
-    """Of one table. `by_rows`: deltalake writes the rows, as files of tasks would break the table's rules.
-    `generated` are columns that it computes where a batch lacks them."""
+    """The duties of one table. `by_rows`: deltalake writes the rows, as files of tasks would break the
+    table's rules. `generated` are columns that it computes where a batch lacks them."""
 
     partition_by: tuple[str, ...]
     by_rows: bool
@@ -58,7 +58,7 @@ class DeltaDuties:
 
 
 def duties_of(table: Any, place: str) -> DeltaDuties:
-    """Of an open table. Raises `TableRefusedError`, which names each feature that is not done."""
+    """The duties of an open table. Raises `TableRefusedError`, which names each feature that is not done."""
     protocol, metadata = table.protocol(), table.metadata()
     features = frozenset(protocol.writer_features or ()) | frozenset(protocol.reader_features or ())
     writer = protocol.min_writer_version

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from barnabas.pipeline.errors import LedgerError, PipelineError, TableRefusedError
-from barnabas.pipeline.jobs.batch_files import (
+from barnabas.pipeline.jobs.tables.batch_files import (
     Batch,
     BatchRows,
     FrameRows,
@@ -32,7 +32,7 @@ from barnabas.pipeline.jobs.batch_files import (
     data_files,
     sync,
 )
-from barnabas.pipeline.jobs.rules.delta_duties import (
+from barnabas.pipeline.jobs.tables.delta_duties import (
     APPEND_ONLY,
     PLAIN_PARTS,
     DeltaDuties,
@@ -40,7 +40,7 @@ from barnabas.pipeline.jobs.rules.delta_duties import (
     duties_of,
     type_text,
 )
-from barnabas.pipeline.jobs.table_rules import (
+from barnabas.pipeline.jobs.tables.table_rules import (
     NO_RULES,
     TableRules,
     agreed_parts,
@@ -109,7 +109,7 @@ class DeltaTable:
         return self.path
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`, of rows that may be files already."""
+        """Append rows that may be files already."""
         table = self._open()
         if table is not None and self._is_there(table, batch):
             return False
@@ -304,7 +304,8 @@ class DeltaTable:
 
 @contextmanager
 def refusals(place: str) -> Iterator[None]:
-    """What deltalake refuses, rows or a table, as one sentence; a commit of another writer is no refusal."""
+    """Say what deltalake refuses, rows or a table, as one sentence; a commit of another writer is no
+    refusal."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import LedgerError, PipelineError
-from barnabas.pipeline.jobs.batch_files import (
+from barnabas.pipeline.jobs.tables.batch_files import (
     Batch,
     BatchRows,
     FrameRows,
@@ -33,8 +33,8 @@ from barnabas.pipeline.jobs.batch_files import (
     data_files,
     sync,
 )
-from barnabas.pipeline.jobs.rules.iceberg_duties import IcebergDuties, duties_of, fitted, parts_of
-from barnabas.pipeline.jobs.table_rules import (
+from barnabas.pipeline.jobs.tables.iceberg_duties import IcebergDuties, duties_of, fitted, parts_of
+from barnabas.pipeline.jobs.tables.table_rules import (
     NO_RULES,
     TableRules,
     agreed_parts,
@@ -112,13 +112,13 @@ class IcebergTable:
 
     @property
     def given(self) -> str:
-        """Where the table is, or will be; empty where only the catalog's server knows."""
+        """The place of the table, now or later; empty where only the catalog's server knows."""
         table = self._open()
         found = self._catalog.properties.get("warehouse") if table is None else table.location()
         return found or ""
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
-        """As `append`, of rows that may be files already."""
+        """Append rows that may be files already."""
         check_types(rows.schema, self.name)
         table = self._open() or self._create(rows.schema)
         if self._is_there(table, batch):

@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.jobs.batch_files import STAGED, sync
-from barnabas.pipeline.jobs.delta_table import open_delta
 from barnabas.pipeline.jobs.job_file import Job
-from barnabas.pipeline.jobs.parquet_table import (
+from barnabas.pipeline.jobs.tables import delta_duties, iceberg_duties
+from barnabas.pipeline.jobs.tables.batch_files import STAGED, sync
+from barnabas.pipeline.jobs.tables.delta_table import open_delta
+from barnabas.pipeline.jobs.tables.parquet_table import (
     COLUMN,
     COMPACTION,
     MARK,
     ParquetTable,
     finish_compaction,
 )
-from barnabas.pipeline.jobs.rules import delta_duties, iceberg_duties
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
 
 TARGET_BYTES = 128 << 20
@@ -92,7 +92,7 @@ def compact_iceberg(
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
     from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 
-    from barnabas.pipeline.jobs.iceberg_table import open_catalog
+    from barnabas.pipeline.jobs.tables.iceberg_table import open_catalog
 
     try:
         table = open_catalog(properties).load_table(name)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.connect import is_connect
+from barnabas.pipeline.jobs.graph.job_graph import JobStep, Watermark
 from barnabas.pipeline.jobs.job_file import Job, Query, Source
-from barnabas.pipeline.jobs.steps import Step, Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ Read = Callable[[Source], "DataFrame"]
 
 
 def rows_of(job: Job, query: Query, spark: SparkSession, read: Read) -> DataFrame:
-    """What goes to the sinks of the query. Raises `PipelineError`."""
+    """The rows that go to the sinks of the query. Raises `PipelineError`."""
     frames: dict[str, DataFrame] = {}
     for source in job.sources_of(query):
         frame = read(source)
@@ -56,7 +56,7 @@ def _transformed(job: Job, spark: SparkSession, frame: DataFrame) -> DataFrame:
     return frame
 
 
-def _step(job: Job, step: Step, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+def _step(job: Job, step: JobStep, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     if step.sql:
         return spark.sql(step.sql)
     given = [frames[each.lower()] for each in step.reads]

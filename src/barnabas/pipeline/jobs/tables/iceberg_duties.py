@@ -1,4 +1,4 @@
-"""What an Iceberg table asks of its writers, read from its format version, schema, partitions and mapping.
+"""The duties of an Iceberg table's writers, read from its format version, schema, partitions and mapping.
 
 Files of tasks have no field ids, no column that is required, and one value of each partition column. A table
 that asks for more is written row by row by pyiceberg's own writer: columns that are required, partitions by a
@@ -29,15 +29,16 @@ IN_RUST = ("bucket", "truncate")
 
 @dataclass(frozen=True, slots=True)
 class IcebergDuties:
-    """Of one table. `by_rows`: pyiceberg writes the rows, as files of tasks would break the table's rules.
-    `partition_by` are columns by whose values it is partitioned, where files of tasks do."""
+    """The duties of one table. `by_rows`: pyiceberg writes the rows, as files of tasks would break the
+    table's rules. `partition_by` are columns by whose values it is partitioned, where files of tasks
+    do."""
 
     partition_by: tuple[str, ...]
     by_rows: bool
 
 
 def duties_of(table: Any, name: str) -> IcebergDuties:
-    """Of a loaded table. Raises `TableRefusedError`, which names what is not done."""
+    """The duties of a loaded table. Raises `TableRefusedError`, which names what is not done."""
     schema, spec = table.schema(), table.spec()
     if table.format_version > FORMAT_VERSION_MAX:
         asked = ", ".join(("row lineage", *_defaults(schema)))

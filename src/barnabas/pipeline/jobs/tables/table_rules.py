@@ -1,4 +1,4 @@
-"""What holds for every table of a job: how rows become an upsert, which columns a batch may have.
+"""The rules for every table of a job: how rows become an upsert, which columns a batch may have.
 
 Owns the choice of one row per key within a batch (the last by `order_by`), the check of columns and
 partitions against those of the table, and how a staged batch is read again. A table's own commit is
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.errors import LedgerError, PipelineError, TableRefusedError
-from barnabas.pipeline.jobs.batch_files import data_files
+from barnabas.pipeline.jobs.tables.batch_files import data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,8 +26,8 @@ EVOLUTIONS = ("none", ADD_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """Of one table. `upsert_by` are key columns; without them rows are appended. `adds_columns`: a batch may
-    bring columns that the table lacks, and lack those that it has."""
+    """The rules of one table. `upsert_by` are key columns; without them rows are appended.
+    `adds_columns`: a batch may bring columns that the table lacks, and lack those that it has."""
 
     partition_by: tuple[str, ...] = ()
     upsert_by: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class TableRules:
         return last if has_maps(frame.schema) else last.distinct()
 
     def check_keys(self, rows: Any, table: str) -> None:
-        """Of an upsert's rows, an Arrow table: each key once, none null. Raises `PipelineError`."""
+        """Check an upsert's rows, an Arrow table: each key once, none null. Raises `PipelineError`."""
         import pyarrow.compute as pc
 
         keys = rows.select(list(self.upsert_by))
