@@ -11,7 +11,7 @@ from tests.docs.blocks import blocks
 
 PAGE = "docs/pipelines.md"
 PART = "sink"
-"""The word of a block that stands for the sinks of the page's first job."""
+"""The word of a block in place of the sinks of the page's first job."""
 
 
 def jobs() -> list[tuple[str, str]]:

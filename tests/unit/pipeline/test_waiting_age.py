@@ -49,5 +49,5 @@ def test_nothing_that_waits_has_no_age(cluster: FakeCluster) -> None:
     assert cluster.fetches == 0
 
 
-def test_an_age_that_cannot_be_had_is_not_told(cluster: FakeCluster) -> None:
+def test_an_age_that_cannot_be_had_is_left_out(cluster: FakeCluster) -> None:
     assert age().seconds({FIRST: 0, SECOND: 2}, {FIRST: 9, SECOND: 5}, 60_000) is None

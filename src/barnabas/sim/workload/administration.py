@@ -7,9 +7,10 @@ back when the seed ends, as one does in life.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC
+from barnabas.client.client import raise_for
 from barnabas.client.feature_levels import describe_features
 from barnabas.client.offsets import list_offsets
 from barnabas.metadata.features import (
@@ -24,6 +25,7 @@ from barnabas.sim.history import Violation
 from barnabas.sim.world.world import START_WALL_MS
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.messages import alter_configs_request as legacy
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -31,6 +33,11 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.wire.messages.list_partition_reassignments_request import (
@@ -53,6 +60,9 @@ RATES = {
 }  # fmt: skip
 REPLICAS = {side: f"{side}.replication.throttled.replicas" for side in RATES}
 CORDONED = "cordoned.log.dirs"
+APPEND, SUBTRACT = 2, 3
+STRICT_TOPIC = "events"
+"""Whose promises rest on no setting of its own."""
 
 
 async def move_replicas(
@@ -278,3 +288,42 @@ ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
 NOT_WHERE_DATA_IS_LOST = ("switches ELR off", "gives up brokers")
 """Without ELR the last member of an ISR leads again whatever it lost; and an operator that gives a broker up
 gives up the broker's copies. Both are fair only where no fault takes another copy."""
+
+
+async def change_lists(o: Operator) -> None:
+    """Adds replicas to the list of throttled ones, and removes them; it matters where a rate is set."""
+    topic, partition = o.any_partition()
+    broker = o.rng.choice(list(o.workload.cluster.topology.broker_ids))
+    side, operation = o.rng.choice(["leader", "follower"]), o.rng.choice([APPEND, SUBTRACT])
+    config = AlterableConfig(
+        name=f"{side}.replication.throttled.replicas",
+        config_operation=operation,
+        value=f"{partition}:{broker}",
+    )
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=[config])
+    await o.client.ask_any(lambda: IncrementalAlterConfigsRequest(resources=[resource]), _check)
+
+
+async def replace_settings(o: Operator) -> None:
+    """Replace the settings: those that are not named go."""
+    kind, name, key, values = o.rng.choice(
+        [
+            (TOPIC, STRICT_TOPIC, "max.message.bytes", ["900000", None]),
+            (BROKER, "", "message.max.bytes", ["900000", None]),
+        ]
+    )
+    value = o.rng.choice(values)
+    configs = [] if value is None else [legacy.AlterableConfig(name=key, value=value)]
+    resource = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    await o.client.ask_any(lambda: legacy.AlterConfigsRequest(resources=[resource]), _check)
+
+
+def _check(response: Any) -> None:
+    for result in response.responses:
+        raise_for(result.error_code, result.error_message)
+
+
+SETTINGS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
+    "changes lists": change_lists,
+    "replaces settings": replace_settings,
+}

@@ -45,7 +45,7 @@ FENCING = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
-"""Errors that no producer gets whose transactional id nobody else uses."""
+"""Errors that no producer gets whose transactional id no other client uses."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class EagerProcessor(Processor):
             and error.code in FENCING
             and not self.workload.history.is_lost
         ):
-            raise Violation(f"{self.name} is alone with its transactional id and was told: {error}")
+            raise Violation(f"{self.name} is alone with its transactional id and received: {error}")
 
     def _move_epoch(self) -> bool:
         """Many transactions later: the coordinator has one of the last epochs. Returns whether it could be

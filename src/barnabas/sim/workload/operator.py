@@ -19,12 +19,12 @@ from barnabas.sim.workload.administration import (
     ADMINISTRATION,
     NOT_WHERE_DATA_IS_LOST,
     REQUEST_TIMEOUT_MS,
+    SETTINGS,
     maybe_cancel,
     move_replicas,
 )
 from barnabas.sim.workload.groups import GROUPS
 from barnabas.sim.workload.recreated_topics import READ
-from barnabas.sim.workload.settings import SETTINGS
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
