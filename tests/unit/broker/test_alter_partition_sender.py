@@ -77,7 +77,9 @@ def shrink(changes: AlterPartitionSender, index: int) -> None:
     """Propose the end of one member of two, for a leader that cannot take anything back."""
     state = PendingShrink(CommittedIsr((1, 2)), (2,))
     leader = SimpleNamespace(isr_state=state, isr=(1, 2))
-    partition: Any = SimpleNamespace(topic_id=TOPIC, index=index, leader=leader, name="t")
+    partition: Any = SimpleNamespace(
+        topic_id=TOPIC, index=index, leader=leader, name="t", leader_epoch=0
+    )
     changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
 
 

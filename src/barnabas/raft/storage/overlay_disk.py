@@ -65,6 +65,8 @@ class OverlayFile(File):
 
     def read_at(self, position: int, size: int) -> bytes:
         content = self._open()
+        if position < 0:
+            raise OSError(errno.EINVAL, "Invalid argument", self._path)
         end = min(position + size, content.size)
         data = self._real_bytes(position, min(end, content.kept))
         return data + content.tail[max(position - content.kept, 0) : max(end - content.kept, 0)]
