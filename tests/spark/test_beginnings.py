@@ -138,7 +138,7 @@ def steady_records(bootstrap: str, topic: str) -> Iterator[None]:
 
 
 @SEVERAL_RUNS
-@pytest.mark.parametrize("land", ["false", "true"])
+@pytest.mark.parametrize("land", ["false", pytest.param("true", marks=pytest.mark.long)])
 def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path, land: str
 ) -> None:
@@ -167,6 +167,7 @@ def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
 
 
 @SEVERAL_RUNS
+@pytest.mark.long
 def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
     bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
