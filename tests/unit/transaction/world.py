@@ -159,12 +159,17 @@ class World:
         self.markers = Markers(self.ports, self.leaders, self.image, coordinators)  # type: ignore[arg-type]
         coordinators.markers = self.markers
         self.transactions = SimpleNamespace(coordinators=coordinators)
-        self.hashed = SimpleNamespace(partition_for=lambda topic, key: partition_of(key, 50))
+        self.hashed = SimpleNamespace(partition_for=self._partition_for)
         self.coordinators = coordinators
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.held = False
         self.epoch = 0
         self.elect()
+
+    def _partition_for(self, name: str, key: str) -> int:
+        """The number of partitions is the topic's, or Kafka's default where the topic is not there yet."""
+        topic = self.image.topics_by_name.get(name)
+        return partition_of(key, len(topic) if topic is not None else 50)
 
     def _allocate(self, on_id: Callable[[int | KafkaError], None]) -> None:
         if self.no_ids:
