@@ -34,7 +34,7 @@ venv: $(STAMP) ## Create .venv from the lock files
 demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end (SECURE=1: by TLS and SASL)
 	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
 
-test: venv ## All tests (about 20 minutes on two cores); brings Kafka's Java clients (34 MB) where Java 17 is there
+test: venv ## All tests (under half an hour on two cores); brings Kafka's Java clients (34 MB) where Java 17 is there
 	$(BIN)/python -m tools.run_tests
 
 # Two of these at a time; the tests in two parts of about the same length.

@@ -1,10 +1,10 @@
-"""Run all tests in two processes at a time: those that compute, and those that wait for other processes.
+"""Run all tests in three processes at a time: those that compute, those of Spark, those of clusters.
 
-``python -m tools.run_tests [pytest options]``. Tests of the second kind start clusters and JVMs and mostly
-wait for them. Those of the first kind run beside them with less priority, so that a cluster gets the time
-that it needs. Before them come Apache Kafka's Java clients, where they can be had: the tests that need them
-skip with a sentence otherwise. The output of the second kind appears as it comes, that of the first kind
-behind it. Exits with a status other than 0 where either has one.
+``python -m tools.run_tests [pytest options]``. Tests of clusters mostly wait for other processes, and those
+of Spark wait for a JVM half of the time. The tests that compute run beside them with less priority, so that a
+cluster gets the time that it needs. Before them come Apache Kafka's Java clients, where they can be had: the
+tests that need them skip with a sentence otherwise. The output of the clusters' tests appears as it comes,
+that of the others behind it. The command fails where one of the three fails.
 """
 
 from __future__ import annotations
@@ -13,33 +13,57 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tools import peers
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 COMPUTING = ("unit", "golden", "model", "scripts", "sim", "test_tidy.py", "test_prose.py")
 """Folders and modules of `tests` that start no cluster."""
-NICENESS = "10"
-"""What is added to the niceness of the tests that compute."""
-TIMEOUT_S = 300
-"""What one of them may take: it gets little while Spark works."""
+SPARK = ("spark", "docs/test_pipelines.py", "docs/test_spark.py")
+"""Folders and modules of `tests` whose tests mostly use Spark."""
+EXAMPLES_OF_SPARK = "examples/pipelines"
 
 
-def waiting_paths() -> list[str]:
-    """Everything else, so that a new folder of tests is never left out."""
+@dataclass(frozen=True)
+class Lane:
+    """Tests that one process runs one after the other."""
+
+    name: str
+    paths: tuple[str, ...]
+    niceness: int = 0
+    timeout_s: int = 120
+    """What one test may take that does not say it itself."""
+
+    def command(self, options: Sequence[str]) -> list[str]:
+        return [
+            *("nice", "-n", str(self.niceness), sys.executable, "-m", "pytest"),
+            *("-m", "not long", "--durations=10", "-o", f"timeout={self.timeout_s}"),
+            *("-o", f"cache_dir=.pytest_cache/{self.name}", *options, *self.paths),
+        ]
+
+    def start(self, options: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self.command(options), stdout=output, stderr=subprocess.STDOUT)
+
+
+def lanes() -> tuple[Lane, Lane, Lane]:
+    """The cluster's tests are everything else, so that a new folder of tests is never left out."""
     found = sorted(
         path.name
         for path in TESTS.iterdir()
         if (path.is_dir() or path.name.startswith("test_")) and path.name[0] not in "._"
     )
-    return [f"tests/{name}" for name in found if name not in COMPUTING] + ["examples"]
-
-
-def command(paths: Sequence[str], options: Sequence[str]) -> list[str]:
-    pytest = [sys.executable, "-m", "pytest", "-m", "not long", "--durations=10"]
-    return [*pytest, *options, *paths]
+    others = [f"tests/{name}" for name in found if name not in (*COMPUTING, *SPARK)]
+    apart = [f"--ignore=tests/{name}" for name in SPARK if "/" in name]
+    return (
+        Lane("clusters", (*others, "examples", f"--ignore={EXAMPLES_OF_SPARK}", *apart)),
+        Lane("spark", (*(f"tests/{name}" for name in SPARK), EXAMPLES_OF_SPARK)),
+        Lane("computing", tuple(f"tests/{name}" for name in COMPUTING), niceness=10, timeout_s=300),
+    )
 
 
 def bring_clients() -> None:
@@ -53,24 +77,30 @@ def bring_clients() -> None:
 def main() -> int:
     options = sys.argv[1:]
     bring_clients()
-    computing_paths = [f"tests/{name}" for name in COMPUTING]
-    own = ["-o", "cache_dir=.pytest_cache/computing", "-o", f"timeout={TIMEOUT_S}"]
-    with tempfile.TemporaryFile() as output:
-        computing = subprocess.Popen(
-            ["nice", "-n", NICENESS, *command(computing_paths, [*own, *options])],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            waiting = subprocess.call(command(waiting_paths(), options))
-            status = computing.wait()
-        finally:
-            computing.kill()
-            computing.wait()
-        output.seek(0)
+    clusters, *beside = lanes()
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
+        started = [
+            stack.enter_context(ended(lane.start(options, output)))
+            for lane, output in zip(beside, outputs, strict=True)
+        ]
+        statuses = [subprocess.call(clusters.command(options))]
+        statuses += [process.wait() for process in started]
         sys.stdout.flush()
-        sys.stdout.buffer.write(output.read())
-    return waiting or status
+        for output in outputs:
+            output.seek(0)
+            sys.stdout.buffer.write(output.read())
+    return next((status for status in statuses if status), 0)
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """It does not outlive the block."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 if __name__ == "__main__":
