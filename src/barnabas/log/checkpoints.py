@@ -17,6 +17,8 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
+COORDINATOR_PARTITIONS = "coordinator-partitions"
+"""Ours: by how many partitions coordinators' names are hashed."""
 
 
 class MalformedCheckpoint(ValueError):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.broker.coordinator.hashed_partitions import FILE
 from barnabas.broker.handlers.find_coordinator import GROUP, TRANSACTION
 from barnabas.controller.topics import create_partitions
+from barnabas.log.checkpoints import COORDINATOR_PARTITIONS
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.messages.create_partitions_request import (
     CreatePartitionsRequest,
@@ -139,6 +139,8 @@ def test_groups_keep_their_offsets_where_the_topic_grows(
     for node in cluster.ids:
         assert cluster.broker(node).hashed.of(OFFSETS_TOPIC) == 2
         assert cluster.broker(node).hashed.of(TRANSACTIONS_TOPIC) == 2
+        # The file that keeps the numbers is the broker's own.
+        assert cluster.broker(node).logs.directories[0].foreign == []
 
 
 def test_a_second_producer_fences_the_first_where_the_topic_has_grown(
@@ -178,7 +180,7 @@ def test_a_topic_that_is_created_again_has_its_own_number(
 )
 def test_a_damaged_file_is_passed_over_and_written_again(cluster: Cluster, damage: bytes) -> None:
     directory = cluster.broker(1).logs.directories[0]
-    path = f"{directory.path}/{FILE}"
+    path = f"{directory.path}/{COORDINATOR_PARTITIONS}"
     whole = directory.disk.read_file(path)
     directory.disk.write_atomic(path, damage)
     restart(cluster, 1)

@@ -32,10 +32,10 @@ def cluster() -> Iterator[ZookeeperCluster]:
     made.world.let_go()
 
 
-def stop(cluster: ZookeeperCluster) -> None:
-    """All brokers, cleanly."""
+def stop(cluster: ZookeeperCluster, *, cleanly: bool = True) -> None:
+    """All brokers."""
     for broker in list(cluster.nodes):
-        cluster.stop(broker)
+        cluster.stop(broker) if cleanly else cluster.kill(broker)
 
 
 def start(cluster: ZookeeperCluster) -> None:
@@ -57,17 +57,19 @@ def id_of(cluster: ZookeeperCluster, topic: str) -> TopicZnode:
     return TopicZnode.decode(path, cluster.znode(GetData(path)).data)
 
 
+@pytest.mark.parametrize("cleanly", [True, False])
 @pytest.mark.parametrize("znode", [OF_KAFKA_2_3, OF_KAFKA_2_7])
 def test_old_topics_get_an_id_and_keep_their_records(
-    cluster: ZookeeperCluster, znode: bytes
+    cluster: ZookeeperCluster, znode: bytes, cleanly: bool
 ) -> None:
+    """Also where the brokers died before any of it was synced: no log of a broker has an id."""
     controller = cluster.wait_for_controller()
     for topic in ("t", "u"):
         assert cluster.create(topic, controller) == 0
         assert cluster.produce(topic, cluster.state(topic)["leader"], b"before") == 0
         cluster.wait(lambda: len(cluster.state(topic)["isr"]) == 3, "its ISR")  # noqa: B023
     former = id_of(cluster, "t").topic_id
-    stop(cluster)
+    stop(cluster, cleanly=cleanly)
     for topic in ("t", "u"):
         make_old(cluster, topic, znode)
     start(cluster)

@@ -3,9 +3,10 @@
 The partition of a group or a transactional id is the hash of its name modulo a number. Were that the present
 number of partitions, a topic that grows would separate groups from their offsets, and transactional ids
 from their producers. So a broker keeps the number that a topic had when it learned of it, by the topic's id,
-also across restarts: in the file `FILE` of each log directory. A controller of ours refuses to add
-partitions to these topics (`controller/topics/create_partitions.py`); under one of Apache Kafka they may be
-added all the same. Brokers of Apache Kafka keep the number, too, but only until their process ends.
+also across restarts: in the file `coordinator-partitions` of each log directory. A controller of ours
+refuses to add partitions to these topics (`controller/topics/create_partitions.py`); under one of Apache
+Kafka they may be added all the same. Brokers of Apache Kafka keep the number, too, but only until their
+process ends.
 
 Invariant: the number of a topic id never changes. The exception is ZooKeeper mode: a topic may be seen while
 it is half created, so there it may grow to the configured number.
@@ -19,7 +20,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from barnabas.broker.coordinator.coordinators import partition_of
-from barnabas.log.checkpoints import MalformedCheckpoint, read_counts, write_counts
+from barnabas.log.checkpoints import (
+    COORDINATOR_PARTITIONS,
+    MalformedCheckpoint,
+    read_counts,
+    write_counts,
+)
 from barnabas.log.directories.log_directories import LogDirectories
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.image.image import MetadataImage
@@ -27,7 +33,6 @@ from barnabas.metadata.image.topic import Topic
 from barnabas.ports import Ports
 from barnabas.types import Uuid
 
-FILE = "coordinator-partitions"
 REMEDY = (
     "groups and transactional ids stay where they are, and the partitions that were added hold none; see 'The"
     " partitions of internal topics' in docs/operations.md"
@@ -73,7 +78,7 @@ class HashedPartitions:
     def load(self) -> None:
         """Read what an earlier process kept. Blocks."""
         for directory in self._logs.directories:
-            path = f"{directory.path}/{FILE}"
+            path = f"{directory.path}/{COORDINATOR_PARTITIONS}"
             if not directory.is_online:
                 continue
             try:
@@ -128,13 +133,13 @@ class HashedPartitions:
         }
         for directory in self._logs.directories:
             if directory.is_online:
-                path = f"{directory.path}/{FILE}"
+                path = f"{directory.path}/{COORDINATOR_PARTITIONS}"
                 job: Callable[[], None] = partial(write_counts, directory.disk, path, rows)
                 done = partial(self._on_written, directory)
                 self._ports.background.run(f"counts {directory.path}", job, done)
 
     def _on_written(self, directory: LogDirectory, result: object) -> None:
         if isinstance(result, OSError):
-            self._logs.fail(directory, f"writing {FILE} failed: {result}")
+            self._logs.fail(directory, f"writing {COORDINATOR_PARTITIONS} failed: {result}")
         elif isinstance(result, BaseException):
             raise result

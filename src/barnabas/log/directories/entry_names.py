@@ -37,6 +37,7 @@ _FILES = frozenset(
         checkpoints.HIGH_WATERMARK,
         checkpoints.LOG_START,
         checkpoints.CLEANER,
+        checkpoints.COORDINATOR_PARTITIONS,
         "meta.properties",
         "bootstrap.checkpoint",
     }

@@ -76,6 +76,8 @@ class LogDirectory:
         """Copies of logs of other directories; the checkpoints speak of them, too."""
         self.foreign: list[str] = []
         """Names of entries that no broker made; they stay as they are."""
+        self.has_topic_ids = False
+        """Whether a log in it had a topic id when it was opened."""
         self.was_clean = False
         self.previous_broker_epoch = -1
         """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
@@ -165,6 +167,7 @@ class LogDirectory:
                     found.append(PartitionDirectory(name, partition, topic_id))
                     continue
             self.foreign.append(name)
+        self.has_topic_ids = any(entry.topic_id is not None for entry in found)
         return found
 
     def futures_on_disk(self) -> list[PartitionDirectory]:
@@ -377,7 +380,9 @@ def _broker_epoch(data: bytes) -> int:
 
 def never_had_topic_id(directory: LogDirectory, partition: TopicPartition) -> bool:
     """Whether the log without a topic id in `directory` is of before topic ids (KIP-516). Otherwise a crash
-    may have lost the file: it is durable with the log's first sync."""
+    may have lost the file, which is durable with the log's first sync; but not those of all logs that are
+    there."""
     if directory.disk.exists(f"{directory.path}/{partition}/{PARTITION_METADATA}"):
         return False
-    return directory.was_clean or directory.recovery_points.get(partition, 0) > 0
+    is_synced = directory.was_clean or directory.recovery_points.get(partition, 0) > 0
+    return is_synced or not directory.has_topic_ids
