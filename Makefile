@@ -53,6 +53,7 @@ types: venv
 layers: venv
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.import_circles
+	$(BIN)/python -m tools.folder_pairs
 
 tidy: venv
 	$(PYTEST) -q tests/test_tidy.py tests/test_prose.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,11 @@ def test_a_mirror_brings_records_once_and_offsets_of_groups(
     ]
 
 
+def audited(job: Job, spark: SparkSession, say: Callable[[str], None]) -> tuple[int, int]:
+    assert job.audit is not None
+    return run_audit(job.name, job.audit, job.source.options, spark, say)
+
+
 @pytest.mark.interop
 @pytest.mark.long
 def test_an_audit_reads_all_replicas_and_names_what_differs(
@@ -134,7 +139,7 @@ def test_an_audit_reads_all_replicas_and_names_what_differs(
     environment = {"KAFKA": bootstrap, "DATA": str(tmp_path)}
     live = (EXAMPLES / "audit.toml").read_text().replace('"flights"', '"audited"')
     said: list[str] = []
-    replicas, records = run_audit(parse("audit.toml", live, environment), spark, said.append)
+    replicas, records = audited(parse("audit.toml", live, environment), spark, said.append)
     assert (replicas, records, said) == (6, 1500, [])
     report = json.loads((tmp_path / "audit.json").read_text())
     assert [each["compared"] for each in report["replicas"]] == [True] * 6
@@ -152,7 +157,7 @@ def test_an_audit_reads_all_replicas_and_names_what_differs(
     shutil.copytree(directory, original / directory.name)
     text = f'kind = "audit"\nname = "a"\n[audit]\nfolders = ["{original}", "{copy}"]\n'
     with pytest.raises(AuditError, match="1 findings in 2 replicas"):
-        run_audit(parse("audit.toml", text, {}), spark, said.append)
+        audited(parse("audit.toml", text, {}), spark, said.append)
     (line,) = said
     assert line.startswith(f"{topic}-0 on {copy}, {log} at ")
     assert line.endswith("the CRC does not match")

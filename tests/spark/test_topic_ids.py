@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from barnabas.pipeline.read.losses import kept
+from barnabas.pipeline.positions.losses import kept
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_source import numbers
 from tests.spark.topics import made_again, write

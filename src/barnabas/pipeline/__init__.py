@@ -3,7 +3,7 @@
 :mod:`datasource` is what Spark sees. Reading: :mod:`source` plans (with :mod:`offset_resolution` and
 :mod:`offsets`), :mod:`range_reader` is a task's work, :mod:`barnabas.record.columnar` turns bytes into
 Arrow. Writing: :mod:`sink` is the protocol of tasks and driver, :mod:`batch_encoder` makes batches,
-:mod:`commit_log` and :mod:`staging` remember, :mod:`admission` compares what a query asks for with the
+:mod:`commit_log` and :mod:`stores` remember, :mod:`admission` compares what a query asks for with the
 commit log (with :mod:`checkpoint`), :mod:`publisher` sends, :mod:`recut` makes smaller batches of what a
 topic refused. :mod:`cluster_client` and :mod:`broker_connection` reach the brokers. :mod:`each_batch` and
 :mod:`warm_up` are for users.

@@ -18,7 +18,7 @@ import json
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.write.staging import StagingStore, open_store
+from barnabas.pipeline.places.stores import StagingStore, open_store
 
 METADATA = "metadata"
 OFFSETS = "offsets"

@@ -35,7 +35,7 @@ from barnabas.types import Endpoint, TopicPartition, is_int32
 if TYPE_CHECKING:
     from barnabas.pipeline.cluster_client import ClusterClient
     from barnabas.pipeline.formats.resolved_schema import ReaderSchema
-    from barnabas.pipeline.formats.writer_schema import WriterSchema
+    from barnabas.pipeline.formats.writing.writer_schema import WriterSchema
     from barnabas.security.client_security import ClientSecurity
 
 DEFAULT_PORT = 9092

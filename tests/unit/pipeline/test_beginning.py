@@ -14,10 +14,10 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.jobs.job_offsets import fix_beginnings
 from barnabas.pipeline.offsets import LATEST, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
+from barnabas.pipeline.positions.beginning import kept_begin
+from barnabas.pipeline.positions.topic_ids import TopicIds
 from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.source import StreamReader
-from barnabas.pipeline.read.topic_ids import TopicIds
-from barnabas.pipeline.reuse.beginning import kept_begin
 from barnabas.types import TopicPartition, Uuid
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
 

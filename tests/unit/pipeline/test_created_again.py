@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
+from barnabas.pipeline.positions.losses import LOST, Loss, kept
 from barnabas.pipeline.read.columns import record_schema
-from barnabas.pipeline.read.losses import LOST, Loss, kept
 from barnabas.pipeline.read.source import AGAIN, StreamReader
 from barnabas.types import TopicPartition, Uuid
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster

@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 
 from barnabas.pipeline.errors import OptionError, StagingError, WriteRefusedError
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.pipeline.places.stores import ArrowStore, DirectoryStore, open_store
 from barnabas.pipeline.write.batch_encoder import BatchEncoder
 from barnabas.pipeline.write.columns import check_columns
-from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.record.decode import records_in
 from tests.effort import examples
 from tests.unit.pipeline.fake_cluster import BROKER

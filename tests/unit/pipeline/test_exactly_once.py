@@ -13,9 +13,9 @@ import pytest
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.pipeline.places.stores import DirectoryStore, open_store
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog, Origin
-from barnabas.pipeline.write.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
 

@@ -20,9 +20,9 @@ from barnabas.pipeline.errors import (
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions, sink_options
+from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import sink
 from barnabas.pipeline.write.commit_log import COMMITTED, CommitLog
-from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query

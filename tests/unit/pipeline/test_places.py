@@ -14,10 +14,11 @@ from barnabas.pipeline.errors import OptionError, StagingError
 from barnabas.pipeline.jobs.job_file import Job, Sink, Source
 from barnabas.pipeline.jobs.job_run import folders_of, placed
 from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
+from barnabas.pipeline.places import stores
 from barnabas.pipeline.places.bare_paths import other_store, resolved
+from barnabas.pipeline.places.one_place import QUERY_ID
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
-from barnabas.pipeline.write import sink, staging, writers
-from barnabas.pipeline.write.one_place import QUERY_ID
+from barnabas.pipeline.write import sink, writers
 from tests.unit.pipeline.fake_cluster import FakeCluster
 from tests.unit.pipeline.test_exactly_once import options, rows
 
@@ -104,7 +105,7 @@ def test_driver_and_tasks_find_a_bare_path_in_the_default_store(
 ) -> None:
     properties = {"spark.master": STANDALONE, "spark.hadoop.fs.defaultFS": "hdfs://host:8020"}
     opened: list[str] = []
-    opens = staging.open_store
+    opens = stores.open_store
 
     def open_store(place: str) -> Any:
         opened.append(place)

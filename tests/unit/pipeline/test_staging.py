@@ -15,9 +15,10 @@ import pytest
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.write import sink, staging
+from barnabas.pipeline.places import stores
+from barnabas.pipeline.places.stores import ArrowStore, DirectoryStore, open_store
+from barnabas.pipeline.write import sink
 from barnabas.pipeline.write.commit_log import CommitLog
-from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.types import Buffer
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
@@ -156,7 +157,7 @@ def test_a_place_is_opened_by_the_name_that_spark_has_for_it(
         return pafs.LocalFileSystem(), "/p"
 
     files = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=from_uri))
-    monkeypatch.setattr(staging, "pafs", files)
+    monkeypatch.setattr(stores, "pafs", files)
     open_store(location)
     assert asked == [opened]
 

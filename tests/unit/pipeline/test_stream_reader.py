@@ -17,7 +17,8 @@ from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import LATEST, PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
-from barnabas.pipeline.read import offset_resolution, source
+from barnabas.pipeline.positions import offset_resolution
+from barnabas.pipeline.read import source
 from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.lag import BEHIND
 from barnabas.pipeline.read.source import BatchReader, StreamReader

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from barnabas.pipeline.formats.decoding import Decoded
-from barnabas.pipeline.read.value_formats import ValueFormat, decode_values
+from barnabas.pipeline.formats.text_values import ValueFormat, decode_values
 
 FIELDS = pa.schema(
     [

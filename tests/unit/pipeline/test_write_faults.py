@@ -23,11 +23,11 @@ from barnabas.pipeline.errors import (
 )
 from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.places.one_place import QUERY_ID
+from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import sink, writers
 from barnabas.pipeline.write.commit_log import CommitLog
-from barnabas.pipeline.write.one_place import QUERY_ID
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
-from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of

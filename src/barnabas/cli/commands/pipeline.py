@@ -160,7 +160,7 @@ def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
         if not found:
             raise Failure("no query has committed in a transaction here")
         return found
-    from barnabas.pipeline.write.staging import HALF_WRITTEN, open_store
+    from barnabas.pipeline.places.stores import HALF_WRITTEN, open_store
 
     names = open_store(staging).names("")
     found = [name for name in names if not name.startswith(".") and not name.endswith(HALF_WRITTEN)]
@@ -192,8 +192,8 @@ def _ledger(
 ) -> CommitLog | TokenLedger:
     _check_installed()
     from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.places.stores import open_store
     from barnabas.pipeline.write.commit_log import CommitLog
-    from barnabas.pipeline.write.staging import open_store
     from barnabas.pipeline.write.token_ledger import TokenLedger
 
     if staging is not None and bootstrap is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,13 @@ from barnabas.pipeline.audit.comparison import differences
 from barnabas.pipeline.audit.live_replicas import LiveReplica, check_live, plan
 from barnabas.pipeline.audit.log_files import check_folder, partitions_in
 from barnabas.pipeline.audit.replica_check import Finding, ReplicaReport
+from barnabas.pipeline.audit.subject import Audit
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.interpreter import for_session
 from barnabas.pipeline.options import ClusterOptions, source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from barnabas.pipeline.jobs.job_file import Job
 
 LINES_MAX = 50
 
@@ -53,29 +52,32 @@ def check_replica(cluster: ClusterOptions | None, replica: Replica) -> ReplicaRe
     return check_live(cluster, replica)
 
 
-def planned(job: Job) -> tuple[ClusterOptions | None, list[Replica]]:
-    """Raises `PipelineError`."""
-    assert job.audit is not None
-    if job.audit.folders:
+def planned(audit: Audit, source: Mapping[str, str]) -> tuple[ClusterOptions | None, list[Replica]]:
+    """The replicas to read, by the options of `source` where the audit names no folders. Raises
+    `PipelineError`."""
+    if audit.folders:
         found: list[Replica] = []
-        for folder in job.audit.folders:
+        for folder in audit.folders:
             try:
                 found += [FolderReplica(folder, *each) for each in partitions_in(folder)]
             except OSError as error:
                 raise PipelineError(f"folder {folder} cannot be read: {error}") from error
         return None, found
-    options = source_options(job.source.options, streaming=True)
-    return options.cluster, [
-        *plan(options.cluster, options.subscription, replicas=job.audit.replicas)
-    ]
+    options = source_options(source, streaming=True)
+    return options.cluster, [*plan(options.cluster, options.subscription, replicas=audit.replicas)]
 
 
-def run_audit(job: Job, spark: SparkSession, say: Callable[[str], None]) -> tuple[int, int]:
+def run_audit(
+    name: str,
+    audit: Audit,
+    source: Mapping[str, str],
+    spark: SparkSession,
+    say: Callable[[str], None],
+) -> tuple[int, int]:
     """Replicas and records that were read. Raises `AuditError` where something was found."""
-    assert job.audit is not None
-    cluster, replicas = planned(job)
+    cluster, replicas = planned(audit, source)
     if not replicas:
-        raise PipelineError(f"audit {job.name}: there is no partition to read")
+        raise PipelineError(f"audit {name}: there is no partition to read")
     reports = _on_spark(spark, cluster, replicas)
     by_partition: dict[tuple[str, int], list[ReplicaReport]] = {}
     for each in reports:
@@ -84,15 +86,15 @@ def run_audit(job: Job, spark: SparkSession, say: Callable[[str], None]) -> tupl
     for _, copies in sorted(by_partition.items()):
         findings += [one for copy in copies for one in copy.findings]
         findings += differences(copies)
-    if job.audit.report:
-        _write(job.audit.report, report_of(job, by_partition, findings))
+    if audit.report:
+        _write(audit.report, report_of(name, by_partition, findings))
     records = sum(each.records for each in reports)
     for finding in findings[:LINES_MAX]:
         say(str(finding))
     if len(findings) > LINES_MAX:
         say(f"and {len(findings) - LINES_MAX} more")
     if findings:
-        raise AuditError(f"audit {job.name}: {len(findings)} findings in {len(reports)} replicas")
+        raise AuditError(f"audit {name}: {len(findings)} findings in {len(reports)} replicas")
     return len(reports), records
 
 
@@ -111,13 +113,13 @@ def _on_spark(
 
 
 def report_of(
-    job: Job,
+    name: str,
     by_partition: dict[tuple[str, int], list[ReplicaReport]],
     findings: list[Finding],
 ) -> dict[str, Any]:
     """The JSON file."""
     return {
-        "audit": job.name,
+        "audit": name,
         "findings": [each.describe() for each in findings],
         "replicas": [
             {

@@ -20,7 +20,7 @@ from barnabas.pipeline.cluster_client import (
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST
 from barnabas.pipeline.options import ClusterOptions, Subscription
-from barnabas.pipeline.read.offset_resolution import partitions_at_start
+from barnabas.pipeline.positions.offset_resolution import partitions_at_start
 from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, code_of

@@ -54,7 +54,7 @@ class ReaderSchema:
 
             assert self.registered is not None
             return ProtobufDecoder(self.registered, options.message, wanted, registry)
-        from barnabas.pipeline.read.value_formats import TextDecoder
+        from barnabas.pipeline.formats.text_values import TextDecoder
 
         return TextDecoder(
             options.format, wanted, options.delimiter, is_framed=registry is not None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from barnabas.config.nearest import hint
+from barnabas.pipeline.audit.subject import Audit
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.jobs.graph.job_graph import JobStep, StepGraph, Watermark
 from barnabas.pipeline.jobs.graph.job_steps import (
@@ -27,7 +28,7 @@ from barnabas.pipeline.jobs.graph.job_steps import (
     StepsReading,
     has_named_sources,
 )
-from barnabas.pipeline.jobs.job_kinds import NAME, Audit, KindsReading, Mirror, Replay
+from barnabas.pipeline.jobs.job_kinds import NAME, KindsReading, Mirror, Replay
 from barnabas.pipeline.jobs.rules.typed_values import check_source, check_writer
 from barnabas.pipeline.jobs.tables.key_lines import KeyPath, key_lines, line_of
 from barnabas.pipeline.jobs.tables.table_rules import ADD_COLUMNS, EVOLUTIONS, NO_RULES, TableRules

@@ -1,6 +1,6 @@
 """The kinds of jobs beside a pipeline: mirror, replay, audit; and the keys of their tables in its file.
 
-Owns `Mirror`, `Replay`, `Audit` and their errors, and times in a file.
+Owns `Mirror`, `Replay` and the errors of all three, and times in a file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from barnabas.pipeline.audit.subject import Audit
 from barnabas.pipeline.options import absolute
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ class Replay:
     begin_ms: int
     end_ms: int | None
     keeps_timestamps: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The subject of a comparison: `folders` of stopped nodes, or the replicas of the source's topics."""
-
-    folders: tuple[str, ...] = ()
-    replicas: bool = True
-    report: str = ""
 
 
 class KindsReading:

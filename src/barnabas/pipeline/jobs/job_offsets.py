@@ -18,17 +18,17 @@ from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.jobs.job_file import Source
 from barnabas.pipeline.offsets import PartitionOffsets, Range
 from barnabas.pipeline.options import source_options
-from barnabas.pipeline.read.lag import offsets_in_progress
-from barnabas.pipeline.read.offset_resolution import (
+from barnabas.pipeline.places.stores import open_store
+from barnabas.pipeline.positions.beginning import begin_of, keep_begin, kept_begin
+from barnabas.pipeline.positions.offset_resolution import (
     earliest,
     latest,
     offsets_at,
     partitions_at_start,
     partitions_of,
 )
-from barnabas.pipeline.read.topic_ids import TopicIds
-from barnabas.pipeline.reuse.beginning import begin_of, keep_begin, kept_begin
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.positions.topic_ids import TopicIds
+from barnabas.pipeline.read.lag import offsets_in_progress
 
 NO_BATCH = -1
 

@@ -35,7 +35,7 @@ from barnabas.pipeline.jobs.query_run import (
 from barnabas.pipeline.jobs.server_batch import ServerBatch
 from barnabas.pipeline.jobs.shared_folders import SharedFolders
 from barnabas.pipeline.places.bare_paths import place_for_session
-from barnabas.pipeline.write.staging import DirectoryStore, open_store
+from barnabas.pipeline.places.stores import DirectoryStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -349,7 +349,7 @@ def run(
         if job.audit is not None:
             from barnabas.pipeline.audit.audit_run import run_audit
 
-            return run_audit(job, spark, say)
+            return run_audit(job.name, job.audit, job.source.options, spark, say)
         for each in job.sources:
             if each.is_topics:
                 from barnabas.pipeline.read.lag_listener import LagListener

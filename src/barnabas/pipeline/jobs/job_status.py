@@ -20,8 +20,8 @@ from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import committed_by
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import cluster_options, sink_options, source_options
+from barnabas.pipeline.positions.offset_resolution import latest
 from barnabas.pipeline.read.lag import PREFIX
-from barnabas.pipeline.read.offset_resolution import latest
 from barnabas.pipeline.write.prepared.recovery import transactional_id
 from barnabas.pipeline.write.tokens import TOPIC, read_tokens
 from barnabas.wire.errors import KafkaError

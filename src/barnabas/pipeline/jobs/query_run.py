@@ -25,7 +25,7 @@ from barnabas.pipeline.jobs.tables.parquet_table import ParquetTable
 from barnabas.pipeline.mirror.group_offsets import GroupCheckpoints
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs
 from barnabas.pipeline.options import cluster_options, sink_options
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.places.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,8 +17,8 @@ from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.interpreter import for_session
 from barnabas.pipeline.options import SCHEME
 from barnabas.pipeline.places import s3_settings
-from barnabas.pipeline.write.one_place import remedy
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.places.one_place import remedy
+from barnabas.pipeline.places.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def folder_look(folders: Sequence[str], mark: str) -> Look:
             own = f"{mark}-{uuid.uuid4().hex}"
             try:
                 if is_uri:
-                    from barnabas.pipeline.write.staging import open_store
+                    from barnabas.pipeline.places.stores import open_store
 
                     store = open_store(folder)
                     store.write(own, [b"executor"])

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.places import s3_settings
-from barnabas.pipeline.write.staging import ArrowStore, open_store
+from barnabas.pipeline.places.stores import ArrowStore, open_store
 
 DATA = "data"
 """The folder below a table that tasks write into."""

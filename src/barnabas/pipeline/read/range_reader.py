@@ -28,7 +28,7 @@ from barnabas.pipeline.cluster_client import (
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED, PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
-from barnabas.pipeline.read.losses import Loss, report
+from barnabas.pipeline.positions.losses import Loss, report
 from barnabas.record.batch import last_whole
 from barnabas.types import ZERO_UUID, Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of

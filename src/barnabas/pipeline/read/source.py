@@ -43,6 +43,7 @@ from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
 from barnabas.pipeline.formats.resolved_schema import resolved
+from barnabas.pipeline.frozen import freeze_loaded
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -54,11 +55,9 @@ from barnabas.pipeline.offsets import (
     to_json,
 )
 from barnabas.pipeline.options import FIRST_USE, SourceOptions
-from barnabas.pipeline.read import lag
-from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
-from barnabas.pipeline.read.lag import BEHIND, SECONDS
-from barnabas.pipeline.read.losses import LOST, UNKNOWN, Loss, count, report
-from barnabas.pipeline.read.offset_resolution import (
+from barnabas.pipeline.positions.beginning import begin_of
+from barnabas.pipeline.positions.losses import LOST, UNKNOWN, Loss, count, report
+from barnabas.pipeline.positions.offset_resolution import (
     earliest,
     latest,
     offsets_at,
@@ -66,14 +65,15 @@ from barnabas.pipeline.read.offset_resolution import (
     partitions_at_start,
     partitions_of,
 )
+from barnabas.pipeline.positions.topic_ids import TopicIds, topic_id_of
+from barnabas.pipeline.read import lag
+from barnabas.pipeline.read.columns import DATA, ERROR, record_schema
+from barnabas.pipeline.read.lag import BEHIND, SECONDS
 from barnabas.pipeline.read.pushed_filters import UNBOUNDED, PushedFilters, pushed
 from barnabas.pipeline.read.rows_with_plan import RowsWithPlan
-from barnabas.pipeline.read.topic_ids import TopicIds, topic_id_of
 from barnabas.pipeline.read.waiting_age import WaitingAge
-from barnabas.pipeline.reuse.beginning import begin_of
 from barnabas.pipeline.reuse.each_use import NewerPartitions, opened, sees_newer, settled
 from barnabas.pipeline.same_version import SameVersion
-from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.types import TopicPartition
 
 AGAIN = "the topic was deleted and created again"

@@ -1,2 +1,1 @@
-"""The things that Spark uses or asks for again: frames, views, tables of SQL, and the beginning of a
-stream."""
+"""Plans that Spark uses again: frames, views, and tables of SQL."""

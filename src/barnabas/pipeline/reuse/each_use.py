@@ -24,9 +24,9 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.offsets import EARLIEST, LATEST, PartitionOffsets, Range
 from barnabas.pipeline.options import EACH_USE, AtOffsets, Everywhere, Place, SourceOptions
 from barnabas.pipeline.places.bare_paths import MASTER
-from barnabas.pipeline.read.losses import UNKNOWN, Loss, report
-from barnabas.pipeline.read.offset_resolution import earliest, latest, partitions_of
-from barnabas.pipeline.read.topic_ids import topic_id_of
+from barnabas.pipeline.positions.losses import UNKNOWN, Loss, report
+from barnabas.pipeline.positions.offset_resolution import earliest, latest, partitions_of
+from barnabas.pipeline.positions.topic_ids import topic_id_of
 from barnabas.pipeline.workers.compiled_pyspark import is_local
 from barnabas.types import TopicPartition
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.pipeline.errors import WriteRefusedError
-from barnabas.pipeline.formats.encoding import BadRowError
+from barnabas.pipeline.formats.writing.encoding import BadRowError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.speed import warn_if_interpreted
 from barnabas.record import columnar_kernels as kernels

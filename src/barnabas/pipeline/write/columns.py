@@ -60,7 +60,7 @@ def with_writer_schema(options: SinkOptions, schema: StructType) -> SinkOptions:
     `OptionError`."""
     if options.values is None:
         return options
-    from barnabas.pipeline.formats.writer_schema import writer_schema
+    from barnabas.pipeline.formats.writing.writer_schema import writer_schema
 
     (value,) = [each for each in schema.fields if each.name.lower() == "value"]
     columns = to_arrow_schema(StructType([value]), timezone="UTC").field(0).type

@@ -11,7 +11,7 @@ Files below ``<stagingLocation>/<application>/`` (the application of a stream is
 Sequences are valid within one run only. A checkpoint may be restored, rolled back or copied with the
 ledger in it; its sequences were then used already, and brokers would take new rows for duplicates.
 So the first batch of each run takes a new producer id (``sink.plan``), and what a query asks for is
-compared with what the ledger has (:mod:`barnabas.pipeline.admission`) before anything is skipped.
+compared with what the ledger has (:mod:`barnabas.pipeline.write.admission`) before anything is skipped.
 
 The promise rests on one order: the manifest is durable before the first produce request. From
 then on batch n *is* what the manifest says, whatever a repeated run of it computes; publishing it
@@ -35,8 +35,8 @@ from typing import Any
 
 from barnabas.pipeline.errors import LedgerError, StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
+from barnabas.pipeline.places.stores import StagingStore
 from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, next_sequence
-from barnabas.pipeline.write.staging import StagingStore
 from barnabas.types import TopicPartition
 
 COMMITTED = "committed.json"

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from barnabas.pipeline.admission import AdmissionRequest, admit
 from barnabas.pipeline.checkpoint import planned
 from barnabas.pipeline.cluster_client import ClusterClient, Patience
 from barnabas.pipeline.errors import (
@@ -36,6 +35,16 @@ from barnabas.pipeline.errors import (
 )
 from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.places.one_place import (
+    QUERY_ID,
+    check_checkpoint,
+    has_staged,
+    is_first_of_process,
+    remedy,
+    this_executor,
+)
+from barnabas.pipeline.places.stores import open_store
+from barnabas.pipeline.write.admission import AdmissionRequest, admit
 from barnabas.pipeline.write.commit_log import (
     Chunk,
     CommitEntry,
@@ -43,14 +52,6 @@ from barnabas.pipeline.write.commit_log import (
     Manifest,
     ManifestSource,
     Origin,
-)
-from barnabas.pipeline.write.one_place import (
-    QUERY_ID,
-    check_checkpoint,
-    has_staged,
-    is_first_of_process,
-    remedy,
-    this_executor,
 )
 from barnabas.pipeline.write.prepared.participants import BatchBegun, Participant
 from barnabas.pipeline.write.publisher import (
@@ -62,7 +63,6 @@ from barnabas.pipeline.write.publisher import (
     next_sequence,
     too_large,
 )
-from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:

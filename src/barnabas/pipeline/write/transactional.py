@@ -1,10 +1,10 @@
 """Exactly once by a transaction of the driver: the rows of a batch and its token, together or not at all.
 
 Owns the commit of one batch: fence (`DriverTransaction.begin`), read the query's token, compare it with what
-is asked for (:mod:`barnabas.pipeline.admission`), write rows and token, end the transaction. Nothing beside
-the cluster is needed to know what was written: a ledger that is lost, restored or copied changes nothing.
-``committed.json`` in the staging location only says that the query commits in this way, and from which
-offset on its token is looked for.
+is asked for (:mod:`barnabas.pipeline.write.admission`), write rows and token, end the transaction. Nothing
+beside the cluster is needed to know what was written: a ledger that is lost, restored or copied changes
+nothing. ``committed.json`` in the staging location only says that the query commits in this way, and from
+which offset on its token is looked for.
 
 States of a batch: *none* → *open* (rows under way, invisible to read_committed) → *committed* with its token,
 or *aborted*, which leaves nothing binding: the batch may be computed again with other options.
@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.admission import AdmissionRequest, admit
 from barnabas.pipeline.checkpoint import planned
 from barnabas.pipeline.cluster_client import ClusterClient, Patience
 from barnabas.pipeline.errors import (
@@ -31,7 +30,9 @@ from barnabas.pipeline.errors import (
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import tokens
+from barnabas.pipeline.write.admission import AdmissionRequest, admit
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, CommitLog, Origin
 from barnabas.pipeline.write.prepared.participants import Participant
 from barnabas.pipeline.write.prepared.recovery import (
@@ -50,7 +51,6 @@ from barnabas.pipeline.write.sink import (
     outgoing_of,
     way_out,
 )
-from barnabas.pipeline.write.staging import open_store
 from barnabas.pipeline.write.tokens import Token
 from barnabas.pipeline.write.transaction import NO_PRODUCER, DriverTransaction
 from barnabas.wire.errors import KafkaError

@@ -20,11 +20,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.frozen import freeze_loaded
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.places.bare_paths import options_in, store_for_task
 from barnabas.pipeline.read.pushed_filters import is_called_by
 from barnabas.pipeline.same_version import SameVersion
-from barnabas.pipeline.workers.frozen import freeze_loaded
 from barnabas.pipeline.write import transactional
 from barnabas.pipeline.write.direct import write_directly
 from barnabas.pipeline.write.prepared.recovery import abort_batch, begin_batch

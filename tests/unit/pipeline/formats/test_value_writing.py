@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from barnabas.pipeline.errors import OptionError, WriteRefusedError
-from barnabas.pipeline.formats.encoding import BadRowError
 from barnabas.pipeline.formats.resolved_schema import reader_schema
 from barnabas.pipeline.formats.schema_registry import SchemaRegistry
 from barnabas.pipeline.formats.value_options import write_value_options
-from barnabas.pipeline.formats.writer_schema import WriterSchema, writer_schema
+from barnabas.pipeline.formats.writing.encoding import BadRowError
+from barnabas.pipeline.formats.writing.writer_schema import WriterSchema, writer_schema
 from barnabas.pipeline.options import ClusterOptions, SinkOptions, sink_options
 from barnabas.pipeline.write.batch_encoder import BatchEncoder
 from barnabas.record.decode import records_in

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from barnabas.pipeline.workers import daemon, frozen
+from barnabas.pipeline import frozen
+from barnabas.pipeline.workers import daemon
 from barnabas.record.builder import build_batch
 
 SCHEMA = """

@@ -25,6 +25,7 @@ from barnabas.pipeline.checkpoint import query_beside
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import LedgerError, OptionError, PipelineError, WriteRefusedError
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.commit_log import CommitLog
 from barnabas.pipeline.write.prepared.participants import (
@@ -35,7 +36,6 @@ from barnabas.pipeline.write.prepared.participants import (
     end_all,
     list_open,
 )
-from barnabas.pipeline.write.staging import open_store
 from barnabas.pipeline.write.tokens import Token
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -22,9 +22,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.admission import AdmissionRequest
 from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write.admission import AdmissionRequest
 from barnabas.pipeline.write.commit_log import Chunk, Origin
 from barnabas.pipeline.write.prepared.participants import ALWAYS, BatchBegun, Participant
 from barnabas.pipeline.write.publisher import Outgoing, next_sequence

@@ -1,4 +1,4 @@
-"""The store of a writer for what is not published yet: files that driver and executors share.
+"""Stores of files that driver and executors share: staged rows, ledgers, files beside a checkpoint.
 
 Two kinds of store under one protocol: a directory (``/path`` or ``file:``), written with fsync and
 atomic rename, and any other file system that Arrow knows by its URI: ``s3:`` ..., where a file

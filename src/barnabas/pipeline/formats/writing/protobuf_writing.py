@@ -14,7 +14,6 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from barnabas.pipeline.formats.decoding import sentence_of
-from barnabas.pipeline.formats.encoding import BadRowError, rows_of
 from barnabas.pipeline.formats.protobuf_schema import (
     AS_JSON,
     DURATION,
@@ -28,6 +27,7 @@ from barnabas.pipeline.formats.protobuf_schema import (
 )
 from barnabas.pipeline.formats.protobuf_values import MICROS, UNSIGNED
 from barnabas.pipeline.formats.schema_registry import RegisteredSchema
+from barnabas.pipeline.formats.writing.encoding import BadRowError, rows_of
 
 BAD = (ValueError, TypeError, OverflowError, LookupError, json_format.ParseError)
 

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from barnabas.pipeline.errors import OptionError, PipelineError
-from barnabas.pipeline.formats.encoding import Encoder
 from barnabas.pipeline.formats.framing import framed
 from barnabas.pipeline.formats.json_schema import derived_json_schema
 from barnabas.pipeline.formats.resolved_schema import KINDS, check_installed
@@ -26,6 +25,7 @@ from barnabas.pipeline.formats.schema_registry import (
     SchemaRegistry,
 )
 from barnabas.pipeline.formats.value_options import ValueOptions
+from barnabas.pipeline.formats.writing.encoding import Encoder
 
 WELL_KNOWN = "google/protobuf/"
 
@@ -42,16 +42,16 @@ class WriterSchema:
         """The encoder of one task."""
         options = self.options
         if options.format == "avro":
-            from barnabas.pipeline.formats.avro_writing import AvroEncoder
+            from barnabas.pipeline.formats.writing.avro_writing import AvroEncoder
 
             assert self.registered is not None
             return AvroEncoder(self.registered, self.prefix)
         if options.format == "protobuf":
-            from barnabas.pipeline.formats.protobuf_writing import ProtobufEncoder
+            from barnabas.pipeline.formats.writing.protobuf_writing import ProtobufEncoder
 
             assert self.registered is not None
             return ProtobufEncoder(self.registered, options.message, self.prefix)
-        from barnabas.pipeline.formats.text_writing import TextEncoder
+        from barnabas.pipeline.formats.writing.text_writing import TextEncoder
 
         return TextEncoder(options.format, options.delimiter, self.prefix)
 
@@ -81,7 +81,7 @@ def _chosen(options: ValueOptions, columns: pa.DataType) -> WriterSchema:
         return WriterSchema(options, found, framed(number, _path(found, options)))
     match name:
         case "avro":
-            from barnabas.pipeline.formats.avro_writing import derived_schema
+            from barnabas.pipeline.formats.writing.avro_writing import derived_schema
 
             text = options.schema or derived_schema(columns)
             return WriterSchema(options, RegisteredSchema("AVRO", text))
@@ -120,7 +120,7 @@ def _path(schema: RegisteredSchema, options: ValueOptions) -> tuple[int, ...] | 
     if options.format != "protobuf":
         return None
     from barnabas.pipeline.formats.protobuf_schema import message_of, pool_of
-    from barnabas.pipeline.formats.protobuf_writing import path_of
+    from barnabas.pipeline.formats.writing.protobuf_writing import path_of
 
     return path_of(message_of(*pool_of(schema), options.message))
 

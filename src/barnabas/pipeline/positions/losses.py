@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.places.bare_paths import check_in_task
-from barnabas.pipeline.write.one_place import QUERY_ID, check_checkpoint
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.places.one_place import QUERY_ID, check_checkpoint
+from barnabas.pipeline.places.stores import open_store
 from barnabas.types import TopicPartition
 
 log = logging.getLogger(__name__)

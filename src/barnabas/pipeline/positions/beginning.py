@@ -26,9 +26,9 @@ from barnabas.pipeline.checkpoint import query_in
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
 from barnabas.pipeline.options import AtOffsets, AtTimestamps, Everywhere, SourceOptions
-from barnabas.pipeline.read.offset_resolution import offsets_at, partitions_at_start
-from barnabas.pipeline.read.topic_ids import TopicIds
-from barnabas.pipeline.write.staging import StagingStore, open_store
+from barnabas.pipeline.places.stores import StagingStore, open_store
+from barnabas.pipeline.positions.offset_resolution import offsets_at, partitions_at_start
+from barnabas.pipeline.positions.topic_ids import TopicIds
 
 log = logging.getLogger(__name__)
 

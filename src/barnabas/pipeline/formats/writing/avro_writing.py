@@ -18,8 +18,8 @@ from fastavro.validation import ValidationError
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.formats.avro_schema import columns_of, parsed
 from barnabas.pipeline.formats.decoding import sentence_of
-from barnabas.pipeline.formats.encoding import BadRowError, narrowed, rows_of
 from barnabas.pipeline.formats.schema_registry import RegisteredSchema
+from barnabas.pipeline.formats.writing.encoding import BadRowError, narrowed, rows_of
 
 TOP = "topLevelRecord"
 BAD = (ValueError, TypeError, OverflowError, ArithmeticError, LookupError, AttributeError)

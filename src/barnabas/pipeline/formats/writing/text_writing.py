@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.formats.decoding import sentence_of
-from barnabas.pipeline.formats.encoding import BadRowError, rows_of
+from barnabas.pipeline.formats.writing.encoding import BadRowError, rows_of
 
 Text = Callable[[Any], str]
 

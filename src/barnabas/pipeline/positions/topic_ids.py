@@ -18,7 +18,7 @@ from typing import Any
 
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
-from barnabas.pipeline.write.staging import StagingStore, open_store
+from barnabas.pipeline.places.stores import StagingStore, open_store
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid, uuid_text
 
 FILE = "topics.json"

@@ -20,7 +20,7 @@ import re
 import socket
 
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.write.staging import open_store
+from barnabas.pipeline.places.stores import open_store
 
 METADATA = "metadata"
 QUERY_ID = "sql.streaming.queryId"
