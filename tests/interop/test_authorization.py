@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
-from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.config.coordination import STANDARD_AUTHORIZER
 from barnabas.security.authorization.acls import SUPPORTED_OPERATIONS, AclResourceType, Operation
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

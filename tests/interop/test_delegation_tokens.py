@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.client.delegation_tokens import DelegationToken
-from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.config.coordination import STANDARD_AUTHORIZER
 from barnabas.config.properties import format_properties
 from barnabas.host.client import Connected, connect
 from barnabas.security.authorization.acls import AclResourceType, Operation

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from barnabas.cli.local.zookeeper_servers import ZooKeeperServers
-from barnabas.config.zookeeper import ACL_AUTHORIZER
+from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 from barnabas.zookeeper.layout.acl_znodes import AclZnode
 from tests.interop.mixed_cluster import (
     JAVA,

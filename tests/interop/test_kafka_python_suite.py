@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.config.coordination import STANDARD_AUTHORIZER
 from barnabas.testing.cluster import Cluster
 from tests import peers
 

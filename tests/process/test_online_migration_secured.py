@@ -27,7 +27,7 @@ from kazoo.client import KazooClient
 from barnabas.cli.local.local_security import ADMIN, USER, LocalSecurity
 from barnabas.cli.local.zookeeper_users import write_users
 from barnabas.config.properties import format_properties
-from barnabas.config.zookeeper import ACL_AUTHORIZER
+from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 from tests.process.ensembles import ended, ensemble
 from tests.process.launch import barnabas, wait_until
 from tests.process.migrating_machines import (

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from barnabas.broker.client_telemetry import ClientTelemetry
+from barnabas.broker.cluster_traits import QUORUM_TRAITS, ClusterTraits
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.controller_client.broker_lifecycle import (
@@ -80,9 +81,8 @@ class Broker:
     broker: with the quorum's controller, or elsewhere."""
 
     lifecycle: Lifecycle
-    names_controller = False
     listener_metrics: Callable[[], Mapping[str, int]] = dict
-    """Whether clients learn which broker is the controller."""
+    """The counts of the node's listeners."""
 
     def __init__(
         self,
@@ -96,11 +96,13 @@ class Broker:
         to_controllers: Sender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
+        traits: ClusterTraits = QUORUM_TRAITS,
     ) -> None:
         """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
         brokers; `controller_endpoint` is None while the active controller is not known."""
         self.ports, self.config, self._controller_endpoint = ports, config, controller_endpoint
-        self.cluster_id, self.image = cluster_id, image
+        self.cluster_id, self.image, self.traits = cluster_id, image, traits
+        self.names_controller = traits.names_controller
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
         self.node_id, self.listeners = int(config.node_id), dict(listeners)
@@ -116,13 +118,9 @@ class Broker:
         self.metadata_hold = self._watch_leaders(channels)
         selector = replica_selector(config.replication.selector, image, self.node_id)
         index, configs = ReplicaIndex(image), TopicConfigs(image, self.broker_texts)
-        self.logs = LogDirectories(
-            ports,
-            config.logs,
-            {path: identities.get(path) for path in config.log_dirs},
-            configs.log_config,
-            self._on_directory_offline,
-        )
+        known = {path: identities.get(path) for path in config.log_dirs}
+        failed = self._on_directory_offline
+        self.logs = LogDirectories(ports, config.logs, known, configs.log_config, failed)
         self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
         self.fetches = _fetch_service(self, index, selector)
         epoch = self._broker_epoch
@@ -134,7 +132,7 @@ class Broker:
             index,
             configs,
             self.logs,
-            ReplicaDirectories(self.node_id, image, self.logs, self.on_directory_chosen),
+            _replica_directories(self),
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
             LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
@@ -142,7 +140,9 @@ class Broker:
             propagates_high_watermarks=selector is not None,
         )
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
-        self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
+        self.auto_topics = AutoTopicCreation(
+            ports, self.controller, config, image, traits.takes_envelopes
+        )
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
@@ -174,8 +174,8 @@ class Broker:
     def _fetching_epoch(self) -> int:
         """The broker epoch sent to leaders: the last registration's, even if the controller has forgotten it
         since or its answer is still to come. -1 is no epoch, and any incarnation would pass (KIP-903): so
-        fetches a broker whose cluster migrates, whose epochs in ZooKeeper and in the quorum have no order."""
-        if self.config.zookeeper is not None and self.config.zookeeper.migrates:
+        fetches a broker whose epochs have no order."""
+        if not self.traits.orders_broker_epochs:
             return -1
         known = self.image.brokers.get(self.node_id)
         seen = -1 if known is None or known.incarnation != self.incarnation else known.epoch
@@ -492,6 +492,16 @@ def _end_former_coordinators(broker: Broker) -> None:
                 of_topic.on_resigned(index)
 
 
+def _replica_directories(broker: Broker) -> ReplicaDirectories:
+    return ReplicaDirectories(
+        broker.node_id,
+        broker.image,
+        broker.logs,
+        broker.on_directory_chosen,
+        names_new_replicas=not broker.traits.names_directories,
+    )
+
+
 def _hashed_partitions(broker: Broker) -> HashedPartitions:
     config = broker.config
     return HashedPartitions(
@@ -502,7 +512,7 @@ def _hashed_partitions(broker: Broker) -> HashedPartitions:
             OFFSETS_TOPIC: config.offsets.topic_partitions,
             TRANSACTIONS_TOPIC: config.transactions.topic_partitions,
         },
-        may_be_half_created=config.zookeeper is not None,
+        may_be_half_created=not broker.traits.creates_topics_at_once,
     )
 
 

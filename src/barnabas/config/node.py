@@ -2,7 +2,7 @@
 
 A :class:`NodeConfig` is immutable; dynamic configuration makes a new one (`with_dynamic`). Groups of settings
 are attributes (``config.quorum.fetch_timeout_ms``); other keys are in ``config.values["some.key"]``. Source:
-``KafkaConfig`` of Apache Kafka 4.3.0; for brokers that ZooKeeper coordinates, of 3.9.
+``KafkaConfig`` of Apache Kafka 4.3.0.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import cast
 
 from barnabas.config import settings
 from barnabas.config.broker import BROKER, broker_key, nearest_key, strip_listener_prefix
+from barnabas.config.coordination import QUORUM, ClusterCoordination
 from barnabas.config.definition import ConfigError, ConfigValue
 from barnabas.config.listeners import (
     ADDRESS_LIMITS,
@@ -26,16 +27,6 @@ from barnabas.config.listeners import (
     parse_voters,
 )
 from barnabas.config.meta_properties import normal_path, unknown_paths
-from barnabas.config.zookeeper import (
-    ZOOKEEPER,
-    ZookeeperSettings,
-    broker_id_of,
-    check_control_plane,
-    is_in_zookeeper_mode,
-    migration_settings,
-    with_quorum_keys,
-    zookeeper_settings,
-)
 from barnabas.types import Endpoint, NodeId
 
 _ANY_HOST = ("", "0.0.0.0", "::")
@@ -79,23 +70,25 @@ class NodeConfig:
     groups: settings.GroupSettings
     transactions: settings.TransactionSettings
     _texts: Mapping[str, str] = field(repr=False)
-    zookeeper: ZookeeperSettings | None = None
-    """The settings of a broker that ZooKeeper coordinates; None under KRaft."""
-    migration: ZookeeperSettings | None = None
-    """The settings of a controller that migrates a cluster from ZooKeeper; None for every other node."""
+    coordination: ClusterCoordination = QUORUM
+    """The coordinator of the node's cluster."""
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
+    def from_properties(
+        cls, properties: Mapping[str, str], coordination: ClusterCoordination = QUORUM
+    ) -> NodeConfig:
         """Validate and parse a whole properties file. Raises :class:`ConfigError`."""
+        coordination.check_authorizer(properties.get("authorizer.class.name", "").strip())
         _check_plug_ins(properties)
-        return _build(dict(properties), {})
+        return _build(dict(properties), {}, coordination)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> NodeConfig:
         """This configuration with `dynamic` over its properties. The caller merges the ConfigRecords of all
         brokers and of this one. Keys that may not change while a node runs keep their value. Raises
         :class:`ConfigError`."""
         usable = {name: text for name, text in dynamic.items() if broker_key(name) is not None}
-        return replace(_build(self.properties, usable), unknown=self.unknown)
+        built = _build(self.properties, usable, self.coordination)
+        return replace(built, unknown=self.unknown)
 
     def below(self, base: str) -> NodeConfig:
         """This configuration with relative paths of directories below `base`."""
@@ -180,7 +173,6 @@ _NOT_SUPPORTED = {
 """Keys that are refused, with the reason, because ignoring them would break a promise."""
 
 
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 """Keys of Apache Kafka's authorizer, which are in no table of a node's keys."""
 OF_PROVIDERS = "config.providers."
@@ -188,10 +180,6 @@ OF_PROVIDERS = "config.providers."
 
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
-    authorizer = properties.get("authorizer.class.name", "").strip()
-    if authorizer not in ("", STANDARD_AUTHORIZER) and not is_in_zookeeper_mode(properties):
-        why = f"the only authorizer here is {STANDARD_AUTHORIZER}"
-        raise ConfigError("authorizer.class.name", authorizer, why)
     for user in properties.get("super.users", "").split(";"):
         if user.strip() and ":" not in user:
             why = "each super user has a type and a name, as User:admin; semicolons separate them"
@@ -205,11 +193,10 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
 
 
-def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
-    texts = {**properties, **_applicable(dynamic)}
-    in_zookeeper_mode = is_in_zookeeper_mode(properties)
-    if in_zookeeper_mode:
-        texts = with_quorum_keys(texts)
+def _build(
+    properties: Mapping[str, str], dynamic: Mapping[str, str], coordination: ClusterCoordination
+) -> NodeConfig:
+    texts = coordination.completed({**properties, **_applicable(dynamic)})
     values = BROKER.typed(texts)
     roles = _list(values, "process.roles")
     is_broker, is_controller = "broker" in roles, "controller" in roles
@@ -219,22 +206,20 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     check_ports_differ("listeners", listeners)
     _check_roles_and_listeners(is_broker, is_controller, listeners, controller_names)
     advertised = _advertised(values, listeners, protocols, controller_names)
-    node_id = NodeId(_int(values, "node.id"))
     voters = parse_voters(_list(values, "controller.quorum.voters"))
     servers = _list(values, "controller.quorum.bootstrap.servers")
-    if in_zookeeper_mode:
-        node_id = NodeId(broker_id_of(properties))
-    else:
-        _check_quorum(node_id, is_controller, voters, servers)
+    node_id = coordination.own_id(
+        properties,
+        NodeId(_int(values, "node.id")),
+        voters,
+        servers,
+        is_controller=is_controller,
+    )
     _check_values(node_id, texts, values)
-    migration = None
-    if is_controller:
-        migration = migration_settings(properties, is_broker=is_broker)
+    coordination.check_roles(is_broker=is_broker, is_controller=is_controller)
     log_dirs = tuple(map(normal_path, _list(values, "log.dirs") or _list(values, "log.dir")))
     inter_broker = _inter_broker(texts, values, is_broker, advertised, controller_names)
-    zookeeper = zookeeper_settings(properties) if in_zookeeper_mode else None
-    if zookeeper is not None:
-        check_control_plane(zookeeper, [spec.name for spec in advertised], inter_broker)
+    coordination.check_listeners([spec.name for spec in advertised], inter_broker)
     return NodeConfig(
         properties=properties,
         dynamic=dynamic,
@@ -245,7 +230,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
             if broker_key(name) is None
             and name not in OF_THE_AUTHORIZER
             and not name.startswith(OF_PROVIDERS)
-            and not ((in_zookeeper_mode or migration is not None) and name in ZOOKEEPER.keys)
+            and not coordination.knows(name)
         ),
         node_id=node_id,
         is_broker=is_broker,
@@ -272,8 +257,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         groups=settings.GroupSettings(values),
         transactions=settings.TransactionSettings(values),
         _texts=texts,
-        zookeeper=zookeeper,
-        migration=migration,
+        coordination=coordination,
     )
 
 
@@ -363,20 +347,6 @@ def _inter_broker(
     if all(spec.name != name for spec in advertised):
         raise ConfigError(key, name, "it must be one of the advertised listeners")
     return name
-
-
-def _check_quorum(
-    node_id: NodeId, is_controller: bool, voters: tuple[Voter, ...], servers: list[str]
-) -> None:
-    key = "controller.quorum.voters"
-    if not voters and not servers:
-        raise ConfigError(key, "", "it or controller.quorum.bootstrap.servers must be given")
-    named = any(voter.node_id == node_id for voter in voters)
-    shown = ",".join(map(str, voters))
-    if is_controller and voters and not named:
-        raise ConfigError(key, shown, f"it must name this controller, node.id {node_id}")
-    if not is_controller and named:
-        raise ConfigError(key, shown, f"node.id {node_id} is a broker only and may not be a voter")
 
 
 def _check_values(

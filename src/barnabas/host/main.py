@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from barnabas import limits
 from barnabas.config.definition import ConfigError
@@ -26,19 +25,15 @@ from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
-from barnabas.host.ports import HostPorts
 from barnabas.host.process.end_request import EndRequest
+from barnabas.host.process.new_node import new_node, new_ports
 from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.secrets.config_files import node_config
 from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.storage_format import format_node
-from barnabas.node.node import Node
 from barnabas.raft.core.election_state import QuorumStateError
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
-
-if TYPE_CHECKING:
-    from barnabas.node.zookeeper_node import ZookeeperNode
 
 DAMAGE_ERRORS = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Damaged files of the quorum with which this replica could break a promise: the node does not start."""
@@ -72,9 +67,9 @@ class NodeProcess:
         self._began = time.monotonic()
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_unhandled)
-        self.ports = HostPorts(self._loop, journal, config)
+        self.ports = new_ports(self._loop, journal, config)
         self.config = config
-        self._node = _new_node(config, self.ports, journal)
+        self._node = new_node(config, self.ports, journal)
         self._status = 0
         self._stopping = False
         self._watch = LoopWatchdog(self._loop, self.ports.log)
@@ -162,14 +157,6 @@ class NodeProcess:
         )
 
 
-def _new_node(config: NodeConfig, ports: HostPorts, journal: StructuredLog) -> Node | ZookeeperNode:
-    if config.zookeeper is None:
-        return Node(config, ports, journal.loggers)
-    from barnabas.node.zookeeper_node import ZookeeperNode  # only here: others need none of it
-
-    return ZookeeperNode(config, ports, journal.loggers)
-
-
 def allow_many_files() -> None:
     """Raise the limit of open files to the hard limit: a partition needs several."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -200,7 +187,7 @@ def run_node(
         config = load_config(path)
         if end_request.is_made:
             return 0
-        if format_as is not None and config.zookeeper is None:
+        if format_as is not None and config.coordination.is_formatted:
             format_missing(config, format_as)
         return NodeProcess(config, _journal()).run(end_request)
     except (StartError, DirectoryError, ConfigError) as error:

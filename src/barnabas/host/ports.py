@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
     from barnabas.host.tls_contexts import HostSecrets
     from barnabas.host.web import HostWeb
-    from barnabas.zookeeper.session import ZooKeeper
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""
@@ -115,8 +114,7 @@ class HostPorts:
         self.times = loop.times
         self._secrets: HostSecrets | None = None
         self._web: HostWeb | None = None
-        self._loop = loop
-        self._zookeeper: ZooKeeper | None = None
+        self.loop = loop
         self._seed = os.urandom(16).hex()
         options = SocketOptions() if config is None else socket_options(config)
         self.network = HostNetwork(loop, self._resolver, self.log, options)
@@ -138,23 +136,6 @@ class HostPorts:
 
             self._web = HostWeb(self.secrets.client_context)
         return self._web
-
-    @property
-    def zookeeper(self) -> ZooKeeper:
-        """Created on first use, since its library is an extra. Raises ``MissingLibrary``."""
-        if self._zookeeper is None:
-            try:
-                from barnabas.host.zookeeper.sessions import HostZooKeeper
-            except ImportError as error:
-                if error.name is None or error.name.partition(".")[0] != "kazoo":
-                    raise
-                from barnabas.zookeeper.session import MissingLibrary
-
-                raise MissingLibrary(
-                    "zookeeper.connect needs the package kazoo: pip install 'barnabas[zookeeper]'"
-                ) from error
-            self._zookeeper = HostZooKeeper(self._loop, self.log, lambda: self.secrets)
-        return self._zookeeper
 
     def rng(self, concern: str) -> Rng:
         return random.Random(f"{self._seed}/{concern}")

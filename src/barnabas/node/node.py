@@ -31,12 +31,12 @@ from barnabas.metadata.features import KRAFT_VERSION, supported
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
+from barnabas.node.controller_addition import ControllerAddition, MakesAddition
 from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
-from barnabas.node.migrating_controller import MigratingController
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
@@ -63,8 +63,16 @@ QUORUM_LEAVES_MS_MAX = 1_000.0
 class Node:
     """A broker, a controller, or both."""
 
-    def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
-        """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`)."""
+    def __init__(
+        self,
+        config: NodeConfig,
+        ports: Ports,
+        loggers: Loggers | None = None,
+        makes_migration: MakesAddition | None = None,
+    ) -> None:
+        """`loggers` decide which events the node's own log writes (default: the levels of `Loggers()`).
+        `makes_migration`: makes the controller's part in the migration of its cluster; None where it takes
+        no part in one."""
         self.config = config
         self.ports = ports
         tokens = TokenCredentials(
@@ -94,7 +102,8 @@ class Node:
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
         self.quorum: RaftNode
-        self._migrating: MigratingController | None = None
+        self._makes_migration = makes_migration
+        self._migrating: ControllerAddition | None = None
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -181,13 +190,14 @@ class Node:
             sender=None if self.security.is_open else self.channels,
             to_controllers=None if self.security.is_open else self.quorum_channels,
             policies=self._policies,
+            migrates=self._makes_migration is not None,
         )
         controller.listener_metrics = self.listeners.certificates.metrics
         self.controller = self.metadata.controller = controller
         if not config.is_broker:
             self.metadata.on_configured = self._follow_configs
-        if config.migration is not None:
-            self._migrating = MigratingController(
+        if self._makes_migration is not None:
+            self._migrating = self._makes_migration(
                 self.ports, config, controller, self.metadata, self.channels
             )
         self.listeners.on_disconnect(controller.on_connection_closed)
@@ -302,8 +312,8 @@ class Node:
         return 0 if self.broker is None else self.broker.logs_closed
 
     @property
-    def migrating(self) -> MigratingController | None:
-        """This controller's part in a migration from ZooKeeper; None where it takes no part in one."""
+    def migrating(self) -> ControllerAddition | None:
+        """This controller's part in the migration of its cluster; None where it takes no part in one."""
         return self._migrating
 
     def describe(self) -> dict[str, object]:

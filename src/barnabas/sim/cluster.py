@@ -21,7 +21,6 @@ from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
-from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.ports import Disk
 from barnabas.raft.bootstrap_snapshot import write_first_snapshot
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -33,6 +32,7 @@ from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import START_WALL_MS, Killed, World
 from barnabas.types import Endpoint, NodeId, Uuid
 from barnabas.wire.errors import KafkaError
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093

@@ -13,9 +13,9 @@ from functools import partial
 from posixpath import splitext
 from typing import Protocol, TypeVar
 
-from barnabas.config.zookeeper import ZookeeperSettings
 from barnabas.ports import Ports, call_all
 from barnabas.security.tls_settings import SecurityKeys, tls_settings
+from barnabas.zookeeper.config.settings import ZookeeperSettings
 from barnabas.zookeeper.errors import (
     ConnectionLoss,
     OperationTimeout,

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
-from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.sim.run import Plan
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.zookeeper.broker.control_requests import ControlRequests
+from barnabas.zookeeper.broker.registration import ZookeeperRegistration
 from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import Leadership

@@ -23,8 +23,7 @@ def test_an_order_that_calls_a_replica_new_counts_for_one_opening() -> None:
         PartitionRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1)
     )
     state = image.topics_by_id[TOPIC_ID].partition(0)
-    directories = ReplicaDirectories(1, image, world.logs, lambda *_: None)
-    directories.names_new_replicas = True
+    directories = ReplicaDirectories(1, image, world.logs, lambda *_: None, names_new_replicas=True)
     log = directories.open_log(NAME, TOPIC_ID, state)
     directories.first_assigned[TOPIC_ID, 0] = None
     assert directories.open_log(NAME, TOPIC_ID, state) is log

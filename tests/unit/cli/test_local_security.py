@@ -11,12 +11,12 @@ from barnabas.cli.local.cluster_directory import ClusterDirectory
 from barnabas.cli.local.private_files import write_private
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
-from barnabas.config.zookeeper import zookeeper_settings
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.pipeline.write import tokens
 from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.security.authorization.authorizer import Authorizer, authorizer_of
 from barnabas.wire.request import RequestContext
+from barnabas.zookeeper.config.settings import zookeeper_settings
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 

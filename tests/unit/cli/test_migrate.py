@@ -14,7 +14,7 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.config.meta_properties import read_owner, zookeeper_owner_text
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.host.disk import HostDisk
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION

@@ -11,10 +11,10 @@ START = "import sys; import barnabas.host.main, barnabas.host.ports; "
 NO_KAZOO = """
 sys.modules["kazoo"] = None
 from barnabas.host.loop import Loop
-from barnabas.host.ports import HostPorts
+from barnabas.host.zookeeper.ports import ZookeeperPorts
 from barnabas.zookeeper.session import MissingLibrary
 try:
-    HostPorts(Loop(), None).zookeeper
+    ZookeeperPorts(Loop(), None).zookeeper
 except MissingLibrary as missing:
     print(missing)
 """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.handlers.describe_cluster import API
-from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.config.coordination import STANDARD_AUTHORIZER
 from barnabas.security.authorization.access_rules import Question
 from barnabas.security.authorization.acls import AclResourceType as On
 from barnabas.security.authorization.acls import Operation as Op

@@ -12,10 +12,12 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
 from barnabas.sim.world.process import SimProcess
+from barnabas.zookeeper.door import node_config, quorum_node
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.topic_znodes import PartitionStateZnode, state_path
 from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.migration.driver import MigrationPhase
+from barnabas.zookeeper.node.migrating_controller import MigratingController
 from barnabas.zookeeper.operations import GetData
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
@@ -88,12 +90,12 @@ class MigratingCluster(ZookeeperCluster):
             values |= {ENABLE: "true", "zookeeper.connect": self.ensemble.connect}
         if host not in self.machines:
             self.machine(host)
-        config = NodeConfig.from_properties(values)
+        config = node_config(values)
         process = self.controller_processes[node_id] = self.machines[host].start_process()
         known = self.read("/cluster/id")
         assert known is not None
         format_node(process.disk, config, known["id"], process.rng("format").randbytes, 0)
-        node = self.controllers[node_id] = Node(config, process)
+        node = self.controllers[node_id] = quorum_node(config, process)
         process.run(node.start)
 
     def kill_controller(self, node_id: int) -> None:
@@ -170,8 +172,10 @@ class MigratingCluster(ZookeeperCluster):
         """Of the active controller's migration."""
         if self.leader < 0:
             return MigrationPhase.INACTIVE
-        migrating = self.controllers[self.leader]._migrating
-        return MigrationPhase.INACTIVE if migrating is None else migrating.migration.now.phase
+        migrating = self.controllers[self.leader].migrating
+        if not isinstance(migrating, MigratingController):
+            return MigrationPhase.INACTIVE
+        return migrating.migration.now.phase
 
     def image(self) -> MetadataImage:
         """The active controller's."""

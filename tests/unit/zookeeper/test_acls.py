@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.controller.security.change_audit import CHANGES_LOGGED_PER_SECOND
 from barnabas.security.authorization.acls import (
     AclResourceType,
@@ -18,6 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
+from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 from barnabas.zookeeper.layout.acl_znodes import AclPattern, AclRule, AclZnode
 from barnabas.zookeeper.operations import Create, Delete, Multi, Perms, SetAcl, SetData, ZnodeAcl
 from tests.unit.zookeeper.zookeeper_cluster import SESSION_MS, ZookeeperCluster

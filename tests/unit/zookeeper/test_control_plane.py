@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.config.node import NodeConfig
-from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.sim.world.network import SimNetwork
 from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint
+from barnabas.zookeeper.door import node_config
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_broker_without_an_id_gets_one_above_the_reserved_ones_and_keeps_it() 
     machine = cluster.machine("n9")
     for _ in range(2):
         process = machine.start_process()
-        node = ZookeeperNode(NodeConfig.from_properties(properties), process)
+        node = ZookeeperNode(node_config(properties), process)
         process.run(node.start)
         cluster.wait(lambda: node.is_ready, "it is ready")  # noqa: B023
         assert int(node.config.node_id) == 5001

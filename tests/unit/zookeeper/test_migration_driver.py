@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.zookeeper.migration.driver import (
     CaughtUp,
     Claimed,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from barnabas.broker.controller_client import broker_lifecycle
-from barnabas.broker.zookeeper.quorum_registration import QuorumObserver
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.raft.state_machine import CommittedBatch
 from barnabas.types import Uuid
+from barnabas.zookeeper.broker.quorum_registration import QuorumObserver
 from barnabas.zookeeper.layout.uuid_text import uuid_to_text
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.operations import Create

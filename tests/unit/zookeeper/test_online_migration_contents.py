@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.controller.decision import Decision
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
@@ -24,6 +23,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 from barnabas.zookeeper.layout.token_znodes import TOKENS
 from barnabas.zookeeper.operations import GetData, SetData
 from tests.unit.zookeeper.migrating_cluster import MigratingCluster

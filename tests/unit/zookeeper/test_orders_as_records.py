@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.broker.zookeeper.metadata_records import (
-    LEADER_DURING_DELETE,
-    Incarnation,
-    new_topics,
-    of_leader_and_isr,
-    of_stop_replica,
-    of_update_metadata,
-)
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import Uuid
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
@@ -32,6 +24,14 @@ from barnabas.wire.messages.kafka39.update_metadata_request import (
     UpdateMetadataTopicState,
 )
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.broker.metadata_records import (
+    LEADER_DURING_DELETE,
+    Incarnation,
+    new_topics,
+    of_leader_and_isr,
+    of_stop_replica,
+    of_update_metadata,
+)
 
 ME = Incarnation(1, 70, Uuid(bytes(15) + b"\x07"))
 TOPIC_ID = Uuid(bytes(15) + b"\x2a")

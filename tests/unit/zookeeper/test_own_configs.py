@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.zookeeper.own_configs import OwnConfigs
 from barnabas.controller.handlers import alter_configs, incremental_alter_configs
 from barnabas.metadata.image.image import BROKER, TOPIC
 from barnabas.wire.errors import ErrorCode
@@ -17,6 +16,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.zookeeper.broker.own_configs import OwnConfigs
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 pytestmark = pytest.mark.slow

@@ -18,6 +18,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
 from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.migration.driver import MigrationPhase
 from barnabas.zookeeper.migration.progress import progress_of
+from barnabas.zookeeper.node.migrating_controller import MigratingController
 from barnabas.zookeeper.operations import Delete, GetData, NodeData, Operation, Stat
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
 from tests.unit.zookeeper.test_online_migration import migrated, same
@@ -55,6 +56,7 @@ def wait_for_refusal(cluster: MigratingCluster, why: str) -> None:
             return False
         migrating = cluster.controllers[cluster.leader]._migrating
         assert migrating is not None
+        assert isinstance(migrating, MigratingController)
         return any(why in sentence for sentence in migrating.migration.now.waits_for)
 
     cluster.wait(refuses, "the leader of the quorum refuses")

@@ -8,9 +8,7 @@ from typing import Any
 
 from barnabas.broker.broker import Broker
 from barnabas.client.network.channels import ChannelError, Channels
-from barnabas.config.node import NodeConfig
 from barnabas.limits import NodeBounds
-from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.record.builder import build_batch
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
@@ -40,7 +38,9 @@ from barnabas.wire.messages.produce_request import (
     TopicProduceData,
 )
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.door import node_config
 from barnabas.zookeeper.errors import ConnectionLoss, SessionExpired, ZooKeeperError
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 from barnabas.zookeeper.operations import GetChildren, GetData, Request
 from barnabas.zookeeper.session import SessionSettings, SessionState, WatchEvent
 
@@ -103,7 +103,7 @@ class ZookeeperCluster:
         return machine
 
     def start(self, broker: int) -> None:
-        config = NodeConfig.from_properties(
+        config = node_config(
             {
                 "zookeeper.connect": self.ensemble.connect,
                 "zookeeper.session.timeout.ms": str(SESSION_MS),

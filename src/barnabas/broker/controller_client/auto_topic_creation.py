@@ -51,11 +51,14 @@ class AutoTopicCreation:
         controller: ControllerChannel,
         config: NodeConfig,
         image: MetadataImage,
+        takes_envelopes: bool = True,
     ) -> None:
+        """`takes_envelopes`: whether every controller of the cluster does."""
         self._ports = ports
         self._controller = controller
         self._config = config
         self._image = image
+        self._takes_envelopes = takes_envelopes
         self._creating: dict[str, float] = {}
         """Until when (ms) each topic is not asked for again."""
 
@@ -72,7 +75,7 @@ class AutoTopicCreation:
         def on_answer(response: Message | KafkaError) -> None:
             self._on_created(wanted, response)
 
-        purpose = FORWARD if self._config.zookeeper is None else AS_BROKER
+        purpose = FORWARD if self._takes_envelopes else AS_BROKER
         request = self._request(wanted, timeout_ms)
         self._controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=purpose)
 
@@ -125,7 +128,7 @@ class AutoTopicCreation:
             on_answer,
             timeout_ms=timeout_ms,
             purpose=FORWARD,
-            closes_max=None if self._config.zookeeper is None else CLOSES_MAX,
+            closes_max=None if self._takes_envelopes else CLOSES_MAX,
         )
 
     def _is_as_broker(self, response: object) -> bool:

@@ -109,12 +109,12 @@ class BrokerLifecycle:
         registration_timeout_ms: float,
         metadata_offset: Callable[[], int],
         id_holder: Callable[[], str] = lambda: "",
-        on_zookeeper: bool = False,
+        is_migrating: bool = False,
     ) -> None:
         """`id_holder` says, as far as the metadata tell, which other process has this broker's id.
-        `on_zookeeper`: this broker is in ZooKeeper mode and migrates (KIP-866); its process does not end
-        where the quorum does not take it, for it serves all the same."""
-        self._on_zookeeper = on_zookeeper
+        `is_migrating`: this broker serves in a cluster that migrates to the quorum (KIP-866); its process
+        does not end where the quorum does not take it."""
+        self._is_migrating = is_migrating
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
@@ -188,12 +188,12 @@ class BrokerLifecycle:
             rack=me.rack,
             log_dirs=self._directories(),
             previous_broker_epoch=me.previous_broker_epoch,
-            is_migrating_zk_broker=self._on_zookeeper,
+            is_migrating_zk_broker=self._is_migrating,
         )
 
     def _directories(self) -> list[Uuid]:
         """Those that work. A directory's id is kept from the first start under KRaft on (KIP-858)."""
-        if self._on_zookeeper:
+        if self._is_migrating:
             return []
         return [d for d in self.identity.directories if d not in self._offline]
 
@@ -216,7 +216,7 @@ class BrokerLifecycle:
             self._again = True
         is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
         never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
-        if self.broker_epoch < 0 and is_late and never and not self._on_zookeeper:
+        if self.broker_epoch < 0 and is_late and never and not self._is_migrating:
             self.ports.halt(self._why_not_registered(code))
             return
         self._after(REGISTRATION_RETRY_MS)

@@ -38,8 +38,16 @@ class ReplicaDirectories:
     """Opens and creates the logs of replicas where they belong."""
 
     def __init__(
-        self, node_id: int, image: MetadataImage, logs: LogDirectories, on_chosen: OnDirectoryChosen
+        self,
+        node_id: int,
+        image: MetadataImage,
+        logs: LogDirectories,
+        on_chosen: OnDirectoryChosen,
+        *,
+        names_new_replicas: bool = False,
     ) -> None:
+        """`names_new_replicas`: whether the controller says which replicas are new, and the metadata name no
+        directories."""
         self.node_id = node_id
         self.image = image
         self.logs = logs
@@ -48,13 +56,12 @@ class ReplicaDirectories:
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.lost: dict[Partition, Uuid] = {}
         """The failed directory of each replica that went offline with it."""
-        self.names_new_replicas = False
-        """Whether the controller says which replicas are new, and the metadata name no directories
-        (ZooKeeper)."""
+        self._names_new_replicas = names_new_replicas
         self.first_assigned: dict[Key, None] = {}
-        """Replicas that this broker has for the first time, until they are opened (ZooKeeper)."""
+        """Replicas that this broker has for the first time, until they are opened. Only a controller that
+        names new replicas says so."""
         self.removed_offline: dict[TopicPartition, None] = {}
-        """Replicas removed while their directory was offline: their files are still in it (ZooKeeper)."""
+        """Replicas removed while their directory was offline: their files are still in it."""
         self._none_is_new = False
         """Whether every log directory had a log when this process started."""
         self._not_found: set[Key] | None = None
@@ -122,7 +129,7 @@ class ReplicaDirectories:
         """Whether `log` is this topic's although it has no topic id. As in Kafka, the order names the topic
         whose log it is (ZooKeeper); a log with later leader epochs than the topic's is an earlier topic's."""
         return (
-            self.names_new_replicas
+            self._names_new_replicas
             and log.never_had_topic_id
             and log.last_epoch <= state.leader_epoch
         )
@@ -130,7 +137,7 @@ class ReplicaDirectories:
     def _check_new(self, name: TopicPartition, *, is_new: bool) -> None:
         """Raises KAFKA_STORAGE_ERROR for a replica that is not new while a directory is offline: its log may
         be in there (ZooKeeper)."""
-        if self.names_new_replicas and not is_new and self.logs.any_offline:
+        if self._names_new_replicas and not is_new and self.logs.any_offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{name} is no new replica, and may be in a log directory that is offline",
@@ -140,7 +147,7 @@ class ReplicaDirectories:
     def on_removed(self, partition: Partition) -> None:
         """The replica was removed from this broker: forget its directory."""
         self.lost.pop(partition, None)
-        if self.names_new_replicas and not partition.is_online:
+        if self._names_new_replicas and not partition.is_online:
             self.removed_offline[partition.name] = None
 
     def _create(self, name: TopicPartition, topic_id: Uuid, assigned: Uuid) -> PartitionLog:

@@ -34,7 +34,7 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord

@@ -26,12 +26,13 @@ from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
 from barnabas.config.node import NodeConfig
-from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
+from barnabas.controller.migration_state import LOWEST_LEVEL
 from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION as LATEST
 from barnabas.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import METADATA_TOPIC
+from barnabas.zookeeper.config.coordination import migration_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import claim, findings
 from barnabas.zookeeper.migration.progress import Progress, progress_of
@@ -111,7 +112,7 @@ def levels_of(name: str) -> dict[str, int] | None:
 
 def _check_migrates(file: Path, config: NodeConfig) -> None:
     """Raises `Failure`."""
-    if not config.is_controller or config.migration is None:
+    if not config.is_controller or migration_of(config) is None:
         raise Failure(
             f"{file} is of no controller that migrates: process.roles=controller,"
             " zookeeper.metadata.migration.enable=true and zookeeper.connect"

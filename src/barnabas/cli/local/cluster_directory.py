@@ -25,8 +25,8 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.cli.local.local_security import LocalSecurity
 from barnabas.config.properties import format_properties, parse_properties
-from barnabas.config.zookeeper import ACL_AUTHORIZER
 from barnabas.types import Endpoint
+from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 
 CLIENT_LISTENER = "PLAINTEXT"
 SECURE_LISTENER = "SASL_SSL"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
-from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.config.coordination import STANDARD_AUTHORIZER
 from barnabas.config.properties import format_properties
 from barnabas.security.authorization.acls import (
     WILDCARD,

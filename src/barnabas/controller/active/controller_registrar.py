@@ -42,9 +42,16 @@ class ControllerRegistrar:
     """The registration of this process."""
 
     def __init__(
-        self, controller: DutyController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
+        self,
+        controller: DutyController,
+        sender: QuerySender,
+        endpoints: Mapping[str, Endpoint],
+        *,
+        migrates: bool,
     ) -> None:
-        """`endpoints`: where others reach the controller listeners, by name."""
+        """`endpoints`: where others reach the controller listeners, by name. `migrates`: whether this
+        controller is ready to migrate its cluster (KIP-866)."""
+        self._migrates = migrates
         self._controller = controller
         self._endpoints = endpoints
         self._sender = sender
@@ -76,7 +83,7 @@ class ControllerRegistrar:
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in sorted(accepted().items())
             ],
-            zk_migration_ready=controller.config.migration is not None,
+            zk_migration_ready=self._migrates,
         )
 
     def _listeners(self) -> list[Listener]:

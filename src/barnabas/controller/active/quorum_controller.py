@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from math import inf
 from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
@@ -41,15 +40,15 @@ from barnabas.controller.brokers.broker_sessions import BrokerSessions
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.duties import Duty
-from barnabas.controller.quorum import DecidedBatch, Quorum
-from barnabas.controller.security.change_audit import ChangeAudit
-from barnabas.controller.security.delegation_tokens import TokenSettings
-from barnabas.controller.security.token_expiry import TokenExpiry
-from barnabas.controller.zookeeper_migration import (
+from barnabas.controller.migration_state import (
     MigrationModeError,
     check_served,
     records_of_activation,
 )
+from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.security.change_audit import ChangeAudit
+from barnabas.controller.security.delegation_tokens import TokenSettings
+from barnabas.controller.security.token_expiry import TokenExpiry
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -101,9 +100,20 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
-def _session_timeout_ms(config: NodeConfig) -> float:
-    """In ZooKeeper mode there is no time-out here: brokers' ZooKeeper sessions have it."""
-    return inf if config.zookeeper is not None else config.controller.session_timeout_ms
+def _context(
+    ports: Ports, config: NodeConfig, quorum: Quorum, image: MetadataImage, policies: Policies
+) -> ControllerContext:
+    return ControllerContext(
+        image,
+        config.controller,
+        config.properties,
+        int(config.node_id),
+        lambda: quorum.log_end_offset,
+        policies,
+        [int(voter.node_id) for voter in config.voters],
+        lambda: quorum.kraft_version,
+        ports.bounds.decisions,
+    )
 
 
 class QuorumController:
@@ -124,26 +134,20 @@ class QuorumController:
         sender: QuerySender | None = None,
         to_controllers: QuerySender | None = None,
         policies: Policies = NO_POLICIES,
+        session_timeout_ms: float | None = None,
+        migrates: bool = False,
     ) -> None:
         """`endpoints`: this controller's advertised endpoints, by listener. `sender` sends requests to
-        brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the same)."""
+        brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the same).
+        `session_timeout_ms`: of brokers (None: as configured). `migrates`: the cluster, to KRaft."""
         self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
         self.cluster_id = cluster_id
         self.image = MetadataImage(track_changes=False)
-        self.cluster = ControllerContext(
-            self.image,
-            config.controller,
-            config.properties,
-            self.node_id,
-            lambda: quorum.log_end_offset,
-            policies,
-            [int(voter.node_id) for voter in config.voters],
-            lambda: quorum.kraft_version,
-            ports.bounds.decisions,
-        )
-        self.sessions = BrokerSessions(_session_timeout_ms(config))
+        self.cluster = _context(ports, config, quorum, self.image, policies)
+        self.sessions = BrokerSessions(session_timeout_ms or config.controller.session_timeout_ms)
+        self._migrates = migrates
         self.placement_rng, self.acl_rng, self.token_rng = map(
             ports.rng, ("controller.placement", "controller.acls", "controller.tokens")
         )
@@ -175,8 +179,9 @@ class QuorumController:
         self.rebalance, self.leader_search = LeaderBalancer(self), LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
-        self.introduction = ControllerRegistrar(self, to_controllers or sender, endpoints)
-        self._leaders_id = LeadersIdCheck(self, to_controllers or sender)
+        asker = to_controllers or sender
+        self.introduction = ControllerRegistrar(self, asker, endpoints, migrates=migrates)
+        self._leaders_id = LeadersIdCheck(self, asker)
         self.duties: tuple[Duty, ...] = (
             self.liveness, self.recovery, self.rebalance, self.leader_search,
             TokenExpiry(self, enabled=self.tokens.secrets.enabled),
@@ -271,9 +276,8 @@ class QuorumController:
             abort = AbortTransactionRecord(reason="a new controller ends what another began")
             self.commit(Decision(None, [abort]))
         is_first = METADATA_VERSION not in self.image.features
-        migrates = self.config.migration is not None
         try:
-            states = records_of_activation(self.image, is_first=is_first, migrates=migrates)
+            states = records_of_activation(self.image, is_first=is_first, migrates=self._migrates)
         except MigrationModeError as error:
             self.ports.halt(str(error))
             return

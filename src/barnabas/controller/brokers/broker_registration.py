@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.migration_state import check_mode
 from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
     partitions_leaders_first,
 )
 from barnabas.controller.slicing import in_steps
-from barnabas.controller.zookeeper_migration import check_mode
 from barnabas.metadata import features as levels
 from barnabas.metadata.image.registrations import BrokerRegistration, holder_of_broker_id
 from barnabas.metadata.records.register_broker_record import (

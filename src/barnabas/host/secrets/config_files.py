@@ -34,10 +34,12 @@ def node_config(text: str) -> NodeConfig:
     """The configuration in the text of a node's properties file. Raises :class:`ConfigError`, and
     ``ValueError`` if it is no properties file."""
     from barnabas.config.node import NodeConfig  # loads every table; a client needs none
+    from barnabas.host.coordination import coordination_of
 
     resolved = resolve(parse_properties(text), HostSources())
     try:
-        return NodeConfig.from_properties(resolved.values).below(os.getcwd())
+        values = resolved.values
+        return NodeConfig.from_properties(values, coordination_of(values)).below(os.getcwd())
     except ConfigError as error:
         raise resolved.hide(error) from None
 

@@ -3,7 +3,7 @@ decides and whichever broker asks. (The history checks that no two clients get t
 
 from __future__ import annotations
 
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.sim.checkers.metadata_records import RecordRule

@@ -9,14 +9,13 @@ from typing import cast
 
 from barnabas.broker.broker import Broker
 from barnabas.config.node import NodeConfig
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.limits import NodeBounds
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
-from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.raft.core.states import Leader
 from barnabas.sim.cluster import CONTROLLER_PORT, SimCluster, SimNode
 from barnabas.sim.world.process import SimMachine, SimProcess
@@ -27,6 +26,7 @@ from barnabas.sim.zookeeper_mode.cluster import (
     ZookeeperTopology,
 )
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.door import quorum_node
 from barnabas.zookeeper.layout.cluster_state_znodes import (
     CLUSTER_ID,
     CONTROLLER,
@@ -34,6 +34,8 @@ from barnabas.zookeeper.layout.cluster_state_znodes import (
     ControllerZnode,
 )
 from barnabas.zookeeper.migration.online_migration import OnlineMigration
+from barnabas.zookeeper.node.migrating_controller import MigratingController
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 FIRST_CONTROLLER = 101
@@ -111,18 +113,22 @@ class MigratingSimNode(ZookeeperSimNode):
         return self.node.metadata.image if self.node is not None else super().image
 
     @property
+    def migrating(self) -> MigratingController | None:
+        """The migration's part of a controller that is up."""
+        migrating = None if self.node is None else self.node.migrating
+        return migrating if isinstance(migrating, MigratingController) else None
+
+    @property
     def migration(self) -> OnlineMigration | None:
         """The migration of a controller that is up."""
-        migrating = None if self.node is None else self.node.migrating
-        return None if migrating is None else migrating.migration
+        return None if self.migrating is None else self.migrating.migration
 
     @property
     def sessions(self) -> SessionKeeper | None:
         """Its way to ZooKeeper, where it is up and has one."""
         if self.zookeeper_node is not None:
             return self.zookeeper_node.sessions
-        migrating = None if self.node is None else self.node.migrating
-        return None if migrating is None else migrating.sessions
+        return None if self.migrating is None else self.migrating.sessions
 
     def start(self) -> None:
         if self.is_wanted:
@@ -146,7 +152,7 @@ class MigratingSimNode(ZookeeperSimNode):
                 records=self.cluster.copied,
             )
             self.needs_format = False
-        node = Node(config, process)
+        node = quorum_node(config, process)
         node.start()
         self.node = node
 

@@ -4,7 +4,7 @@ the log of the quorum has committed in some partition epoch. A broker goes by no
 
 from __future__ import annotations
 
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord

@@ -9,13 +9,14 @@ from barnabas.config.node import NodeConfig
 from barnabas.limits import NodeBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.node import Node
-from barnabas.node.zookeeper_node import ZookeeperNode
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.sim.zookeeper.ensemble import Ensemble
 from barnabas.sim.zookeeper_mode.written_znodes import WrittenZnodes
 from barnabas.zookeeper.controller.metadata_reader import METADATA_LEVEL
+from barnabas.zookeeper.door import node_config
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 
 OF_QUORUMS = (
     "broker.heartbeat.",
@@ -65,6 +66,9 @@ class ZookeeperSimNode(SimNode):
     def image(self) -> MetadataImage:
         """The broker's metadata image; empty until it has read the cluster id from ZooKeeper."""
         return NOTHING if self.broker is None else self.broker.image
+
+    def config(self) -> NodeConfig:
+        return node_config(self.cluster.properties(self.id))
 
     def _boot(self, process: SimProcess, config: NodeConfig) -> None:
         node = ZookeeperNode(config, process)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from array import array
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.metadata.image.topic import Topic
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -14,6 +13,7 @@ from barnabas.sim.history import Violation
 from barnabas.sim.zookeeper_mode.cluster import ZookeeperSimNode
 from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
 from barnabas.types import Uuid
+from barnabas.zookeeper.broker.control_requests import ControlRequests
 
 Epochs = tuple["array[int]", "array[int]"]
 """Leader epochs and partition epochs of one topic."""

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 
 RETRY_MS = 1_000.0
 """After a write that failed, and between two looks at who is missing."""

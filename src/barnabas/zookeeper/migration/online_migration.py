@@ -19,7 +19,7 @@ from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.first_records import first_decisions
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers.broker_heartbeat import reconciled
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord

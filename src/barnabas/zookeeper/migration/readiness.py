@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from barnabas.controller.zookeeper_migration import LOWEST_LEVEL
+from barnabas.controller.migration_state import LOWEST_LEVEL
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, metadata_version_name
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.zookeeper.layout.cluster_state_znodes import CLUSTER_ID, CONTROLLER_EPOCH

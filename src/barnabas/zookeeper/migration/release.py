@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.controller.zookeeper_migration import ZkMigrationState
+from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.limits import ZookeeperBounds
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.zookeeper.migration import claim, findings

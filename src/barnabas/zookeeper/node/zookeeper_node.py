@@ -13,16 +13,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 
 from barnabas.broker.broker import Broker
+from barnabas.broker.cluster_traits import ClusterTraits
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, Lifecycle
-from barnabas.broker.zookeeper.acl_requests import AclRequests
-from barnabas.broker.zookeeper.control_requests import ControlRequests, config_records
-from barnabas.broker.zookeeper.metadata_records import Incarnation
-from barnabas.broker.zookeeper.own_configs import OwnConfigs
-from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle
-from barnabas.broker.zookeeper.registration import ZookeeperRegistration
-from barnabas.broker.zookeeper.token_requests import TokenRequests
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
@@ -36,21 +31,16 @@ from barnabas.config.meta_properties import (
     zookeeper_owner_text,
 )
 from barnabas.config.node import NodeConfig
-from barnabas.config.zookeeper import GENERATED
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
-from barnabas.node.cluster_entry import ClusterEntry
 from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
-from barnabas.node.quorum_enrolment import QuorumEnrolment
-from barnabas.node.ready_gate import ReadyGate
-from barnabas.node.zookeeper_apis import add_forwarding, add_to, guard_with
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
@@ -63,6 +53,15 @@ from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint, NodeId, Uuid
 from barnabas.wire.api_versions import Features
 from barnabas.zookeeper.acl_store import AclStore
+from barnabas.zookeeper.broker.acl_requests import AclRequests
+from barnabas.zookeeper.broker.control_requests import ControlRequests, config_records
+from barnabas.zookeeper.broker.metadata_records import Incarnation
+from barnabas.zookeeper.broker.own_configs import OwnConfigs
+from barnabas.zookeeper.broker.quorum_registration import MigratingLifecycle
+from barnabas.zookeeper.broker.registration import ZookeeperRegistration
+from barnabas.zookeeper.broker.token_requests import TokenRequests
+from barnabas.zookeeper.config.coordination import ensemble_of
+from barnabas.zookeeper.config.settings import GENERATED
 from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.election import ControllerElection
@@ -72,11 +71,21 @@ from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperControll
 from barnabas.zookeeper.layout.cluster_znodes import config_changes
 from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
+from barnabas.zookeeper.node.cluster_entry import ClusterEntry
+from barnabas.zookeeper.node.quorum_enrolment import QuorumEnrolment
+from barnabas.zookeeper.node.ready_gate import ReadyGate
+from barnabas.zookeeper.node.zookeeper_apis import add_forwarding, add_to, guard_with
 from barnabas.zookeeper.operations import SyncPath
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 from barnabas.zookeeper.token_store import TokenStore
 
+TRAITS = ClusterTraits(
+    takes_envelopes=False,
+    names_directories=False,
+    creates_topics_at_once=False,
+    names_controller=True,
+)
 SESSION_ENDS_MS_MAX = 1_000.0
 """Time to close the session when the node stops; after that, the session expires by its time-out."""
 
@@ -85,8 +94,8 @@ class ZookeeperNode:
     """A broker and a possible controller of a cluster that ZooKeeper coordinates."""
 
     def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
-        assert config.zookeeper is not None
         self.config = config
+        self.ensemble = ensemble_of(config)
         self.ports = ports
         self._loggers = loggers or Loggers()
         secrets = TokenSecrets.of(config.values)
@@ -100,9 +109,9 @@ class ZookeeperNode:
         )
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
-        settings = session_settings(config.zookeeper, config.properties)
+        settings = session_settings(self.ensemble, config.properties)
         self.sessions = SessionKeeper(
-            ports, ports.zookeeper, settings, secures=config.zookeeper.set_acl
+            ports, ports.zookeeper, settings, secures=self.ensemble.set_acl
         )
         self.broker: Broker | None = None
         self.controller: ZookeeperController | None = None
@@ -149,8 +158,7 @@ class ZookeeperNode:
             try:
                 disk.make_dirs(path)
                 is_free = disk.try_lock(f"{path}/{LOCK_FILE}")
-                assert self.config.zookeeper is not None
-                if is_free and self.config.zookeeper.migrates and back_from_quorum(disk, path):
+                if is_free and self.ensemble.migrates and back_from_quorum(disk, path):
                     self.ports.log("info", "migration.directory_reverted", path=path)
                 known = read_zookeeper_owner(disk, path)
             except OSError as error:  # offline from the start
@@ -209,7 +217,7 @@ class ZookeeperNode:
             control,
             lambda: listeners[control],
         )
-        if config.zookeeper is not None and config.zookeeper.migrates:
+        if self.ensemble.migrates:
             self._enrolment = QuorumEnrolment(
                 ports,
                 self.config,
@@ -235,16 +243,14 @@ class ZookeeperNode:
     @property
     def _control_listener(self) -> str:
         """Name of the listener for the controller's orders and for requests to the controller."""
-        assert self.config.zookeeper is not None
-        name = self.config.zookeeper.control_plane_listener
+        name = self.ensemble.control_plane_listener
         return (name or self.config.inter_broker_listener_name).upper()
 
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
         """The identities of the readable log directories. ``meta.properties`` of version 0 has no directory
         ids, so random ones are made: for this process only, or, where the cluster migrates, for good."""
         broker_id, rng, disk = int(self.config.node_id), self.ports.rng("ids"), self.ports.disk
-        assert self.config.zookeeper is not None
-        migrates = self.config.zookeeper.migrates
+        migrates = self.ensemble.migrates
         found: dict[str, MetaProperties] = {}
         failures: list[OSError] = []
         for path in self.config.log_dirs:
@@ -283,6 +289,7 @@ class ZookeeperNode:
             to_controllers=self._enrolment or self.channels,
             image=image,
             controller_endpoint=self._controller,
+            traits=dataclasses.replace(TRAITS, orders_broker_epochs=not self.ensemble.migrates),
         )
         self._config_watch = ConfigWatch(
             self.ports, self.sessions, self._configs_in_use, self._on_config
@@ -297,8 +304,6 @@ class ZookeeperNode:
         broker.on_configured = dynamic.follow
         broker.listener_metrics = self.listeners.certificates.metrics
         self.listeners.connections.address_rate = broker.quotas.connection_rate
-        broker.names_controller = True
-        broker.replicas.directories.names_new_replicas = True
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
         follow = partial(_follow_controller, broker, self.election)
@@ -320,6 +325,7 @@ class ZookeeperNode:
             endpoints={},
             sender=self.channels,
             policies=self._policies,
+            session_timeout_ms=inf,  # the brokers' ZooKeeper sessions have a time-out
         )
         orders = BrokerOrders(
             ports,

@@ -17,16 +17,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from barnabas.broker.replicas.replica_table import ReplicaTable
-from barnabas.broker.zookeeper.metadata_records import (
-    FULL,
-    Incarnation,
-    lacks_topic_ids,
-    new_topics,
-    of_leader_and_isr,
-    of_stop_replica,
-    of_update_metadata,
-    stopped_partitions,
-)
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -48,6 +38,16 @@ from barnabas.wire.messages.kafka39.update_metadata_request import UpdateMetadat
 from barnabas.wire.messages.kafka39.update_metadata_response import UpdateMetadataResponse
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.broker.metadata_records import (
+    FULL,
+    Incarnation,
+    lacks_topic_ids,
+    new_topics,
+    of_leader_and_isr,
+    of_stop_replica,
+    of_update_metadata,
+    stopped_partitions,
+)
 
 Configs = Mapping[str, Mapping[str, str]]
 """The configurations by topic."""

@@ -14,9 +14,10 @@ from functools import partial
 
 from barnabas.config.meta_properties import random_uuid
 from barnabas.config.node import NodeConfig
-from barnabas.config.zookeeper import GENERATED
 from barnabas.ports import Ports
 from barnabas.types import uuid_text
+from barnabas.zookeeper.config.coordination import ensemble_of
+from barnabas.zookeeper.config.settings import GENERATED
 from barnabas.zookeeper.errors import NodeExists, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import SEQUENCE
 from barnabas.zookeeper.layout.cluster_state_znodes import CLUSTER_ID, ClusterIdZnode
@@ -99,8 +100,7 @@ class ClusterEntry:
         if isinstance(result, ZooKeeperError):
             self._ports.halt(f"{SEQUENCE} gives no broker id: {result}")
             return
-        assert self._config.zookeeper is not None
-        broker = self._config.zookeeper.reserved_id_max + result.version
+        broker = ensemble_of(self._config).reserved_id_max + result.version
         self._ports.log("info", "broker.id_generated", broker=broker)
         self._on_known(cluster_id, broker)
 

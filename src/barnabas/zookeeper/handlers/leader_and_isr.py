@@ -10,11 +10,11 @@ with UNSUPPORTED_VERSION for want of an id.
 
 from __future__ import annotations
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.zookeeper.broker.control_requests import ControlRequests
 
 
 def error_response(request: LeaderAndIsrRequest, code: int, message: str) -> LeaderAndIsrResponse:

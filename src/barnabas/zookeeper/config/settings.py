@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
 from barnabas.config.settings import Settings, _key
-from barnabas.config.tables import broker_zookeeper
+from barnabas.zookeeper.config import setting_keys
 
-ZOOKEEPER = ConfigDef(list(parse_table(broker_zookeeper.KEYS)))
+ZOOKEEPER = ConfigDef(list(parse_table(setting_keys.KEYS)))
 UNREACHED_LISTENER = "NO.QUORUM"
 """In place of the controllers' listener, which such a broker has none of. ``CONTROLLER`` is what Kafka's
 documentation calls the one of ``control.plane.listener.name``."""
@@ -45,8 +45,6 @@ class ZookeeperSettings(Settings):
     id_generation: bool = _key("broker.id.generation.enable")
     reserved_id_max: int = _key("reserved.broker.max.id")
     control_plane_listener: str | None = _key("control.plane.listener.name")
-    shutdown_retries_max: int = _key("controlled.shutdown.max.retries")
-    shutdown_retry_backoff_ms: int = _key("controlled.shutdown.retry.backoff.ms")
     migrates: bool = _key("zookeeper.metadata.migration.enable")
     """Whether the cluster moves to KRaft while its brokers serve (KIP-866)."""
 
@@ -63,16 +61,10 @@ def is_migrating(texts: Mapping[str, str]) -> bool:
     return texts.get(MIGRATION, "").strip().lower() == "true"
 
 
-def migration_settings(texts: Mapping[str, str], *, is_broker: bool) -> ZookeeperSettings | None:
-    """The settings of a KRaft controller's file that names the ensemble it migrates from; None where it
-    migrates nothing. Raises :class:`ConfigError`."""
-    if not is_migrating(texts):
-        return None
+def migration_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
+    """The settings of the ensemble from which a KRaft controller migrates. Raises :class:`ConfigError`."""
     if not texts.get("zookeeper.connect", "").strip():
         raise ConfigError(MIGRATION, "true", "zookeeper.connect must name the ensemble")
-    if is_broker:
-        why = "a controller that migrates a cluster is no broker: process.roles=controller"
-        raise ConfigError(MIGRATION, "true", why)
     known = {name: text for name, text in texts.items() if name in ZOOKEEPER.keys}
     return ZookeeperSettings(ZOOKEEPER.typed(known))
 
@@ -123,13 +115,6 @@ def _refuse(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> None
             " zookeeper.ssl.keystore.location"
         )
         raise ConfigError(key, "true", why)
-    authorizer = texts.get("authorizer.class.name", "").strip()
-    if authorizer not in ("", ACL_AUTHORIZER):
-        why = (
-            f"where ZooKeeper coordinates the cluster it is {ACL_AUTHORIZER} (Kafka's"
-            " StandardAuthorizer reads a metadata log, which there is none of)"
-        )
-        raise ConfigError("authorizer.class.name", authorizer, why)
     for key, text in texts.items():
         if key.startswith("authorizer.zookeeper."):
             why = "access control entries are kept where zookeeper.connect says"

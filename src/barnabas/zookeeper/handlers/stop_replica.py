@@ -8,11 +8,11 @@ Version notes: version 3 has a leader epoch per partition (KIP-570).
 
 from __future__ import annotations
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.kafka39.stop_replica_request import StopReplicaRequest
 from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.zookeeper.broker.control_requests import ControlRequests
 
 
 def error_response(request: StopReplicaRequest, code: int, message: str) -> StopReplicaResponse:

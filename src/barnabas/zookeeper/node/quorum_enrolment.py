@@ -17,8 +17,6 @@ from typing import Any
 
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
-from barnabas.broker.zookeeper.quorum_registration import MigratingLifecycle, QuorumObserver
-from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.client.network.channels import Channels
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -28,6 +26,8 @@ from barnabas.raft.settings import settings_from_node
 from barnabas.security.node_security import NodeSecurity
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.broker.quorum_registration import MigratingLifecycle, QuorumObserver
+from barnabas.zookeeper.broker.registration import ZookeeperRegistration
 
 LEAVES_MS_MAX = 500.0
 """Time for the observer to leave the quorum when the broker stops."""
@@ -115,7 +115,7 @@ class QuorumEnrolment:
             heartbeat_interval_ms=self._config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self._config.broker.registration_timeout_ms,
             metadata_offset=lambda: self._observer.offset,
-            on_zookeeper=True,
+            is_migrating=True,
         )
         self._lifecycle = quorum
         self._observer.on_moved = quorum.on_metadata

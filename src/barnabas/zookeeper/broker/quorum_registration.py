@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.broker.controller_client.broker_lifecycle import BrokerLifecycle, LifecyclePhase
-from barnabas.broker.zookeeper.registration import ZookeeperRegistration
 from barnabas.metadata.image.codec import decode_record
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
@@ -21,6 +20,7 @@ from barnabas.metadata.records.broker_registration_change_record import (
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer, Uuid, uuid_text
 from barnabas.wire.codec import MalformedError
+from barnabas.zookeeper.broker.registration import ZookeeperRegistration
 
 LOOKED_AT_MAX = 16
 """A run of batches with more values is not searched for a controlled shutdown."""

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from barnabas.config.node import NodeConfig
-from barnabas.config.zookeeper import GENERATED
 from barnabas.controller.configs.alter_configs import incremental_alter, replace_configs
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
@@ -24,6 +23,7 @@ from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.config.settings import GENERATED
 from barnabas.zookeeper.errors import BadVersion, MultiFailed, NodeExists, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import ConfigChangeZnode, ConfigZnode
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode

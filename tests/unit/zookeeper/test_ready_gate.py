@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas.node.ready_gate import ReadyGate
 from barnabas.ports import Ports
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.list_groups_response import ListGroupsResponse
 from barnabas.wire.request import HandlerModule, Parked, Working
+from barnabas.zookeeper.node.ready_gate import ReadyGate
 
 LATER = object()
 

@@ -17,16 +17,7 @@ from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
 from barnabas.broker.controller_client.forwarding import forward, send_as_broker, timeout_of
-from barnabas.broker.handlers import (
-    describe_delegation_token,
-    leader_and_isr,
-    stop_replica,
-    update_metadata,
-)
-from barnabas.broker.zookeeper.acl_requests import AclRequests
-from barnabas.broker.zookeeper.control_requests import ControlRequests
-from barnabas.broker.zookeeper.own_configs import OwnConfigs
-from barnabas.broker.zookeeper.token_requests import TokenRequests
+from barnabas.broker.handlers import describe_delegation_token
 from barnabas.controller.handlers import (
     allocate_producer_ids,
     alter_client_quotas,
@@ -43,7 +34,6 @@ from barnabas.controller.handlers import (
     list_partition_reassignments,
 )
 from barnabas.metadata.image.image import BROKER, TOPIC
-from barnabas.node.ready_gate import ReadyGate
 from barnabas.raft.handlers import describe_quorum
 from barnabas.security.authorization.access_rules import guard, guarded
 from barnabas.security.authorization.authorizer import Authorizer
@@ -63,9 +53,15 @@ from barnabas.wire.messages.describe_cluster_response import (
 )
 from barnabas.wire.request import HandlerModule, Parked, RequestContext, then
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.broker.acl_requests import AclRequests
+from barnabas.zookeeper.broker.control_requests import ControlRequests
+from barnabas.zookeeper.broker.own_configs import OwnConfigs
+from barnabas.zookeeper.broker.token_requests import TokenRequests
 from barnabas.zookeeper.controller import controlled_shutdown
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.handlers import leader_and_isr, stop_replica, update_metadata
 from barnabas.zookeeper.layout.config_znodes import entity_of
+from barnabas.zookeeper.node.ready_gate import ReadyGate
 from barnabas.zookeeper.states.controller_metrics import count_all
 from barnabas.zookeeper.states.describe_cluster_fields import add_fields, asks_for_fields
 

@@ -8,11 +8,11 @@ Version notes: versions below 7 have no topic ids.
 
 from __future__ import annotations
 
-from barnabas.broker.zookeeper.control_requests import ControlRequests
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.kafka39.update_metadata_request import UpdateMetadataRequest
 from barnabas.wire.messages.kafka39.update_metadata_response import UpdateMetadataResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.zookeeper.broker.control_requests import ControlRequests
 
 
 def error_response(

@@ -11,6 +11,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
+from barnabas.zookeeper.config.coordination import migration_of
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.migration.idle_records import IdleRecords
 from barnabas.zookeeper.migration.online_migration import OnlineMigration
@@ -30,7 +31,7 @@ class MigratingController:
         to_brokers: Channels,
     ) -> None:
         """Raises ``OSError`` where the ports have no access to ZooKeeper."""
-        settings = config.migration
+        settings = migration_of(config)
         assert settings is not None
         if not isinstance(ports, HasZooKeeper):
             raise OSError(0, "this world has no way to a ZooKeeper ensemble")
