@@ -21,12 +21,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # a script finds modules beside itself only
 
 from tools.import_circles import GENERATED, SOURCES  # noqa: E402
-from tools.syntax_trees import tree_of  # noqa: E402
+from tools.syntax_trees import nodes_by_kind, nodes_of  # noqa: E402
 
 RATCHET_FILE = Path(__file__).with_name("fragments_ratchet.json")
 FRAGMENTS = frozenset({"Of", "As", "What", "Where", "By", "For"})
 """First words of a docstring that has no subject."""
 CODE = ("src", "tests", "tools", "bench", "examples")
+NAMING = frozenset({"id", "attr", "name", "arg", "module", "asname"})
+"""Fields of syntax trees that hold identifiers."""
 QUOTED = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\(\))?`(?!`)")
 
 
@@ -37,10 +39,9 @@ def files() -> list[Path]:
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring, those below fields included."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.lineno, node.value.value
+    for node in nodes_of(path, ast.Expr):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
 
 
 @cache
@@ -64,11 +65,10 @@ def names() -> frozenset[str]:
     for folder in CODE:
         for path in (ROOT / folder).rglob("*.py"):
             found |= {path.stem, *path.relative_to(ROOT).parts}
-            for node in ast.walk(tree_of(path)):
-                for field in ("id", "attr", "name", "arg", "module", "asname"):
-                    value = getattr(node, field, None)
-                    if isinstance(value, str):
-                        found |= set(value.split("."))
+            for kind, nodes in nodes_by_kind(path).items():
+                for field in NAMING.intersection(kind._fields):
+                    values = {getattr(node, field) for node in nodes}
+                    found.update(*(v.split(".") for v in values if isinstance(v, str)))
     return frozenset(found)
 
 

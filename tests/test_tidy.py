@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # a script finds modules beside itself only
 
-from tools.syntax_trees import tree_of  # noqa: E402
+from tools.syntax_trees import N, nodes_of, tree_of  # noqa: E402
 
 RATCHET_FILE = Path(__file__).with_name("tidy_ratchet.json")
 WORDS_FILE = Path(__file__).with_name("words_ratchet.json")
@@ -126,10 +126,15 @@ def parsed(name: str) -> tuple[ast.Module, int]:
     return tree_of(path), path.read_bytes().count(b"\n")
 
 
-@cache
-def nodes(name: str) -> list[ast.AST]:
-    """All of a file's tree."""
-    return list(ast.walk(parsed(name)[0]))
+def nodes(name: str, *kinds: type[N]) -> Iterator[N]:
+    """The nodes of a file that are of exactly one of the classes `kinds`."""
+    for kind in kinds:
+        yield from nodes_of(ROOT / name, kind)
+
+
+def functions(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield from nodes(name, ast.FunctionDef)
+    yield from nodes(name, ast.AsyncFunctionDef)
 
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -308,9 +313,8 @@ def test_names_of_tests_are_no_longer_than_a_claim() -> None:
         f"{name}:{node.lineno} {node.name}"
         for name in python_files()
         if name.startswith("tests/")
-        for node in nodes(name)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and len(node.name.removeprefix("test_")) > TEST_NAME_MAX
+        for node in functions(name)
+        if len(node.name.removeprefix("test_")) > TEST_NAME_MAX
     ]
     assert not long, "\n".join(long)
 
@@ -327,9 +331,8 @@ def test_names_of_tests_begin_with_their_subject() -> None:
         f"{name}:{node.lineno} {node.name}"
         for name in python_files()
         if name.startswith("tests/")
-        for node in nodes(name)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith(tuple(f"test_{word}_" for word in BANNED_BEGINNINGS))
+        for node in functions(name)
+        if node.name.startswith(tuple(f"test_{word}_" for word in BANNED_BEGINNINGS))
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -346,10 +349,8 @@ def test_constants_say_what_they_bound() -> None:
         f"{name}:{node.lineno} {node.id}"
         for name in python_files()
         if name.startswith("src/barnabas/")
-        for node in nodes(name)
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Store)
-        and node.id in BANNED_CONSTANTS
+        for node in nodes(name, ast.Name)
+        if isinstance(node.ctx, ast.Store) and node.id in BANNED_CONSTANTS
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -373,8 +374,8 @@ def test_log_events_are_area_and_event() -> None:
     for name in python_files():
         if not name.startswith("src/barnabas/") or name.startswith("src/barnabas/pipeline/"):
             continue
-        for node in nodes(name):
-            if isinstance(node, ast.Call) and len(node.args) == 2:
+        for node in nodes(name, ast.Call):
+            if len(node.args) == 2:
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
                 event = node.args[1]
                 if (
@@ -476,24 +477,22 @@ def words_used() -> Counter[str]:
 def defined(name: str, classes: set[str]) -> Iterator[str]:
     """Names that a module and its classes define, but for registrations (decorated) and what a foreign base
     class calls."""
-    for node in nodes(name):
-        if isinstance(node, ast.Module | ast.ClassDef):
-            bases = node.bases if isinstance(node, ast.ClassDef) else []
-            is_foreign = any(ast.unparse(b).partition("[")[0] not in classes for b in bases)
-            for item in node.body:
-                if isinstance(item, Definition):
-                    if not item.decorator_list and not is_foreign:
-                        yield item.name
-                elif isinstance(item, ast.Assign | ast.AnnAssign):
-                    targets = item.targets if isinstance(item, ast.Assign) else [item.target]
-                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+    owners: list[ast.Module | ast.ClassDef] = [parsed(name)[0], *nodes(name, ast.ClassDef)]
+    for node in owners:
+        bases = node.bases if isinstance(node, ast.ClassDef) else []
+        is_foreign = any(ast.unparse(b).partition("[")[0] not in classes for b in bases)
+        for item in node.body:
+            if isinstance(item, Definition):
+                if not item.decorator_list and not is_foreign:
+                    yield item.name
+            elif isinstance(item, ast.Assign | ast.AnnAssign):
+                targets = item.targets if isinstance(item, ast.Assign) else [item.target]
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def test_each_definition_is_used() -> None:
     sources = [name for name in python_files() if name.startswith("src/barnabas/")]
-    classes = {
-        node.name for name in sources for node in nodes(name) if isinstance(node, ast.ClassDef)
-    }
+    classes = {node.name for name in sources for node in nodes(name, ast.ClassDef)}
     classes |= {"Protocol", "NamedTuple", "Enum", "IntEnum", "Generic", "ABC"}
     unused = [
         f"{name}: {word}"
@@ -556,11 +555,13 @@ def test_fields_of_a_partition_log_are_assigned_in_its_room_only() -> None:
     sources = [name for name in python_files() if name.startswith("src/barnabas/")]
     outside = [name for name in sources if not name.startswith(LOG_ROOM)]
     for name in outside:
-        others |= {target.attr for target in assigned(nodes(name)) if is_self(target)}
+        others |= {
+            target.attr for target in assigned(nodes(name, ast.Attribute)) if is_self(target)
+        }
     wrong = [
         f"{name}:{target.lineno} {ast.unparse(target)}"
         for name in outside
-        for target in assigned(nodes(name))
+        for target in assigned(nodes(name, ast.Attribute))
         if target.attr in fields and not is_self(target)
         and (target.attr not in others or re.search(r"(\b|_)logs?(\[.*\])?$", ast.unparse(target.value)))
     ]  # fmt: skip
@@ -569,11 +570,11 @@ def test_fields_of_a_partition_log_are_assigned_in_its_room_only() -> None:
 
 
 def imported(name: str) -> Iterator[str]:
-    for node in nodes(name):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
+    for node in nodes(name, ast.Import):
+        yield from (alias.name for alias in node.names)
+    for origin in nodes(name, ast.ImportFrom):
+        if origin.module and not origin.level:
+            yield origin.module
 
 
 def test_the_node_reaches_the_world_through_its_ports_only() -> None:
@@ -589,8 +590,8 @@ def test_the_node_reaches_the_world_through_its_ports_only() -> None:
 def test_nothing_calls_what_has_a_better_replacement() -> None:
     wrong = []
     for name in filter(is_node, python_files()):
-        for node in nodes(name):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
+        for node in nodes(name, ast.Call):
+            if ast.unparse(node.func) in BANNED_CALLS:
                 call = ast.unparse(node.func)
                 wrong.append(f"{name}:{node.lineno} {call}: use {BANNED_CALLS[call]}")
     assert not wrong, "\n".join(wrong)
@@ -605,8 +606,8 @@ def test_a_running_node_validates_no_machine() -> None:
         f"{name}:{call.lineno} {ast.unparse(call)}"
         for name in filter(is_node, python_files())
         if not name.startswith(VALIDATING)
-        for function in nodes(name)
-        if isinstance(function, ast.FunctionDef) and function.name != "validate"
+        for function in nodes(name, ast.FunctionDef)
+        if function.name != "validate"
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
@@ -620,15 +621,12 @@ def test_no_loop_runs_over_a_set() -> None:
     """Order of a set of strings changes from run to run; the node's effects must not."""
     wrong = []
     for name in filter(is_pure, python_files()):
-        for node in nodes(name):
-            loops = [node.iter] if isinstance(node, ast.For | ast.comprehension) else []
-            for over in loops:
-                called = isinstance(over, ast.Call) and ast.unparse(over.func) in (
-                    "set",
-                    "frozenset",
-                )
-                if called or isinstance(over, ast.Set | ast.SetComp):
-                    wrong.append(f"{name}:{over.lineno} {ast.unparse(over)}")
+        overs = [loop.iter for loop in nodes(name, ast.For)]
+        overs += [loop.iter for loop in nodes(name, ast.comprehension)]
+        for over in overs:
+            called = isinstance(over, ast.Call) and ast.unparse(over.func) in ("set", "frozenset")
+            if called or isinstance(over, ast.Set | ast.SetComp):
+                wrong.append(f"{name}:{over.lineno} {ast.unparse(over)}")
     assert not wrong, "\n".join(wrong)
 
 

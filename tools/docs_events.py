@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.syntax_trees import tree_of
+from tools.syntax_trees import nodes_of
 
 SOURCE = Path(__file__).parent.parent / "src" / "barnabas"
 LEVELS = ("debug", "info", "warning", "error")
@@ -71,9 +71,8 @@ def events() -> Iterator[Event]:
     for place in PLACES:
         for file in sorted((SOURCE / place).rglob("*.py")):
             module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-            for node in ast.walk(tree_of(file)):
-                if isinstance(node, ast.Call):
-                    yield from _events_of(node, module)
+            for call in nodes_of(file, ast.Call):
+                yield from _events_of(call, module)
 
 
 def _events_of(call: ast.Call, module: str) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.import_circles import graph, sources
-from tools.syntax_trees import tree_of
+from tools.syntax_trees import nodes_of
 
 TESTS = Path(__file__).parent.parent / "tests"
 SHOWN_MAX = 6
@@ -34,13 +34,13 @@ def imported_by_tests(modules: Mapping[str, ast.Module]) -> dict[str, list[str]]
     imports: dict[str, set[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         found = set()
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for alias in node.names:
-                    full = f"{node.module}.{alias.name}"
-                    found.add(full if full in modules else node.module)
+        for node in nodes_of(path, ast.Import):
+            found |= {alias.name for alias in node.names}
+        for origin in nodes_of(path, ast.ImportFrom):
+            if origin.module and not origin.level:
+                for alias in origin.names:
+                    full = f"{origin.module}.{alias.name}"
+                    found.add(full if full in modules else origin.module)
         imports[path.relative_to(TESTS).as_posix()] = found & modules.keys()
     tests = defaultdict(list)
     for name in sorted(imports, key=lambda name: (len(imports[name]), name)):
