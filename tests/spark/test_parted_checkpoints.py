@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.cli.main import main
 from barnabas.pipeline.errors import LedgerError, PipelineError, WriteRefusedError
 from barnabas.pipeline.options import ClusterOptions, endpoints
-from barnabas.pipeline.write import transaction, transactional
+from barnabas.pipeline.write import transaction
 from barnabas.pipeline.write.publisher import Publisher
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read
@@ -251,7 +251,7 @@ def test_a_query_begun_by_a_manifest_stays_with_it_until_it_is_moved(
     target.query(delivery="exactly-once").start("a", 90)
     ledger = next((tmp_path / "checkpoint" / "barnabas").iterdir()) / "committed.json"
     assert '"version": 2' in ledger.read_text()
-    target.query(delivery=transactional.TRANSACTIONS).start("a", 120)
+    target.query(delivery="transactions").start("a", 120)
     assert '"version": 3' in ledger.read_text()
     with pytest.raises(PipelineError, match="commits in transactions"):
         target.query(delivery="manifest").start("a", 150)

@@ -20,11 +20,11 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import OptionError, PipelineError, WriteRefusedError
 from barnabas.pipeline.jobs.doctor import open_transactions
 from barnabas.pipeline.options import ClusterOptions, endpoints
-from barnabas.pipeline.write import transactional, writers
-from barnabas.pipeline.write.prepared import participants, recovery, task
+from barnabas.pipeline.write import by_driver, writers
+from barnabas.pipeline.write.prepared import by_tasks, participants, recovery, task
 from barnabas.pipeline.write.prepared.participants import BatchBegun, Participant
 from barnabas.pipeline.write.publisher import FencedError
-from barnabas.pipeline.write.sink import StagedTask
+from barnabas.pipeline.write.staged_task import StagedTask
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.testing.cluster import Cluster
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -86,11 +86,11 @@ def test_a_driver_that_ends_anywhere_lands_each_row_once(
 
     with monkeypatch.context() as patched, pytest.raises(Crash):
         patched.setattr(DriverTransaction, "abort", lambda self: None)
-        patched.setattr(transactional, "abort_tasks", lambda *args: None)
+        patched.setattr(by_tasks, "abort_tasks", lambda *args: None)
         if point == "tasks wrote":
-            patched.setattr(transactional.BatchCommit, "run", raising(Crash()))
+            patched.setattr(by_driver.BatchCommit, "run", raising(Crash()))
         elif point == "token counts":
-            patched.setattr(transactional, "commit_listed", raising(Crash()))
+            patched.setattr(by_tasks, "commit_listed", raising(Crash()))
         else:
             patched.setattr(DriverTransaction, "commit", crash_in_commit)
         target.query().start("a", 60)
@@ -108,7 +108,7 @@ def test_a_repeated_end_counts_where_the_id_was_used_again(
         patched.setattr(DriverTransaction, "abort", lambda self: None)
         for batch in target.query().batches("a", 90):
             if batch == 0:
-                patched.setattr(transactional.BatchCommit, "run", raising(Crash()))
+                patched.setattr(by_driver.BatchCommit, "run", raising(Crash()))
     forget_ended()
     target.query().start("a", 90)
     assert target.values() == words("a", 0, 90)
@@ -238,7 +238,7 @@ def test_forget_commits_what_the_token_lists_first(
 ) -> None:
     query = target.query()
     with monkeypatch.context() as patched, pytest.raises(Crash):
-        patched.setattr(transactional, "commit_listed", raising(Crash()))
+        patched.setattr(by_tasks, "commit_listed", raising(Crash()))
         query.start("a", 30)
     ledger = ["--bootstrap-server", target.bootstrap, key_of(query)]
     assert main(["pipeline", "ledger", "forget", *ledger, "--yes"]) == 0
@@ -340,7 +340,7 @@ def test_a_query_whose_tasks_have_no_transactions_any_more_ends_those_it_left(
     query.start("a", 30)
     if is_committed:
         with monkeypatch.context() as patched, pytest.raises(Crash):
-            patched.setattr(transactional, "commit_listed", raising(Crash()))
+            patched.setattr(by_tasks, "commit_listed", raising(Crash()))
             query.start("a", 60)
     else:
         query.attempt(begin(query), rows_of("b", 0, 30), str(uuid.uuid4()), 1)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
-from barnabas.client.network.connection import ChannelError
+from barnabas.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION, ChannelError
 from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
 from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
 from barnabas.pipeline.offsets import READ_UNCOMMITTED
@@ -30,6 +30,8 @@ from barnabas.wire.messages import (
     metadata_request,
     metadata_response,
 )
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -213,6 +215,16 @@ class ClusterClient:
                 return answer
             where = ",".join(map(str, self.bootstrap))
             patience.wait(f"no broker of {where} answers ({error})")
+
+    def serves(self, api_key: int) -> bool:
+        """Whether brokers serve an API, as one of them says. Raises `KafkaError`."""
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        answer = self.call_any(request, ApiVersionsResponse)
+        if answer.error_code != ErrorCode.NONE:
+            raise KafkaError(code_of(answer.error_code), "the APIs of a broker")
+        return any(served.api_key == api_key for served in answer.api_keys)
 
     # -- metadata --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.write import sink, writers
+from barnabas.pipeline.write import staged_task, writers
 from barnabas.pipeline.write.prepared.participants import BatchBegun
 from barnabas.pipeline.write.prepared.recovery import begin_batch
 from barnabas.pipeline.write.prepared.task import write_in_transaction
@@ -85,12 +85,12 @@ class Query:
 
     def attempt(
         self, begun: BatchBegun | None, rows: pa.RecordBatch, run: str, batch: int
-    ) -> sink.StagedTask:
+    ) -> staged_task.StagedTask:
         """One attempt of a task."""
         if begun is None:
-            task = sink.stage(self.options, iter([rows]))
+            task = staged_task.stage(self.options, iter([rows]))
             return replace(task, application=self.application, query=self.id, run=run)
-        place = sink.TaskPlace.of(self.options)
+        place = staged_task.TaskPlace.of(self.options)
         place = replace(place, application=self.application, query=self.id, run=run, batch=batch)
         return write_in_transaction(self.options, begun, iter([rows]), place)
 

@@ -14,7 +14,7 @@ import pytest
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.places.stores import DirectoryStore, open_store
-from barnabas.pipeline.write import sink, writers
+from barnabas.pipeline.write import by_manifest, staged_task, writers
 from barnabas.pipeline.write.commit_log import CommitLog, Origin
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
@@ -51,9 +51,9 @@ def rows(first: int, count: int) -> pa.RecordBatch:
 
 def stage(
     settings: SinkOptions, *batches: pa.RecordBatch, query: str = "query", run: str = "run"
-) -> sink.StagedTask:
+) -> staged_task.StagedTask:
     """What a task of the query's run hands over."""
-    return replace(sink.stage(settings, iter(batches)), query=query, run=run)
+    return replace(staged_task.stage(settings, iter(batches)), query=query, run=run)
 
 
 def values(cluster: FakeCluster) -> Counter[bytes]:
@@ -81,9 +81,9 @@ def crashes(cluster: FakeCluster) -> Iterator[int]:
 
 def test_a_batch_lands_once(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path)
-    sent = sink.publish_once(settings, [stage(settings, rows(0, 200))], 0)
+    sent = by_manifest.publish_once(settings, [stage(settings, rows(0, 200))], 0)
     assert sent > 6
-    assert sink.publish_once(settings, [stage(settings, rows(0, 200), run="again")], 0) == 0
+    assert by_manifest.publish_once(settings, [stage(settings, rows(0, 200), run="again")], 0) == 0
     assert values(cluster) == expected(0, 200)
 
 
@@ -94,14 +94,14 @@ def test_a_crash_at_every_step_of_publishing_leaves_each_row_once(
     for n in crashes(cluster):
         settings = options(tmp_path, version=n)
         try:
-            sink.publish_once(settings, [stage(settings, rows(first, 90))], n)
+            by_manifest.publish_once(settings, [stage(settings, rows(first, 90))], n)
         except Crash:
             # The run that follows computes the same rows in another order and other tasks.
             again = [
                 stage(settings, rows(first + 40, 50), run="again"),
                 stage(settings, rows(first, 40), run="again"),
             ]
-            sink.publish_once(settings, again, n)
+            by_manifest.publish_once(settings, again, n)
         first += 90
     assert first > 90 * 10
     assert values(cluster) == expected(0, first)
@@ -114,10 +114,10 @@ def test_a_crash_is_survived_when_brokers_have_forgotten_the_producer(
     for n in crashes(cluster):
         settings = options(tmp_path, version=n)
         try:
-            sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
+            by_manifest.publish_once(settings, [stage(settings, rows(first, 60))], n)
         except Crash:
             cluster.forget_producers()
-            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
+            by_manifest.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         first += 60
     assert values(cluster) == expected(0, first)
 
@@ -145,9 +145,9 @@ def test_a_store_that_fails_at_every_step_leaves_each_row_once(
         task = stage(settings, rows(first, 60))
         countdown.left, countdown.ticks = n, 0
         try:
-            sink.publish_once(settings, [task], n)
+            by_manifest.publish_once(settings, [task], n)
         except Crash:
-            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
+            by_manifest.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         else:
             break
         first += 60
@@ -161,7 +161,7 @@ def test_lost_answers_and_moved_leaders_leave_each_row_once(
 ) -> None:
     cluster.lost_answers, cluster.moved = 3, 4
     settings = options(tmp_path)
-    sink.publish_once(settings, [stage(settings, rows(0, 200))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 200))], 0)
     assert values(cluster) == expected(0, 200)
 
 
@@ -169,11 +169,11 @@ def test_a_gap_in_sequences_is_healed_under_a_new_identity(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     settings = options(tmp_path)
-    sink.publish_once(settings, [stage(settings, rows(0, 100))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 100))], 0)
     for partition in cluster.logs:
         cluster.lose_sequence(partition)
-    sink.publish_once(settings, [stage(settings, rows(100, 100))], 1)
-    sink.publish_once(settings, [stage(settings, rows(200, 100))], 2)
+    by_manifest.publish_once(settings, [stage(settings, rows(100, 100))], 1)
+    by_manifest.publish_once(settings, [stage(settings, rows(200, 100))], 2)
     assert values(cluster) == expected(0, 300)
 
 
@@ -184,12 +184,16 @@ def test_two_drivers_with_the_same_batch_leave_one_manifest(
     ledger = CommitLog(open_store(str(tmp_path)), "app")
     committed = ledger.committed()
     connected = settings.cluster.connect()
-    mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
-    theirs, their_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
+    mine, my_data = by_manifest.plan(
+        connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN
+    )
+    theirs, their_data = by_manifest.plan(
+        connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN
+    )
     standing = ledger.prepare(mine, my_data)
     assert ledger.prepare(theirs, their_data).identity == standing.identity == mine.identity
     for _ in range(2):
-        sink.send(settings, connected, ledger, standing, look_first=False)
+        by_manifest.send(settings, connected, ledger, standing, look_first=False)
     ledger.commit(standing, committed)
     assert values(cluster) == expected(0, 50)
 
@@ -201,7 +205,7 @@ def test_files_of_a_batch_are_gone_once_it_is_committed(
     orphan = stage(settings, rows(0, 10))
     task = stage(settings, rows(0, 10))
     assert orphan.file is not None and task.file is not None
-    sink.publish_once(settings, [task], 0)
+    by_manifest.publish_once(settings, [task], 0)
     left = sorted(each.name for each in tmp_path.rglob("*") if each.is_file())
     assert left == ["committed.json"]
 
@@ -211,10 +215,10 @@ def test_an_aborted_batch_keeps_what_a_manifest_names(cluster: FakeCluster, tmp_
     task = stage(settings, rows(0, 60))
     cluster.countdown = Countdown(3)
     with pytest.raises(Crash):
-        sink.publish_once(settings, [task], 0)
+        by_manifest.publish_once(settings, [task], 0)
     writer = writers.StreamWriter(settings)
     writer.abort([task], 0)
-    sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 60))], 0)
     assert values(cluster) == expected(0, 60)
 
 

@@ -18,7 +18,7 @@ from barnabas.pipeline.places import stores
 from barnabas.pipeline.places.bare_paths import other_store, resolved
 from barnabas.pipeline.places.one_place import QUERY_ID
 from barnabas.pipeline.places.place_names import as_folder, is_in_store
-from barnabas.pipeline.write import sink, writers
+from barnabas.pipeline.write import by_manifest, staged_task, writers
 from tests.unit.pipeline.fake_cluster import FakeCluster
 from tests.unit.pipeline.test_exactly_once import options, rows
 
@@ -68,7 +68,12 @@ class Task:
     """A ``TaskContext`` with local properties."""
 
     def __init__(self, **properties: str) -> None:
-        self.properties = {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: "", **properties}
+        self.properties = {
+            QUERY_ID: "query",
+            staged_task.BATCH_ID: "0",
+            staged_task.RUN_ID: "",
+            **properties,
+        }
 
     def partitionId(self) -> int:
         return 0
@@ -111,7 +116,8 @@ def test_driver_and_tasks_find_a_bare_path_in_the_default_store(
         opened.append(place)
         return opens(place.replace("hdfs://host:8020", ""))
 
-    monkeypatch.setattr(sink, "open_store", open_store)
+    for module in (staged_task, by_manifest):
+        monkeypatch.setattr(module, "open_store", open_store)
     writer = writers.StreamWriter(options(tmp_path, inline_bytes_max=0, delivery="manifest"))
     with monkeypatch.context() as task:
         task.setattr(TaskContext, "get", lambda: Task(**properties))

@@ -17,7 +17,7 @@ from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.places import stores
 from barnabas.pipeline.places.stores import ArrowStore, DirectoryStore, open_store
-from barnabas.pipeline.write import sink
+from barnabas.pipeline.write import by_manifest, staged_task
 from barnabas.pipeline.write.commit_log import CommitLog
 from barnabas.types import Buffer
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
@@ -116,17 +116,20 @@ def test_a_file_that_was_cut_off_by_a_kill_is_distinguished_from_a_whole_one(
     cluster, countdown = FakeCluster(), Countdown()
     monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
     store = CutOff(tmp_path, countdown, kept)
-    monkeypatch.setattr(sink, "open_store", lambda _: store)
+    for module in (staged_task, by_manifest):
+        monkeypatch.setattr(module, "open_store", lambda _: store)
     settings = options(tmp_path, inline_bytes_max=inline)
-    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 30))], 0)
     for batch, write in ((1, 1), (2, 2), (3, 3)):  # the manifest, committed.json, none
         tasks = [stage(settings, rows(30 * batch, 30))]
         countdown.left = write
         with suppress(Crash):
-            sink.publish_once(settings, tasks, batch)
+            by_manifest.publish_once(settings, tasks, batch)
         countdown.left = 0
         for run in ("second", "third"):
-            sink.publish_once(settings, [stage(settings, rows(30 * batch, 30), run=run)], batch)
+            by_manifest.publish_once(
+                settings, [stage(settings, rows(30 * batch, 30), run=run)], batch
+            )
         assert values(cluster) == expected(0, 30 * (batch + 1))
 
 

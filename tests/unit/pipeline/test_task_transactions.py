@@ -11,7 +11,7 @@ from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.write.commit_log import Origin
 from barnabas.pipeline.write.prepared.participants import Participant
 from barnabas.pipeline.write.prepared.task import take_suffix
-from barnabas.pipeline.write.sink import TaskPlace
+from barnabas.pipeline.write.staged_task import TaskPlace
 from barnabas.pipeline.write.tokens import PARTICIPANTS_MAX, Token, token_from
 
 

@@ -25,7 +25,7 @@ from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.places.one_place import QUERY_ID
 from barnabas.pipeline.places.stores import open_store
-from barnabas.pipeline.write import sink, writers
+from barnabas.pipeline.write import by_manifest, staged_task, writers
 from barnabas.pipeline.write.commit_log import CommitLog
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.types import TopicPartition
@@ -70,15 +70,15 @@ def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
     """The next one has as many rows in as many batches: under the same sequences brokers would
     take them for those that had landed."""
     settings = options(tmp_path, batch_bytes_max=100_000)
-    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 30))], 0)
     cluster.countdown = Countdown(4)
     with pytest.raises(Crash):
-        sink.publish_once(settings, [stage(settings, rows(30, 30))], 1)
+        by_manifest.publish_once(settings, [stage(settings, rows(30, 30))], 1)
     cluster.countdown = Countdown()
-    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    by_manifest.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     assert values(cluster) == expected(0, 90)
     with pytest.raises(LedgerError, match="has published up to batch 2"):
-        sink.publish_once(settings, [stage(settings, rows(30, 30), run="again")], 1)
+        by_manifest.publish_once(settings, [stage(settings, rows(30, 30), run="again")], 1)
     assert values(cluster) == expected(0, 90)
 
 
@@ -114,24 +114,26 @@ def test_batches_of_a_lost_identity_are_not_sent_under_another(
         "barnabas.pipeline.write.publisher.REQUEST_BYTES_MAX", 1
     )  # a request for each
     settings = options(tmp_path, batch_bytes_max=100_000)
-    sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 60))], 0)
     cluster.lose_sequence(TopicPartition("t", 0))
-    sink.publish_once(settings, [stage(settings, rows(60, 60))], 1)
+    by_manifest.publish_once(settings, [stage(settings, rows(60, 60))], 1)
     assert values(cluster) == expected(0, 120)
 
 
 def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path, batch_bytes_max=100_000)
-    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 30))], 0)
     ledger = CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
-    plan = sink.plan(settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1, ORIGIN)
+    plan = by_manifest.plan(
+        settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1, ORIGIN
+    )
     late = ledger.prepare(*plan)
-    sink.publish_once(settings, [stage(settings, rows(30, 30))], 1)
-    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    by_manifest.publish_once(settings, [stage(settings, rows(30, 30))], 1)
+    by_manifest.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     ledger.commit(late, before)
     assert ledger.committed().batch == 2
-    sink.publish_once(settings, [stage(settings, rows(90, 30))], 3)
+    by_manifest.publish_once(settings, [stage(settings, rows(90, 30))], 3)
     assert values(cluster) == expected(0, 120)
 
 
@@ -139,7 +141,7 @@ def crash_and_forget(cluster: FakeCluster, settings: SinkOptions) -> None:
     """A driver dies with a part of 600 rows sent, and no broker knows its producer any more."""
     cluster.countdown = Countdown(30)
     with pytest.raises(Crash):
-        sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+        by_manifest.publish_once(settings, [stage(settings, rows(0, 600))], 0)
     cluster.countdown = Countdown()
     cluster.forget_producers()
 
@@ -152,7 +154,7 @@ def test_a_batch_that_compaction_has_removed_is_not_sent_behind_a_younger_one(
     log = cluster.logs[TopicPartition("t", 0)]
     assert len(log) > 2
     gone = log.pop(0)
-    sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 600))], 0)
     assert header_of(gone).base_sequence not in [header_of(each).base_sequence for each in log]
 
 
@@ -169,7 +171,7 @@ def test_a_partition_that_a_broker_does_not_know_yet_is_not_an_empty_one(
         return {} if asked < 3 else known(at, **more)
 
     monkeypatch.setattr(cluster, "list_offsets", behind)
-    sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 600))], 0)
     assert values(cluster) == expected(0, 600)
     monkeypatch.setattr(cluster, "list_offsets", lambda *_, **__: {})
     at_end = {TopicPartition("t", 0): LATEST}
@@ -189,7 +191,11 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
 
         @staticmethod
         def getLocalProperty(name: str) -> str | None:
-            return {QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}.get(name)
+            return {
+                QUERY_ID: "query",
+                staged_task.BATCH_ID: "6",
+                staged_task.RUN_ID: "a group",
+            }.get(name)
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     batch = writers.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
@@ -213,7 +219,7 @@ def test_an_executor_without_the_drivers_checkpoint_stages_nothing(
 
         @staticmethod
         def getLocalProperty(name: str) -> str | None:
-            return {QUERY_ID: "query", sink.BATCH_ID: "0", sink.RUN_ID: ""}.get(name)
+            return {QUERY_ID: "query", staged_task.BATCH_ID: "0", staged_task.RUN_ID: ""}.get(name)
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     writer = writers.StreamWriter(options(tmp_path / "staging", checkpoint=str(tmp_path)))
@@ -233,14 +239,14 @@ def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
     settings = options(tmp_path, batch_bytes_max=100_000)
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
-        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0, ORIGIN)
+        *by_manifest.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0, ORIGIN)
     )
-    sink.send(settings, connected, ledger, manifest, look_first=False)
+    by_manifest.send(settings, connected, ledger, manifest, look_first=False)
     other = options(tmp_path, application=None, version=None, batch_bytes_max=100)
-    sink.publish_plainly(other, [stage(other, rows(30, 300))])
+    by_manifest.publish_plainly(other, [stage(other, rows(30, 300))])
     monkeypatch.setattr(cluster, "fetched_batches_max", 1)
     fetched = cluster.fetches
-    assert sink.send(settings, connected, ledger, manifest, look_first=True) == 0
+    assert by_manifest.send(settings, connected, ledger, manifest, look_first=True) == 0
     assert cluster.fetches - fetched <= 2 * len(cluster.logs)
 
 
@@ -253,7 +259,7 @@ def test_a_batch_that_a_topic_finds_too_large_says_by_what(
     largest = max(each.size for each in task.chunks)
     wanted = f"MESSAGE_TOO_LARGE: a batch has {largest} bytes, max.message.bytes"
     with pytest.raises(WriteRefusedError, match=wanted):
-        sink.publish_once(settings, [task], 0)
+        by_manifest.publish_once(settings, [task], 0)
 
 
 def test_a_record_that_is_too_large_alone_needs_no_smaller_batch(
@@ -265,7 +271,7 @@ def test_a_record_that_is_too_large_alone_needs_no_smaller_batch(
     with pytest.raises(
         WriteRefusedError, match=r"one record has .* raise max\.message\.bytes"
     ) as raised:
-        sink.publish_once(settings, [task], 0)
+        by_manifest.publish_once(settings, [task], 0)
     assert "kafka.batch.size" not in str(raised.value)
 
 
@@ -274,23 +280,23 @@ def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
 ) -> None:
     """A dead leader holds the plan up, the driver is killed but for the process that plans."""
     settings = options(tmp_path)
-    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
-    plan = sink.plan
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    plan = by_manifest.plan
 
     def held_up(*arguments: Any) -> Any:
-        monkeypatch.setattr(sink, "plan", plan)
+        monkeypatch.setattr(by_manifest, "plan", plan)
         planned = plan(*arguments)
         again = [stage(settings, rows(40, 20)), stage(settings, rows(30, 10))]
-        assert sink.publish_once(settings, again, 1) > 0
+        assert by_manifest.publish_once(settings, again, 1) > 0
         return planned
 
-    monkeypatch.setattr(sink, "plan", held_up)
-    assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
+    monkeypatch.setattr(by_manifest, "plan", held_up)
+    assert by_manifest.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
     assert values(cluster) == expected(0, 60)
     assert [each.name for each in (tmp_path / "app").iterdir() if each.is_file()] == [
         "committed.json"
     ]
-    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    by_manifest.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     assert values(cluster) == expected(0, 90)
 
 
@@ -301,7 +307,7 @@ def test_the_slower_of_two_publishing_drivers_takes_no_identity(
     settings = options(tmp_path, batch_bytes_max=100)
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
-        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0, ORIGIN)
+        *by_manifest.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0, ORIGIN)
     )
     batches = list(manifest.outgoing(ledger.store))
     assert len(batches) > 60
@@ -316,8 +322,8 @@ def test_the_slower_of_two_publishing_drivers_takes_no_identity(
                 Publisher(connected, manifest.identity, settings).publish(rivals.pop(0))
             super().publish(batches)
 
-    monkeypatch.setattr(sink, "Publisher", Overtaken)
-    sink.publish_once(settings, [stage(settings, rows(0, 900))], 0)
+    monkeypatch.setattr(by_manifest, "Publisher", Overtaken)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 900))], 0)
     assert values(cluster) == expected(0, 900)
     assert ledger.committed().identity == manifest.identity
 
@@ -331,10 +337,10 @@ def test_identities_that_are_never_taken_are_not_taken_for_ever(
     refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     monkeypatch.setattr(cluster, "_append", lambda *_: refused)
     with pytest.raises(ClusterUnreachableError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-        sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
+        by_manifest.publish_once(settings, [stage(settings, rows(0, 10))], 0)
     monkeypatch.undo()
     monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
-    sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 10))], 0)
     assert values(cluster) == expected(0, 10)
 
 
@@ -347,7 +353,7 @@ def test_the_second_of_two_publishing_drivers_accepts_the_commit(
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
     manifest = ledger.prepare(
-        *sink.plan(connected, before, [stage(settings, rows(0, 90))], 0, ORIGIN)
+        *by_manifest.plan(connected, before, [stage(settings, rows(0, 90))], 0, ORIGIN)
     )
     batches = list(manifest.outgoing(ledger.store))
 
@@ -357,7 +363,7 @@ def test_the_second_of_two_publishing_drivers_accepts_the_commit(
             ledger.commit(manifest, before)
             super().publish(outgoing)
 
-    monkeypatch.setattr(sink, "Publisher", Overtaken)
-    sink.publish_once(settings, [stage(settings, rows(0, 90))], 0)
+    monkeypatch.setattr(by_manifest, "Publisher", Overtaken)
+    by_manifest.publish_once(settings, [stage(settings, rows(0, 90))], 0)
     assert values(cluster) == expected(0, 90)
     assert ledger.committed().batch == 0

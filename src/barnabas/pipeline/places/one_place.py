@@ -7,7 +7,7 @@ Two looks, once for each worker process, so that executors which join later are 
   disk is not shared, or Spark resolves a bare path by its default file system and Python does not.
 * *The executor's file, by the driver.* The first task of a process stages its rows in a file, however few
   they are, and the driver reads it before it publishes anything
-  (:func:`barnabas.pipeline.write.sink.check_staged`).
+  (:func:`barnabas.pipeline.write.staged_task.check_staged`).
 
 A checkpoint that Python cannot open (``oss:``) is not looked at; its staging location is elsewhere, and is.
 """

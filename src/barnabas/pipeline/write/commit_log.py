@@ -10,7 +10,7 @@ Files below ``<stagingLocation>/<application>/`` (the application of a stream is
 
 Sequences are valid within one run only. A checkpoint may be restored, rolled back or copied with the
 ledger in it; its sequences were then used already, and brokers would take new rows for duplicates.
-So the first batch of each run takes a new producer id (``sink.plan``), and what a query asks for is
+So the first batch of each run takes a new producer id (``by_manifest.plan``), and what a query asks for is
 compared with what the ledger has (:mod:`barnabas.pipeline.write.admission`) before anything is skipped.
 
 The promise rests on one order: the manifest is durable before the first produce request. From

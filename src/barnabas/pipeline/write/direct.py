@@ -8,12 +8,13 @@ staged, and the driver has nothing to do. Rows go out in portions, so that a tas
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write.delivery import Delivery
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
@@ -21,7 +22,7 @@ from barnabas.pipeline.write.publisher import (
     Publisher,
     next_sequence,
 )
-from barnabas.pipeline.write.sink import StagedTask
+from barnabas.pipeline.write.staged_task import StagedTask
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,24 +33,33 @@ if TYPE_CHECKING:
 PORTION_BYTES = 8 << 20
 
 
-def write_directly(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
-    """Send a task's rows; return when all are acknowledged by all in-sync replicas."""
-    from barnabas.pipeline.write.batch_encoder import BatchEncoder
+class AtLeastOnce(Delivery):
+    """Rows that count as soon as they are written."""
 
-    context = TaskContext.get()
-    task = context.partitionId() if context is not None else 0
-    sender = DirectSender(options)
-    encoder = BatchEncoder(
-        options,
-        options.cluster.connect().partition_count,
-        wall_ms=int(time.time() * 1000),
-        turn=task,
-    )
-    for each in rows:
-        for batch in encoder.encode(each):
-            sender.add(batch)
-    sender.flush()
-    return StagedTask("", (), b"")
+    def write(self, rows: Iterator[pa.RecordBatch]) -> StagedTask:
+        """Send a task's rows; return when all are acknowledged by all in-sync replicas."""
+        from barnabas.pipeline.write.batch_encoder import BatchEncoder
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        sender = DirectSender(self.options)
+        encoder = BatchEncoder(
+            self.options,
+            self.options.cluster.connect().partition_count,
+            wall_ms=int(time.time() * 1000),
+            turn=task,
+        )
+        for columns in rows:
+            for batch in encoder.encode(columns):
+                sender.add(batch)
+        sender.flush()
+        return StagedTask("", (), b"")
+
+    def commit(self, tasks: Sequence[StagedTask], number: int | None) -> int:
+        return 0
+
+    def abort(self, messages: Sequence[StagedTask | None], number: int | None) -> None:
+        """Nothing is staged, and what is written stays."""
 
 
 class DirectSender:

@@ -1,13 +1,7 @@
 """The batch and the stream writer of ``format("barnabas")``, as Spark calls them.
 
-Owns which way a write goes, by option ``delivery``:
-
-* ``at-least-once``: tasks send their rows themselves; a task that runs twice writes twice
-  (:mod:`barnabas.pipeline.write.direct`).
-* ``exactly-once``: tasks stage, the driver publishes: in a transaction
-  (:mod:`barnabas.pipeline.write.transactional`) where the cluster has them and the query's ledger was not
-  begun the other way, else by a manifest (:mod:`barnabas.pipeline.write.sink`).
-* ``transactions``, ``manifest``: one of the two ways and no other.
+Spark makes a writer for the tasks of a batch and another one for its commit. Module
+:mod:`barnabas.pipeline.write.choice` says how rows are delivered.
 """
 
 from __future__ import annotations
@@ -25,18 +19,9 @@ from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.places.bare_paths import options_in, store_for_task
 from barnabas.pipeline.read.pushed_filters import is_called_by
 from barnabas.pipeline.same_version import SameVersion
-from barnabas.pipeline.write import transactional
-from barnabas.pipeline.write.direct import write_directly
-from barnabas.pipeline.write.prepared.recovery import abort_batch, begin_batch
-from barnabas.pipeline.write.sink import (
-    StagedTask,
-    discard,
-    discard_unless_named,
-    given,
-    publish_once,
-    publish_plainly,
-    stage,
-)
+from barnabas.pipeline.write import choice
+from barnabas.pipeline.write.prepared.recovery import begin_batch
+from barnabas.pipeline.write.staged_task import StagedTask, given
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +30,6 @@ if TYPE_CHECKING:
 
 PLANNER = "write_into_data_source.py"
 """The file of pyspark's planner that makes the writer for a batch's tasks."""
-MANIFEST, AT_LEAST_ONCE = "manifest", "at-least-once"
 
 
 def begin(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
@@ -59,62 +43,22 @@ def begin(options: SinkOptions, *, streaming: bool) -> BatchBegun | None:
 def write_task(
     options: SinkOptions, begun: BatchBegun | None, rows: Iterator[pa.RecordBatch]
 ) -> StagedTask:
-    if options.delivery == AT_LEAST_ONCE:
-        written = write_directly(options, rows)
-    else:
-        store = store_for_task(options, TaskContext.get())
-        options = options_in(options, store)
-        if begun is not None:
-            from barnabas.pipeline.write.prepared.task import write_in_transaction
-
-            written = write_in_transaction(options, begun, rows)
-        else:
-            written = stage(options, rows)
-        written = replace(written, store=store)
+    is_staged = options.delivery != choice.AT_LEAST_ONCE
+    store = store_for_task(options, TaskContext.get()) if is_staged else ""
+    written = choice.by_options(options_in(options, store), begun).write(rows)
     freeze_loaded()
-    return written
+    return replace(written, store=store)
 
 
-def as_resolved(options: SinkOptions, tasks: Sequence[StagedTask]) -> SinkOptions:
-    """The options as the tasks have resolved them."""
-    return options_in(options, tasks[0].store) if tasks else options
+def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int | None) -> int:
+    """Publish batch `number`, if that has not been done, or a write without a name. How many record batches
+    were sent."""
+    return choice.to_commit(options, tasks, number).commit(tasks, number)
 
 
-def abort(options: SinkOptions, messages: Sequence[StagedTask | None], number: int) -> None:
+def abort(options: SinkOptions, messages: Sequence[StagedTask | None], number: int | None) -> None:
     """Drop what the tasks of batch `number` have staged, and end their transactions."""
-    options = as_resolved(options, given(messages))
-    discard_unless_named(options, messages, number)
-    begun = next((each.begun for each in given(messages) if each.begun), None)
-    if begun is not None:
-        abort_batch(options, begun)
-
-
-def publish(options: SinkOptions, tasks: Sequence[StagedTask], number: int) -> int:
-    """Publish batch `number`, if that has not been done. How many record batches were sent."""
-    options = as_resolved(options, tasks)
-    if options.delivery != MANIFEST:
-        try:
-            return transactional.publish_once(options, tasks, number)
-        except transactional.NoTransactionsError:
-            if options.delivery == transactional.TRANSACTIONS or tasks[0].begun is not None:
-                raise
-    if options.staging is None:
-        raise OptionError(
-            "txnAppId needs stagingLocation without transactions, where it is kept what was written"
-        )
-    return publish_once(options, tasks, number)
-
-
-def publish_batch_write(options: SinkOptions, tasks: Sequence[StagedTask]) -> int:
-    """Publish a batch write that has no name: Spark never repeats it."""
-    options = as_resolved(options, tasks)
-    if options.delivery != MANIFEST:
-        try:
-            return transactional.publish_plainly(options, tasks)
-        except transactional.NoTransactionsError:
-            if options.delivery == transactional.TRANSACTIONS:
-                raise
-    return publish_plainly(options, tasks)
+    choice.by_tasks(options, given(messages)).abort(messages, number)
 
 
 class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
@@ -129,25 +73,18 @@ class BatchWriter(SameVersion, DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[StagedTask | None]) -> None:
         tasks = given(messages)
-        if not tasks or self.options.delivery == AT_LEAST_ONCE:
-            return
-        if self.options.version is not None:
+        if tasks:
             publish(self.options, tasks, self.options.version)
-        else:
-            publish_batch_write(self.options, tasks)
 
     def abort(self, messages: list[StagedTask | None]) -> None:
-        if self.options.version is not None:
-            abort(self.options, messages, self.options.version)
-        else:
-            discard(as_resolved(self.options, given(messages)), messages)
+        abort(self.options, messages, self.options.version)
 
 
 class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """``df.writeStream.format("barnabas")``."""
 
     def __init__(self, options: SinkOptions) -> None:
-        if options.staging is None and options.delivery != AT_LEAST_ONCE:
+        if options.staging is None and options.delivery != choice.AT_LEAST_ONCE:
             raise OptionError(
                 "a stream needs checkpointLocation (or stagingLocation) as an option of"
                 " writeStream: what was written is kept beside it"
@@ -161,7 +98,7 @@ class StreamWriter(SameVersion, DataSourceStreamArrowWriter):  # type: ignore[mi
 
     def commit(self, messages: list[StagedTask | None], batchId: int) -> None:
         tasks = given(messages)
-        if tasks and self.options.delivery != AT_LEAST_ONCE:
+        if tasks:
             publish(self.options, tasks, batchId)
         freeze_loaded()
 

@@ -28,7 +28,12 @@ from barnabas.pipeline.write.admission import AdmissionRequest
 from barnabas.pipeline.write.commit_log import Chunk, Origin
 from barnabas.pipeline.write.prepared.participants import ALWAYS, BatchBegun, Participant
 from barnabas.pipeline.write.publisher import Outgoing, next_sequence
-from barnabas.pipeline.write.sink import StagedTask, TaskPlace, stage_batches, way_out
+from barnabas.pipeline.write.staged_task import (
+    StagedTask,
+    TaskPlace,
+    stage_batches,
+    way_out,
+)
 from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError

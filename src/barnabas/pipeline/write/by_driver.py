@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.checkpoint import planned
@@ -25,7 +25,6 @@ from barnabas.pipeline.cluster_client import ClusterClient, Patience
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
-    PipelineError,
     StagingError,
     WriteRefusedError,
 )
@@ -34,52 +33,41 @@ from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.admission import AdmissionRequest, admit
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, CommitLog, Origin
-from barnabas.pipeline.write.prepared.participants import Participant
-from barnabas.pipeline.write.prepared.recovery import (
-    PREFIX,
-    abort_tasks,
-    commit_listed,
-    end_left,
-    sweep,
-    transactional_id,
-)
+from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.prepared.recovery import PREFIX, end_left, transactional_id
 from barnabas.pipeline.write.publisher import FencedError, IdentityLostError, Outgoing
-from barnabas.pipeline.write.sink import (
+from barnabas.pipeline.write.staged_task import (
     StagedTask,
     check_staged,
     discard,
     outgoing_of,
+    stage,
     way_out,
 )
 from barnabas.pipeline.write.tokens import Token
-from barnabas.pipeline.write.transaction import NO_PRODUCER, DriverTransaction
+from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
-TRANSACTIONS = "transactions"
 LOOK_BACK_MAX = 1_000
 """Offsets between where a token is looked for from and where it is, before that is kept again."""
 
 
-class NoTransactionsError(PipelineError):
-    """The cluster has no transactions, or the query's ledger was begun without them."""
+class ByDriver(Delivery):
+    """The rows of a batch in one transaction of the driver, with the token that says so."""
 
+    def write(self, rows: Iterator[pa.RecordBatch]) -> StagedTask:
+        return stage(self.options, rows)
 
-def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
-    """Publish batch `number` of the application, if that has not been done. Returns how many record
-    batches this run sent. Raises `LedgerError` where the token is of something else,
-    `NoTransactionsError`, `WriteRefusedError`."""
-    application, begun = messages[0].application, messages[0].begun
-    ledger = CommitLog(open_store(options.staging), application) if options.staging else None
-    if begun is None and options.delivery != TRANSACTIONS and ledger and ledger.is_in_use():
-        raise NoTransactionsError(f"{application} was begun by a manifest")
-    commit = BatchCommit(options, messages, number, ledger)
-    if any(each.begun != begun for each in messages) or (begun and begun.key != commit.key):
-        raise LedgerError(
-            f"the tasks of batch {number} of {application} were begun by several drivers"
-        )
-    return commit.run()
+    def commit(self, tasks: Sequence[StagedTask], number: int | None) -> int:
+        """Raises `LedgerError` where the token is of something else, `WriteRefusedError`."""
+        if number is None:
+            return publish_plainly(self.options, tasks)
+        return BatchCommit(self.options, tasks, number).run()
 
 
 def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
@@ -106,13 +94,13 @@ def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int
 
 
 def begin(transaction: DriverTransaction) -> None:
-    """Raises `NoTransactionsError`, and a sentence where the driver may not."""
+    """Raises `WriteRefusedError` with a sentence where the driver may not."""
     try:
         transaction.begin()
     except ChannelError as error:
         if error.kind != "unsupported":
             raise
-        raise NoTransactionsError(f"the cluster has no transactions: {error}") from error
+        raise WriteRefusedError(f"the cluster has no transactions: {error}") from error
     except (KafkaError, ClusterUnreachableError) as error:
         raise WriteRefusedError(
             f"no transaction of {transaction.transactional_id}: {error}. Without transactions the query"
@@ -121,27 +109,22 @@ def begin(transaction: DriverTransaction) -> None:
 
 
 class BatchCommit:
-    """One batch of one application."""
+    """One batch of one application: begun, attempted until it counts or fails, and cleared away."""
 
-    def __init__(
-        self,
-        options: SinkOptions,
-        messages: Sequence[StagedTask],
-        number: int,
-        ledger: CommitLog | None,
-    ) -> None:
+    def __init__(self, options: SinkOptions, messages: Sequence[StagedTask], number: int) -> None:
         first = messages[0]
-        self._begun = first.begun
-        self._participants = tuple(each.participant for each in messages if each.participant)
+        self._participants = tuple(task.participant for task in messages if task.participant)
         self._is_undecided = False
         """The end of the token's transaction is asked for, and its answer not here."""
-        self._counted: tuple[Participant, ...] | None = None
-        """The participants in the token, once it is committed."""
-        self._found: tuple[Participant, ...] = ()
-        """The participants in the token before."""
+        self._found: Token | None = None
+        """The token before."""
+        self._counted: Token | None = None
+        """The token, once it is committed."""
         self._options = options
         self._messages = messages
-        self._ledger = ledger
+        self._ledger = (
+            CommitLog(open_store(options.staging), first.application) if options.staging else None
+        )
         self._cluster: ClusterClient = options.cluster.connect()
         self.key = transactional_id(options, first.application)
         self._origin = Origin(first.query, first.run, planned(options, first.query, number))
@@ -155,6 +138,7 @@ class BatchCommit:
         )
 
     def run(self) -> int:
+        """Returns how many record batches this run sent."""
         patience = Patience(self._cluster.patience_ms)
         transaction = DriverTransaction(self._cluster, self._options, self.key)
         while True:
@@ -166,76 +150,55 @@ class BatchCommit:
                 transaction.abort()
                 patience.wait(error)
             except FencedError as error:
-                self._abort_tasks()
+                self._give_up()
                 raise WriteRefusedError(self._fenced(error)) from error
             except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
                 transaction.abort()
-                self._abort_tasks()
+                self._give_up()
                 said = str(error).removeprefix(f"{self._asked}: ")
                 raise type(error)(
                     f"{self._asked}: {said}. The transaction is aborted. {way_out(self._asked)}"
                 ) from error
             except BaseException:
                 transaction.abort()
-                self._abort_tasks()
+                self._give_up()
                 raise
-        self._end_tasks(transaction)
+        self._end(transaction)
         return sent
 
+    # -- what tasks with transactions of their own do otherwise ------------------------------------
+
     def _begin(self, transaction: DriverTransaction) -> None:
-        """Begin as the driver that has begun the batch, and as no other, where tasks have transactions."""
-        if self._begun is None:
-            begin(transaction)
-            return
-        if transaction.identity == NO_PRODUCER:
-            transaction.identity = (
-                self._begun.identity
-            )  # no other has it, so that a newer driver shows
-            return
-        try:
-            transaction.renew()
-        except FencedError as error:
-            self._abort_tasks()
-            raise WriteRefusedError(self._fenced(error)) from error
+        """Begin, and fence every earlier driver."""
+        begin(transaction)
 
-    def _end_tasks(self, transaction: DriverTransaction) -> None:
-        """The token counts, and the transactions of tasks with it. Those of attempts that Spark gave up do
-        not."""
-        if not self._participants or self._counted is None:
-            return
-        try:
-            commit_listed(self._options, self.key, self._counted)
-        except ClusterUnreachableError as error:
-            raise ClusterUnreachableError(
-                f"{self._asked} is committed, and the transactions of its tasks are not all ended: {error}."
-                " The query ends them when it is started again"
-            ) from error
-        with suppress(KafkaError, ChannelError, PipelineError):
-            sweep(self._cluster, transaction, self._counted)
+    def _look(self, transaction: DriverTransaction) -> None:
+        """The token before is known."""
+        end_left(self._options, transaction, self._found)
 
-    def _abort_tasks(self) -> None:
-        """The batch is not written, or was before, by other transactions."""
-        if not self._is_undecided:
-            left = [each for each in self._participants if each not in self._found]
-            abort_tasks(self._cluster, self.key, left)
+    def _give_up(self) -> None:
+        """The batch is not written, or was before."""
+
+    def _end(self, transaction: DriverTransaction) -> None:
+        """The batch counts."""
+
+    # -- the attempt -------------------------------------------------------------------------------
 
     def _attempt(self, transaction: DriverTransaction) -> int:
         """Attempt to commit. A decision stays decided: `begin` has fenced all others."""
         tokens.ensure_topic(self._cluster)
         since = self._ledger.token_since(self.key) if self._ledger is not None else None
-        found = tokens.read_tokens(
+        found = self._found = tokens.read_tokens(
             self._cluster, self._options.cluster, key=self.key, since=since or 0
         ).get(self.key)
-        self._found = found.participants if found is not None else ()
-        if self._begun is None:
-            end_left(self._options, transaction, found)
+        self._look(transaction)
         committed = tokens.entry_of(found) if found is not None else self._before_tokens()
         answer = admit(self._asked, committed, None)
         if not answer.is_new:
             if answer.warning:
                 log.warning("pipeline.batch_skipped: %s", answer.warning)
             self._clear(found, since)
-            self._abort_tasks()
+            self._give_up()
             return 0
         if self._ledger is not None:
             check_staged(self._ledger, self._messages, self._asked)
@@ -246,7 +209,7 @@ class BatchCommit:
             self._is_undecided = True
             transaction.commit()
             self._is_undecided = False
-            self._counted = token.participants
+            self._counted = token
         self._clear(found, since)
         return len(outgoing)
 
@@ -264,11 +227,6 @@ class BatchCommit:
         return committed
 
     def _token(self, outgoing: Sequence[Outgoing]) -> tuple[Token, Outgoing]:
-        if len(self._participants) > tokens.PARTICIPANTS_MAX:
-            raise WriteRefusedError(
-                f"{len(self._participants)} tasks have transactions of their own, and a token lists at most"
-                f" {tokens.PARTICIPANTS_MAX}: write with fewer tasks (coalesce), or taskTransactions=never"
-            )
         rows = sum(each.records for each in outgoing) + sum(each.rows for each in self._messages)
         # An empty first batch leaves a token, so that a later batch finds that this was the first.
         number = self._asked.batch if outgoing or self._participants else NOTHING
