@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
@@ -272,6 +273,20 @@ def test_a_record_that_is_too_large_alone_needs_no_smaller_batch(
         WriteRefusedError, match=r"one record has .* raise max\.message\.bytes"
     ) as raised:
         by_manifest.publish_once(settings, [task], 0)
+    assert "kafka.batch.size" not in str(raised.value)
+
+
+def test_a_giant_record_among_small_ones_needs_no_smaller_batch(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    settings = options(tmp_path, batch_bytes_max=100_000)
+    cluster.batch_bytes_max = dict.fromkeys(cluster.logs, 1_000)
+    values = [b"small", b"g" * 5_000, b"small"]
+    giant = pa.RecordBatch.from_pydict({"key": [b"k"] * 3, "value": values})
+    with pytest.raises(
+        WriteRefusedError, match=r"one record of a batch of 3 .* raise max\.message\.bytes"
+    ) as raised:
+        by_manifest.publish_once(settings, [stage(settings, giant)], 0)
     assert "kafka.batch.size" not in str(raised.value)
 
 

@@ -283,8 +283,7 @@ def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk]
             (each for each in left if each.partition in stuck), key=lambda each: each.size
         )
         raise WriteRefusedError(
-            f"{largest.partition}: MESSAGE_TOO_LARGE:"
-            f" {too_large(largest.records, largest.size, options)}"
+            f"{largest.partition}: MESSAGE_TOO_LARGE: {too_large(largest, options)}"
         )
     return chunks, data
 

@@ -26,7 +26,7 @@ from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, W
 from barnabas.pipeline.offsets import LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
-from barnabas.record.batch import iterate, stamp_producer
+from barnabas.record.batch import HEADER_SIZE, iterate, stamp_producer
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages import produce_request, produce_response
@@ -250,7 +250,7 @@ class Publisher:
                     continue
                 if code in TOO_LARGE:
                     refused = self._queues[partition][0]
-                    why += f": {too_large(refused.records, refused.size, self._options)}"
+                    why += f": {too_large(refused, self._options)}"
                     self._too_large[partition] = why
                     self._drop(partition)
                     continue
@@ -276,18 +276,22 @@ class Publisher:
             self._cluster.forget(each.topic)
 
 
-def too_large(records: int, size: int, options: SinkOptions) -> str:
-    """The fault of a batch of so many records and bytes, and what helps: a record alone gets no smaller
-    by ``kafka.batch.size``."""
-    if records > 1:
+def too_large(batch: Outgoing, options: SinkOptions) -> str:
+    """The fault of a batch that a topic refused, and what helps: a record that is most of its batch gets no
+    smaller by ``kafka.batch.size``."""
+    from barnabas.pipeline.write.recut import largest_record
+
+    largest = batch.size if batch.records == 1 else largest_record(options, batch)
+    if 2 * (largest - HEADER_SIZE) <= batch.size - HEADER_SIZE:
         return (
-            f"a batch has {size} bytes, max.message.bytes of the topic is less: set kafka.batch.size (now"
-            f" {options.batch_bytes_max}) below it, or raise max.message.bytes of the topic"
+            f"a batch has {batch.size} bytes, max.message.bytes of the topic is less: set kafka.batch.size"
+            f" (now {options.batch_bytes_max}) below it, or raise max.message.bytes of the topic"
         )
     compress = "" if options.codec else ", or compress by kafka.compression.type"
+    among = f" of a batch of {batch.records} with {batch.size}" if batch.records > 1 else ""
     return (
-        f"one record has {size} bytes, max.message.bytes of the topic is less: raise max.message.bytes of"
-        f" the topic{compress}"
+        f"one record{among} has {largest} bytes, max.message.bytes of the topic is less: raise"
+        f" max.message.bytes of the topic{compress}"
     )
 
 

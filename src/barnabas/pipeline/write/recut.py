@@ -7,7 +7,8 @@ order. Works on one batch at a time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from barnabas.record.columnar import decode
 
 if TYPE_CHECKING:
     from barnabas.pipeline.options import SinkOptions
-    from barnabas.pipeline.write.publisher import Outgoing
+    from barnabas.types import TopicPartition
 
 HEADERS = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -34,7 +35,17 @@ ROWS = pa.schema(
 )
 
 
-def recut(options: SinkOptions, batch: Outgoing) -> list[EncodedBatch]:
+class Whole(Protocol):
+    """A batch that is there already, as a publisher has it."""
+
+    @property
+    def partition(self) -> TopicPartition: ...
+    @property
+    def records(self) -> int: ...
+    def load(self) -> bytearray: ...
+
+
+def recut(options: SinkOptions, batch: Whole) -> list[EncodedBatch]:
     """The rows of `batch` in batches of at most the present ``kafka.batch.size``."""
     data = batch.load()
     (whole,) = iterate(data)
@@ -49,3 +60,9 @@ def recut(options: SinkOptions, batch: Outgoing) -> list[EncodedBatch]:
         pieces += encoder.encode(rows)
     assert sum(each.records for each in pieces) == batch.records
     return pieces
+
+
+def largest_record(options: SinkOptions, batch: Whole) -> int:
+    """The size of the largest record of `batch`, in a batch of its own."""
+    alone = recut(replace(options, batch_bytes_max=1), batch)
+    return max(len(each.data) for each in alone)

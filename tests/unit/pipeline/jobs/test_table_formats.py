@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException
@@ -16,6 +17,7 @@ from barnabas.pipeline.jobs.tables.compaction import compact_delta, compact_iceb
 from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
 from barnabas.pipeline.jobs.tables.iceberg_table import IcebergTable
 from barnabas.pipeline.jobs.tables.parquet_table import COMPACTION, ParquetTable
+from barnabas.pipeline.jobs.tables.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import frame
 from tests.unit.pipeline.jobs.table_kinds import NAME, catalog_of, rows_of, table_of
 
@@ -64,6 +66,17 @@ def test_an_upsert_replaces_rows_of_its_keys_once(kind: str, tmp_path: Path) -> 
     with pytest.raises(PipelineError, match="has no v"):
         table.append(frame(id=[7, 8], v=["a", None], n=[1, 2]), Batch("job", 2, "z"))
     assert rows_in(kind, tmp_path) == expected
+
+
+def test_rows_of_a_key_that_are_last_together_and_differ_are_an_error() -> None:
+    rules = TableRules(upsert_by=("id",), order_by=("at",))
+    rules.check_keys(pa.table({"id": [1, 2], "at": [7, 7], "n": [1, 2]}), "t")
+    tie = pa.table({"id": [1, 1, 2], "at": [7, 7, 7], "n": [1, 2, 3]})
+    with pytest.raises(
+        PipelineError,
+        match=r"2 rows of id = 1: they have the same at, so order_by needs one more column",
+    ):
+        rules.check_keys(tie, "t")
 
 
 @pytest.mark.parametrize("kind", KINDS)
