@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,11 +57,12 @@ def blocks(page: str) -> list[Block]:
 
 
 class Reader:
-    """Does what a page says, in a directory of its own, against the cluster in ``./cluster`` there."""
+    """Does what a page says, in the directory `home`: by itself that of the cluster, which is ``./cluster``
+    there."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, home: Path | None = None) -> None:
         self.cluster = cluster
-        self.home = cluster.directory
+        self.home = home or cluster.directory
         folder = str(Path(sys.executable).parent)
         self.environment = {
             **os.environ,
@@ -105,26 +104,6 @@ class Reader:
         folder.mkdir(parents=True)
         (folder / name).write_text(self.here(text))
         return self._done(text, self.run(command, extra, folder))
-
-    @contextmanager
-    def running(self, text: str) -> Iterator[subprocess.Popen[bytes]]:
-        """`text` as a program that does not end by itself: it is ended, with all that it started.
-
-        Its output is in ``program.log``.
-        """
-        program = self.home / "program.py"
-        program.write_text(self.here(text))
-        with (self.home / "program.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, str(program)], env=self.environment, cwd=self.home,
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
     def _done(self, text: str, done: subprocess.CompletedProcess[str]) -> str:
         assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}{done.stderr[-6000:]}"

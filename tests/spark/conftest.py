@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.demo.spark_process import missing_java
 from barnabas.testing.cluster import Cluster
-from tests.spark.loopback_session import loopback_session
+from tests.spark.commands import Command, command_in
+from tests.spark.loopback_session import tests_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,13 +68,11 @@ def make_topic(admin: AdminClient) -> MakeTopic:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A plain session: nothing of this project is registered in it. A task may fail twice."""
-    directory = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.app.name": "tests",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.local.dir": str(directory / "tmp"),
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-    }
-    session = loopback_session("local[2,3]", settings)
+    session = tests_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def command(spark: SparkSession) -> Command:
+    return command_in(spark)

@@ -5,12 +5,23 @@ exactly once by transactions of tasks)."""
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from tests.spark.loopback_session import loopback_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(bootstrap: str, source: str, target: str, directory: str, delivery: str) -> None:
     spark = loopback_session("local[2]", {"spark.local.dir": f"{directory}/tmp"})
+    copy(spark, bootstrap, source, target, directory, delivery)
+    spark.stop()
+
+
+def copy(
+    spark: SparkSession, bootstrap: str, source: str, target: str, directory: str, delivery: str
+) -> None:
     frame = (
         spark.readStream.format("barnabas")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -34,7 +45,6 @@ def main(bootstrap: str, source: str, target: str, directory: str, delivery: str
         .start()
     )
     query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,11 +21,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.spark.commands import Command
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import read, write
 
-JOB_S = 600
-SEVERAL_RUNS = pytest.mark.timeout(1_200)
 HEAD = """
 name = "job"
 checkpoint = "{directory}/checkpoint"
@@ -65,32 +62,30 @@ topic = "{dead}"
 """
 
 
-def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """``barnabas pipeline run`` of a file with `text`."""
-    job = directory / "job.toml"
-    job.write_text(text)
-    words = ("run", str(job), "--master", "local[2]", "--available-now")
-    return subprocess.run(
-        [sys.executable, "-m", "barnabas", "pipeline", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=JOB_S,
-    )
+class Job:
+    """Runs of one job by ``barnabas pipeline run``."""
+
+    def __init__(self, command: Command, directory: Path) -> None:
+        self._command = command
+        self.directory = directory
+
+    def run(self, text: str, ends_with: int) -> str:
+        file = self.directory / "job.toml"
+        file.write_text(text)
+        return self._command("run", str(file), "--available-now", ends_with=ends_with)
+
+    def ends_well(self, text: str) -> None:
+        self.run(text, 0)
+
+    def fails(self, text: str, *sentences: str) -> None:
+        said = self.run(text, 1)
+        for sentence in sentences:
+            assert sentence in said, said[-3000:]
 
 
-def ends_well(directory: Path, text: str) -> None:
-    done = run(directory, text)
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-
-
-def fails(directory: Path, text: str, *sentences: str) -> None:
-    done = run(directory, text)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said[-3000:]
-    for sentence in sentences:
-        assert sentence in said, said[-3000:]
+@pytest.fixture
+def job(command: Command, tmp_path: Path) -> Job:
+    return Job(command, tmp_path)
 
 
 def landed(directory: Path) -> list[int]:
@@ -137,10 +132,9 @@ def steady_records(bootstrap: str, topic: str) -> Iterator[None]:
         assert producer.flush(30) == 0
 
 
-@SEVERAL_RUNS
 @pytest.mark.parametrize("land", ["false", pytest.param("true", marks=pytest.mark.long)])
 def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, land: str
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, job: Job, land: str
 ) -> None:
     """The job begins at the end, as it does where no option says otherwise."""
     source, dead = make_topic(1), make_topic(1)
@@ -153,8 +147,8 @@ def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
         land=land,
     )
     with steady_records(bootstrap, source):
-        ends_well(tmp_path, text)
-    ends_well(tmp_path, text)
+        job.ends_well(text)
+    job.ends_well(text)
     table = ds.dataset(tmp_path / "table", format="parquet").to_table(columns=["offset"])
     rows = table["offset"].to_pylist()
     letters = [
@@ -166,10 +160,9 @@ def test_each_record_that_comes_while_a_job_starts_is_a_row_or_a_dead_letter(
     assert sorted(rows + letters) == list(range(min(rows + letters), end))
 
 
-@SEVERAL_RUNS
 @pytest.mark.long
 def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, job: Job
 ) -> None:
     source, dead = make_topic(1), make_topic(1)
     text = (HEAD + WITH_DEAD_LETTERS).format(
@@ -179,17 +172,16 @@ def test_dead_letters_that_a_job_gets_later_begin_where_the_job_continues(
         dead=dead,
         land="false",
     )
-    ends_well(tmp_path, text.partition("[dead_letters]")[0])
+    job.ends_well(text.partition("[dead_letters]")[0])
     write(bootstrap, source, [b'{"n": 1}'])
-    ends_well(tmp_path, text.partition("[dead_letters]")[0])
+    job.ends_well(text.partition("[dead_letters]")[0])
     write(bootstrap, source, [b"bad", b'{"n": 2}'])
-    ends_well(tmp_path, text)
+    job.ends_well(text)
     assert [record.value for record in read(bootstrap, dead)] == [b"bad"]
 
 
-@SEVERAL_RUNS
 def test_a_first_batch_that_is_repeated_begins_where_it_began(
-    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path, job: Job
 ) -> None:
     """Retention deletes records between its runs, and a partition and a topic appear."""
     source, target = make_topic(1), make_topic(1)
@@ -199,7 +191,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
     text = (HEAD + FROM_EARLIEST + TO_TOPIC).format(
         directory=tmp_path, bootstrap=bootstrap, source=pattern, target=target, strict="true"
     )
-    fails(tmp_path, text, "MESSAGE_TOO_LARGE")
+    job.fails(text, "MESSAGE_TOO_LARGE")
     admin.create_partitions([NewPartitions(source, 2)])[source].result(30)
     admin.create_topics([NewTopic(f"{source}-new", 1, -1)])[f"{source}-new"].result(30)
     write(bootstrap, source, [b"20"], partition=1)
@@ -207,24 +199,23 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
     limit_messages(admin, target, 1_000_000)
     where = TopicPartition(source, 0, 4)
     admin.delete_records([where])[where].result(30)
-    fails(tmp_path, text, f"{source}-0 [0, 4)")
-    ends_well(tmp_path, text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
+    job.fails(text, f"{source}-0 [0, 4)")
+    job.ends_well(text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
     found = sorted(int(record.value or b"") for record in read(bootstrap, target))
     assert found == [*range(4, 10), 20, 30, 10**2_000]
 
 
-@SEVERAL_RUNS
 def test_a_topic_that_is_made_again_between_runs_is_read_whole(
-    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, tmp_path: Path, job: Job
 ) -> None:
     source = make_topic(1)
     write(bootstrap, source, [b"%d" % n for n in range(10)])
     text = (HEAD + FROM_EARLIEST + TO_TABLE).format(
         directory=tmp_path, bootstrap=bootstrap, source=f'topics = ["{source}"]', strict="true"
     )
-    ends_well(tmp_path, text)
+    job.ends_well(text)
     make_again(admin, source)
     write(bootstrap, source, [b"%d" % n for n in range(50, 80)])
-    fails(tmp_path, text, "the topic was deleted and created again")
-    ends_well(tmp_path, text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
+    job.fails(text, "the topic was deleted and created again")
+    job.ends_well(text.replace("failOnDataLoss = true", "failOnDataLoss = false"))
     assert landed(tmp_path) == [*range(10), *range(50, 80)]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.spark.checkpoints import uncommit
+from tests.spark.commands import Command
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_interpreter import JOB_S, bare_environment
 from tests.spark.topics import read, write
@@ -55,8 +56,9 @@ def barnabas(directory: Path, environment: dict[str, str], *words: str) -> str:
 
 
 def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, command: Command
 ) -> None:
+    """The first run is a process of its own, whose environment is not activated."""
     import pyarrow.parquet as pq
     from deltalake import DeltaTable
 
@@ -67,7 +69,7 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     job.write_text(
         JOB.format(directory=tmp_path, bootstrap=bootstrap, source=source, target=target)
     )
-    explained = json.loads(barnabas(tmp_path, environment, "explain", str(job), "--json"))
+    explained = json.loads(command("explain", str(job), "--json"))
     assert explained["rows"] == 50
     assert 50 < explained["bytes"] == sum(each["bytes"] for each in explained["ranges"])
     words = ("run", str(job), "--master", "local[2]", "--available-now")
@@ -77,13 +79,13 @@ def test_a_job_that_runs_again_lands_each_row_once_in_topic_and_table(
     assert " UTC" in line.partition("; committed ")[2]
     uncommit(tmp_path / "copy", 0)
     write(bootstrap, source, (b"%d" % n for n in range(50, 60)))
-    barnabas(tmp_path, environment, *words)
+    command(*words)
     expected = sorted(f"n{n}" for n in range(60))
     assert sorted((each.value or b"").decode() for each in read(bootstrap, target)) == expected
     assert sorted(pq.read_table(tmp_path / "copied")["value"].to_pylist()) == expected
     delta = DeltaTable(tmp_path / "delta").to_pyarrow_table()
     assert sorted(delta["value"].to_pylist()) == expected
-    status = json.loads(barnabas(tmp_path, environment, "status", str(job), "--json"))
+    status = json.loads(command("status", str(job), "--json"))
     assert (status["batch"], status["planned"]) == (1, None)
     assert sum(each["lag"] for each in status["partitions"]) == 0
     assert sum(each["offset"] for each in status["partitions"]) == 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ from deltalake import DeltaTable, QueryBuilder
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.job_file import load
 from barnabas.pipeline.jobs.job_run import JobRun
+from barnabas.pipeline.jobs.tables.table_rules import TableRules
+from tests.spark.commands import Command
 from tests.spark.conftest import MakeTopic
-from tests.spark.test_interpreter import bare_environment
-from tests.spark.test_jobs import barnabas
 from tests.spark.topics import read, write
 from tests.unit.pipeline.jobs.other_iceberg_tables import REFUSED as ICEBERG_REFUSED
 from tests.unit.pipeline.jobs.other_iceberg_tables import WRITTEN as ICEBERG
@@ -163,8 +164,18 @@ def test_an_iceberg_table_that_asks_for_more_is_refused_before_anything_is_read(
             jobs.run(each.name, f"{sink}\n{way}")
 
 
+def test_the_last_rows_of_a_key_are_one_unless_they_differ(spark: SparkSession) -> None:
+    rules = TableRules(upsert_by=("k",), order_by=("at",))
+    rows = "(1, 5, 'old'), (1, 7, 'new'), (1, 7, 'new'), (2, 7, 'this'), (2, 7, 'that')"
+    frame = spark.sql(f"select * from values {rows} as t(k, at, v)")
+    last = rules.rows_of(frame)
+    assert sorted(last.collect()) == [(1, 7, "new"), (2, 7, "that"), (2, 7, "this")]
+    with pytest.raises(PipelineError, match=r"2 rows of k = 2: they have the same at"):
+        rules.check_keys(last.toArrow(), "t")
+
+
 def test_the_command_copies_typed_bytes_and_keeps_the_rules_of_a_table(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, command: Command
 ) -> None:
     source, target = make_topic(1), make_topic(1)
     values = [b'{"n": %d}' % n for n in range(4)]
@@ -186,12 +197,11 @@ def test_the_command_copies_typed_bytes_and_keeps_the_rules_of_a_table(
         JOB.format(**given).replace('columns = "offset,value"', typed)
         + f'[[sink]]\ndelta = "{table}"\n[[sink]]\ntopic = "{target}"\n'
     )
-    environment = bare_environment(tmp_path)
-    words = ("run", str(file), "--master", "local[2]", "--available-now")
-    barnabas(tmp_path, environment, *words)
+    words = ("run", str(file), "--available-now")
+    command(*words)
     write(bootstrap, source, [b"{bad"])
-    with pytest.raises(AssertionError, match=r"refuses the batch: .*failed validation"):
-        barnabas(tmp_path, environment, *words)
+    said = command(*words, ends_with=1)
+    assert re.search(r"refuses the batch: .*failed validation", said), said
     assert [each.value for each in read(bootstrap, target)] == values
     found = (
         QueryBuilder().register("t", DeltaTable(table)).execute("select * from t order by value")

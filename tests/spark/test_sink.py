@@ -21,6 +21,7 @@ from barnabas.pipeline.options import ClusterOptions, endpoints
 from barnabas.pipeline.write.prepared import participants
 from barnabas.types import TopicPartition
 from tests.spark.conftest import MakeTopic
+from tests.spark.copy_job import copy
 from tests.spark.topics import read, write
 
 if TYPE_CHECKING:
@@ -236,16 +237,21 @@ def publishes(job: subprocess.Popen[bytes], directory: Path, batch: int) -> bool
 
 
 @pytest.mark.parametrize(
-    "delivery", ["exactly-once", "manifest", pytest.param("tasks", marks=pytest.mark.long)]
+    "delivery",
+    [
+        "exactly-once",
+        pytest.param("manifest", marks=pytest.mark.long),
+        pytest.param("tasks", marks=pytest.mark.long),
+    ],
 )
 def test_a_driver_that_is_killed_while_it_publishes_lands_each_row_once(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, delivery: str
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, delivery: str
 ) -> None:
+    """The next one runs in another process."""
     source, target = make_topic(2), make_topic(3)
     write(bootstrap, source, (b"%d" % n for n in range(6_000)))
     arguments = (bootstrap, source, target, str(tmp_path), delivery)
     with running(*arguments) as job:
         assert publishes(job, tmp_path, batch=1)
-    with running(*arguments) as job:
-        assert job.wait(KILL_S) == 0
+    copy(spark, *arguments)
     assert values_in(bootstrap, target) == list(range(6_000))
