@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "migrate": "barnabas.cli.commands.migrate",
     "zookeeper": "barnabas.cli.commands.zookeeper",
     "log": "barnabas.cli.commands.log",
+    "console": "barnabas.cli.commands.console",
     "pipeline": "barnabas.cli.commands.pipeline",
 }
 """Name to module, in the order of the help."""

@@ -18,6 +18,7 @@ from barnabas.cli import plain_text
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.cli.local.console_process import ConsoleProcess
 from barnabas.cli.local.coordination import Coordination, coordination_of
 from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.supervisor import Supervisor
@@ -70,6 +71,12 @@ def command(
         " DIR/client.properties is what clients need. A secure cluster stays so.",
     ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
+    console: bool = typer.Option(
+        False, "--console", help="Serve pages about the cluster, too, and print their address."
+    ),
+    console_port: int = typer.Option(
+        0, "--console-port", min=0, max=65535, help="Where (default: a free port)."
+    ),
     replace_lost: bool = typer.Option(
         False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
     ),
@@ -111,7 +118,8 @@ def command(
     check(files)
     if not replace_lost and not chosen.connect:
         check_no_voter_is_lost(files)
-    raise typer.Exit(LocalCluster(directory, files, restart, chosen).run())
+    pages = ConsoleProcess(directory.path, console_port) if console else None
+    raise typer.Exit(LocalCluster(directory, files, restart, chosen, pages).run())
 
 
 class LocalCluster:
@@ -123,6 +131,7 @@ class LocalCluster:
         files: list[NodeFiles],
         restart: bool,
         coordination: Coordination,
+        console: ConsoleProcess | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._files = files
@@ -130,6 +139,7 @@ class LocalCluster:
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_fault)
         self._coordination = coordination
+        self._console = console
         known = None if coordination.connect else cluster_id_of(files)
         cluster_id = known or uuid_text(random_uuid(os.urandom))
         self._security = directory.security if directory.security.is_there else None
@@ -158,6 +168,8 @@ class LocalCluster:
         try:
             return self._run_nodes()
         finally:
+            if self._console is not None:
+                self._console.stop()
             self._coordination.stop()
 
     def _run_nodes(self) -> int:
@@ -222,6 +234,8 @@ class LocalCluster:
                 "   # the administrator's client.properties"
             )
         say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
+        if self._console is not None:
+            self._console.start(say)
 
     def _on_change(self) -> None:
         """Stop when no node runs and none will start."""

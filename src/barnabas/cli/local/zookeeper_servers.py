@@ -116,7 +116,7 @@ class ZooKeeperServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the parent
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
             )
 
     def mode(self) -> str | None:
@@ -283,5 +283,6 @@ def four_letter_word(word: str, port: int, timeout_s: float = 1.0) -> str:
     return answer.decode(errors="replace")
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Called in a child: the kernel sends it SIGTERM when its parent dies."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -1,0 +1,77 @@
+"""``barnabas console``: pages in a browser that show a cluster and change it.
+
+The pages are a process of their own that asks the cluster as any client does, so that they work with Apache
+Kafka, too. What they need is installed by the extra ``console``; nothing of it is loaded before this command
+runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.connection.connect import (
+    USAGE,
+    Bootstrap,
+    Data,
+    command_config,
+    find_bootstrap,
+)
+from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
+from barnabas.config.definition import ConfigError
+
+
+def command(
+    host: str = typer.Option("127.0.0.1", help="The address to listen on."),
+    port: int = typer.Option(8180, min=0, max=65535, help="0 is a free port."),
+    read_only: bool = typer.Option(False, "--read-only", help="Show everything, change nothing."),
+    as_configured: bool = typer.Option(
+        False,
+        "--as-configured",
+        help="All visitors ask as the user of --command-config, without signing in.",
+    ),
+    host_name: list[str] = typer.Option(
+        [], "--host-name", metavar="NAME", help="Browsers may ask for this host, too; '*' is any."
+    ),
+    certificate: Path | None = typer.Option(
+        None, "--tls-certificate", metavar="FILE", help="PEM: pages by HTTPS, with --tls-key."
+    ),
+    key: Path | None = typer.Option(None, "--tls-key", metavar="FILE", help="PEM."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Serve pages about a cluster until Ctrl-C; prints their address."""
+    try:
+        from barnabas.console.server import serve
+        from barnabas.console.settings import ConsoleSettings
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"the console needs {error.name}: pip install 'barnabas[console]'", USAGE
+        ) from None
+    if (certificate is None) != (key is None):
+        raise Failure("give --tls-certificate and --tls-key together", USAGE)
+    settings = ConsoleSettings(
+        bootstrap=find_bootstrap(bootstrap, data),
+        properties=command_config(data),
+        host=host,
+        port=port,
+        read_only=read_only,
+        as_configured=as_configured,
+        names=tuple(host_name),
+        certificate=str(certificate or ""),
+        key=str(key or ""),
+    )
+    if not settings.is_local and not settings.needs_sign_in and not as_configured:
+        raise Failure(
+            f"this cluster asks for no password, so that everyone who reaches {host} would be its"
+            " administrator: say --as-configured where that is meant",
+            USAGE,
+        )
+    try:
+        serve(settings, lambda address: say(f"console: {address}"))
+    except ConfigError as error:
+        raise Failure(str(error), USAGE) from error
+    except (OSError, ValueError) as error:
+        raise Failure(f"the console cannot serve {host}:{port}: {error}", USAGE) from error

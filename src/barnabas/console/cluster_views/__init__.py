@@ -1,0 +1,1 @@
+"""What pages show of a cluster: asked over the Kafka protocol, combined, without a word of HTML."""

@@ -1,0 +1,61 @@
+"""Figures over time, for sparklines and rates: samples are taken while a page that shows them is open.
+
+A counter only grows (an end offset, bytes on a disk); its rate is what it grew by in a second between two
+samples.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+SAMPLES_MAX = 60
+SERIES_MAX = 20_000
+APART_S = 1.0
+"""Samples are at least so far apart."""
+STALE_S = 120.0
+"""A series that was not sampled for so long begins again."""
+
+
+class Histories:
+    """The last samples of many counters, by name."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._series: dict[str, deque[tuple[float, float]]] = {}
+        self._lock = threading.Lock()
+
+    def sample(self, values: Mapping[str, float]) -> None:
+        """Take the present values; a counter that was sampled a moment ago is left as it is."""
+        now = self._now_s()
+        with self._lock:
+            for name, value in values.items():
+                series = self._series.get(name)
+                if series is None or now - series[-1][0] > STALE_S or value < series[-1][1]:
+                    if series is None and len(self._series) >= SERIES_MAX:
+                        self._series.pop(next(iter(self._series)))
+                    self._series[name] = deque([(now, value)], maxlen=SAMPLES_MAX)
+                elif now - series[-1][0] >= APART_S:
+                    series.append((now, value))
+
+    def rates(self, name: str) -> list[float]:
+        """The rates per second between the samples, the oldest first."""
+        with self._lock:
+            samples = list(self._series.get(name, ()))
+        return [
+            (after - before) / (later - earlier)
+            for (earlier, before), (later, after) in itertools.pairwise(samples)
+        ]
+
+    def rate(self, name: str) -> float | None:
+        """The rate over the last three samples; None where there are not two."""
+        rates = self.rates(name)[-3:]
+        return sum(rates) / len(rates) if rates else None
+
+    def values(self, name: str) -> list[float]:
+        """The samples themselves, the oldest first."""
+        with self._lock:
+            return [value for _, value in self._series.get(name, ())]

@@ -1,0 +1,70 @@
+"""A page is made of parts, and a part that a user may not see does not take the others with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from barnabas.cli.connection.connect import sentence
+from barnabas.cli.failure import Failure
+from barnabas.client.network.connection import ChannelError
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+FORBIDDEN = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
+EXPECTED = (KafkaError, ChannelError, Failure, ValueError)
+"""What asking a cluster raises."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[T]):
+    """What was asked for, or a sentence that says why it is missing."""
+
+    value: T
+    problem: str = ""
+
+
+def part(ask: Callable[[], T], otherwise: T) -> Part[T]:
+    """The answer of `ask`; with an error `otherwise` and a sentence about it."""
+    try:
+        return Part(ask())
+    except EXPECTED as error:
+        return Part(otherwise, explained(error))
+
+
+def explained(error: Exception) -> str:
+    """A sentence for people."""
+    if isinstance(error, KafkaError):
+        if error.code in FORBIDDEN:
+            return f"Your user may not see or do this ({error.code.name})."
+        return sentence(error)
+    if isinstance(error, ChannelError):
+        if error.kind == "unsupported":
+            return f"This cluster does not serve what that needs ({error.message})."
+        return f"The cluster does not answer: {error.message}"
+    return str(error)
+
+
+def gathered(connected: Any, asked: dict[int, Any]) -> dict[int, Any]:
+    """Ask several brokers at once: coroutines by broker. The value of one that fails is its error."""
+
+    async def safely(coroutine: Any) -> Any:
+        try:
+            return await coroutine
+        except EXPECTED as error:
+            return error
+
+    async def ask_all() -> list[Any]:
+        tasks = connected.client.tasks
+        return list(await tasks.gather([safely(coroutine) for coroutine in asked.values()]))
+
+    return dict(zip(asked, connected.call(ask_all()), strict=True))

@@ -1,0 +1,68 @@
+"""Runs the console: a socket on this machine, uvicorn on it, until the process is asked to end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from barnabas.console.application import Console, build
+from barnabas.console.settings import ConsoleSettings
+
+BACKLOG = 128
+CONNECTIONS_MAX = 256
+GRACE_S = 3
+"""What is under way may take so long once the end was asked for."""
+
+
+def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; `ready` gets the address once connections are taken. Raises ``OSError``
+    where the address is in use, ``ConfigError`` and ``ValueError`` for settings that cannot work."""
+    application, console = build(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    port = listening.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    config = uvicorn.Config(
+        application,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=settings.certificate or None,
+        ssl_keyfile=settings.key or None,
+    )
+    ready(f"{settings.scheme}://{host}:{port}/")
+    try:
+        EndingServer(config, console).run(sockets=[listening])
+    finally:
+        console.close()
+        listening.close()
+
+
+class EndingServer(uvicorn.Server):
+    """Ends live pages at once when the process is asked to end, and then returns instead of dying by the
+    signal."""
+
+    def __init__(self, config: uvicorn.Config, console: Console) -> None:
+        super().__init__(config)
+        self._console = console
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._console.ending = True
+        super().handle_exit(sig, frame)
