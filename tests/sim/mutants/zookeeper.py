@@ -12,10 +12,10 @@ from barnabas.zookeeper.broker.control_requests import ControlRequests
 from barnabas.zookeeper.broker.registration import ZookeeperRegistration
 from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
-from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.election.states import Leadership
 from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER_EPOCH
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.operations import CheckVersion

@@ -32,11 +32,11 @@ from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster
 from barnabas.zookeeper.controller.record_writes import RecordWrites
 from barnabas.zookeeper.controller.unreadable_topics import topic_of
 from barnabas.zookeeper.cut_operations import take_operations
+from barnabas.zookeeper.election.states import Leadership
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.cluster_znodes import ClusterLayout
 from barnabas.zookeeper.layout.topic_znodes import topic_path

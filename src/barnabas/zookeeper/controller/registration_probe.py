@@ -14,7 +14,7 @@ from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
-from barnabas.zookeeper.controller.election import ProbeNetwork
+from barnabas.zookeeper.election.controller_election import ProbeNetwork
 
 PURPOSE = "registration probe"
 TIMEOUT_MS = 2_000.0

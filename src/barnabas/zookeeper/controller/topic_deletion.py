@@ -19,9 +19,9 @@ from typing import NamedTuple
 from barnabas.ports import Ports
 from barnabas.types import Uuid
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
-from barnabas.zookeeper.controller.election import Leadership
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.cut_operations import take_operations
+from barnabas.zookeeper.election.states import Leadership
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.config_znodes import CONFIG
 from barnabas.zookeeper.layout.request_znodes import DELETE_TOPICS

@@ -29,7 +29,6 @@ from barnabas.ports import Ports, Wakeup
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
-from barnabas.zookeeper.controller.election import ControllerElection, Leadership, ProbeNetwork
 from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
@@ -38,6 +37,8 @@ from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDele
 from barnabas.zookeeper.controller.topic_requests import TopicRequests
 from barnabas.zookeeper.controller.unreadable_topics import UnreadableTopics
 from barnabas.zookeeper.controller.unseen_registrations import decide, reregistered_members
+from barnabas.zookeeper.election.controller_election import ControllerElection, ProbeNetwork
+from barnabas.zookeeper.election.states import Leadership
 from barnabas.zookeeper.errors import NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import IDS, BrokerZnode, broker_path
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -119,12 +120,11 @@ class ZookeeperController:
         orders.on_stale = lambda epoch: election.resign(
             f"a broker obeys a newer epoch than {epoch}"
         )
-        election.on_elected = self._on_elected
-        election.on_lost = self._on_lost
+        election.listen(self)
 
     # -- election and loss of it --------------------------------------------------------------------
 
-    def _on_elected(self, leadership: Leadership) -> None:
+    def on_elected(self, leadership: Leadership) -> None:
         self.steps.on_elected(self.decider.node_id, leadership.epoch)
         self._reader = MetadataReader(
             self._ports,
@@ -187,7 +187,7 @@ class ZookeeperController:
             self._look_at(path)
         self._arm_look()
 
-    def _on_lost(self, reason: str) -> None:
+    def on_lost(self, reason: str) -> None:
         if self._reader is not None:
             self._reader.stop()
             self._reader = None

@@ -44,9 +44,11 @@ class QuorumEnrolment:
         security: NodeSecurity,
         to_brokers: Channels,
         is_kraft: Callable[[], bool],
+        on_leader: Callable[[], None],
     ) -> None:
-        """`is_kraft`: whether a KRaft controller is the cluster's controller. Blocks on the disk. Raises
-        ``OSError``."""
+        """`is_kraft`: whether a KRaft controller is the cluster's controller. `on_leader` is called when the
+        quorum's active controller changes or is no longer known. Blocks on the disk. Raises ``OSError``."""
+        self._tell_leader = on_leader
         self._ports = ports
         self._config = config
         self.is_kraft = is_kraft
@@ -72,8 +74,6 @@ class QuorumEnrolment:
         """To the quorum's active controller, whether it is the cluster's controller yet or not."""
         self.channel.look = self._on_leader
         self._lifecycle: BrokerLifecycle | None = None
-        self.on_leader: Callable[[], None] = lambda: None
-        """Called when the quorum's active controller changes or is no longer known."""
 
     # -- the way to the controller ------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class QuorumEnrolment:
         self.channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)
         if self._lifecycle is not None:
             self._lifecycle.on_controller_change()
-        self.on_leader()
+        self._tell_leader()
 
     @property
     def broker_epoch(self) -> int:

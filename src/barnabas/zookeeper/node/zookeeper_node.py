@@ -64,10 +64,10 @@ from barnabas.zookeeper.config.coordination import ensemble_of
 from barnabas.zookeeper.config.settings import GENERATED
 from barnabas.zookeeper.config_watch import ConfigWatch
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders
-from barnabas.zookeeper.controller.election import ControllerElection
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.controller.metadata_reader import METADATA_LEVEL
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
+from barnabas.zookeeper.election.controller_election import ControllerElection
 from barnabas.zookeeper.layout.cluster_znodes import config_changes
 from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
@@ -215,7 +215,9 @@ class ZookeeperNode:
             int(config.node_id),
             self.channels,
             control,
-            lambda: listeners[control],
+            listeners[control],
+            lambda: self.orders.controller_epoch,
+            self._follow_controller,
         )
         if self.ensemble.migrates:
             self._enrolment = QuorumEnrolment(
@@ -225,6 +227,7 @@ class ZookeeperNode:
                 self.security,
                 self.channels,
                 lambda: self.election.is_kraft,
+                self._follow_controller,
             )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
@@ -298,7 +301,6 @@ class ZookeeperNode:
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
-        self.election.known_epoch = lambda: self.orders.controller_epoch
         outgoing = {self.config.inter_broker_listener_name: self.channels}
         dynamic = DynamicSecurity(self.ports, self.config, self.listeners, outgoing)
         broker.on_configured = dynamic.follow
@@ -306,10 +308,6 @@ class ZookeeperNode:
         self.listeners.connections.address_rate = broker.quotas.connection_rate
         broker.quotas.on_change = partial(self._measure, broker.quotas)
         broker.on_ready = self._on_ready
-        follow = partial(_follow_controller, broker, self.election)
-        self.election.on_change = follow
-        if self._enrolment is not None:
-            self._enrolment.on_leader = follow
         return broker
 
     def _make_controller(self, cluster_id: str) -> None:
@@ -397,6 +395,13 @@ class ZookeeperNode:
             of_zookeeper = broker.lifecycle.zookeeper.broker_epoch
             epoch = enrolment.broker_epoch if of_quorum else of_zookeeper
         return Incarnation(broker.node_id, epoch, broker.incarnation)
+
+    def _follow_controller(self) -> None:
+        """The controller has changed. Metadata responses name the controller only if it is a broker; for a
+        KRaft controller they name any broker."""
+        assert self.broker is not None
+        self.broker.names_controller = not self.election.is_kraft
+        self.broker.on_controller_change()
 
     def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
         if self._enrolment is not None and self.election.is_kraft:
@@ -585,10 +590,3 @@ def _known_topic_ids(broker: Broker) -> dict[str, Uuid]:
 def _no_features() -> Features:
     """No features: ZooKeeper clusters of Kafka 3.9 have none to finalize."""
     return Features({}, {}, -1)
-
-
-def _follow_controller(broker: Broker, election: ControllerElection) -> None:
-    """The controller has changed. Metadata responses name the controller only if it is a broker; for a KRaft
-    controller they name any broker."""
-    broker.names_controller = not election.is_kraft
-    broker.on_controller_change()
