@@ -21,6 +21,7 @@ from tools.docs_kafka_map import kafka_map
 from tools.docs_module_tests import module_tests
 from tools.docs_mutants import mutants
 from tools.docs_protocol import protocol
+from tools.docs_state_tables import state_tables
 from tools.docs_zookeeper_election import zookeeper_election
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +77,7 @@ def generated() -> dict[str, str]:
         "docs/mutants.md": mutants(),
         "docs/protocol.md": protocol(),
         "docs/cli.md": command_line(),
+        "docs/state-tables.md": state_tables(),
         "docs/log-events.md": log_events(),
         "docs/zookeeper-election.md": zookeeper_election(),
     }

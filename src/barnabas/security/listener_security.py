@@ -44,7 +44,8 @@ from barnabas.security.sasl_server import (
 )
 from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
 from barnabas.security.tls_stream import Handshakes, TlsStream
-from barnabas.wire.server import Anonymous, Authenticator, Identified, ServerConnection
+from barnabas.wire.connection.authenticator import Anonymous, Authenticator, Identified
+from barnabas.wire.connection.server_connection import ServerConnection
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from barnabas.security.scram import (
     nonce_of,
 )
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.connection.server_connection import ServerConnection
 from barnabas.wire.dispatch import ApiEntry
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -40,7 +41,6 @@ from barnabas.wire.messages.sasl_authenticate_response import SaslAuthenticateRe
 from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 from barnabas.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
-from barnabas.wire.server import ServerConnection
 
 HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
 HANDSHAKE_API = Api(
@@ -133,7 +133,7 @@ class SaslListener:
 
 
 class SaslAuthenticator:
-    """The stage before a connection's first request: ``wire.server.Authenticator``."""
+    """The stage before a connection's first request: a `TokenStage` of its `ServerConnection`."""
 
     def __init__(self, shared: SaslListener, connection: ServerConnection) -> None:
         self.principal: str | None = None

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
-from barnabas.wire.dispatch import ApiEntry, ApiTable
+from barnabas.wire.dispatch import ApiEntry, ApiTable, Header, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import (
@@ -61,6 +62,18 @@ ENTRY = ApiEntry(
     API, _not_called, None,
     _SCHEMA.min_version, _SCHEMA.max_stable_version, _SCHEMA.first_flexible,
 )  # fmt: skip
+
+
+def serve(
+    header: Header, frame: memoryview, ctx: RequestContext, table: ApiTable, features: FeatureSource
+) -> tuple[ApiVersionsRequest | None, ApiVersionsResponse]:
+    """The request and its response. The request is None where its version is not served here; its response
+    then has version 0, which `ctx` says afterwards. Raises `MalformedError`."""
+    if not ENTRY.min_version <= header.api_version <= ENTRY.max_version:
+        ctx.api_version = 0
+        return None, unsupported_version()
+    request: Any = decode_request(ENTRY, header, frame)
+    return request, answer(request, ctx, table, features())
 
 
 def answer(

@@ -1,8 +1,9 @@
 """From a request's frame to the response's frame: the table of APIs, headers, the call of a handler.
 
 `ApiTable` has the APIs of a listener; `parse_header`, `decode_request` and `encode_response` convert
-between bytes and values. Only `call` calls handlers; it turns an exception into an error response. Used by
-:class:`barnabas.wire.server.ServerConnection` and by the controller's Envelope handler (KIP-590).
+between bytes and values. Only `call` calls handlers; it turns an exception into an error response.
+:class:`barnabas.wire.connection.server_connection.ServerConnection` and the controller's Envelope handler
+(KIP-590) use it.
 
 Does no I/O and keeps no state of a connection.
 """

@@ -243,7 +243,9 @@ class Api(NamedTuple):
     `resource` and `operation` name the permission that the caller needs; `resource` is topic, group,
     transactional-id, cluster, delegation-token, user or none. `error_response` makes a response with one
     error code for the whole request, for a handler that raised and for a caller that is not authorized;
-    None where the request has no response.
+    None where the request has no response. `waits`: the response may wait until there is something to tell
+    (Fetch). A connection serves one such request at a time, and asks it to hurry when a later response
+    waits for it.
     """
 
     key: ApiKey
@@ -251,6 +253,7 @@ class Api(NamedTuple):
     error_response: Callable[[Any, int, str], Message | None]
     resource: str = "none"
     operation: str = "none"
+    waits: bool = False
 
 
 def top_level_error(response: type[Message]) -> Callable[[Any, int, str], Message]:

@@ -213,7 +213,7 @@ def test_the_time_of_encoding_is_waited_for_with_the_next_request(
         world.now += 500.0
         return encode_or_error(*given)
 
-    monkeypatch.setattr("barnabas.wire.server.encode_or_error", slowly)
+    monkeypatch.setattr("barnabas.wire.connection.server_connection.encode_or_error", slowly)
     connection, stream = open_connection(metered(image, world))
     body = encode_bytes(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     for expected in (

@@ -13,6 +13,8 @@ from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.api_versions import Features
 from barnabas.wire.codec import decode, encode_bytes
+from barnabas.wire.connection.server_connection import READERS, ServerConnection
+from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES, Intake, Stage
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
@@ -24,7 +26,7 @@ from barnabas.wire.messages.fetch_response import (
     PartitionData,
 )
 from barnabas.wire.request import Api, Parked, RequestContext, Working
-from barnabas.wire.server import RequestServer, ServerConnection
+from barnabas.wire.server import RequestServer
 from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.client.loopback import Stream, World
 from tests.unit.wire.random_messages import messages, random_message, versions_of
@@ -45,6 +47,7 @@ def feed(connection: ServerConnection, data: bytes) -> None:
         taken = min(len(buffer), len(data) - position)
         buffer[:taken] = data[position : position + taken]
         connection.buffer_updated(taken)
+        connection.validate()
         position += taken
 
 
@@ -128,7 +131,7 @@ class Waiting:
     def __init__(self, size: int = 0) -> None:
         self.world, self.fetches = World(), list[Parked]()
         self.server = RequestServer(self.world, "P", ApiTable())
-        api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None)
+        api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None, waits=True)
         self.server.table.add_handler(api, self._park, None)
         self.answer = FetchResponse(
             responses=[
@@ -193,7 +196,7 @@ def test_a_fetch_waits_for_the_one_before_it_on_its_connection() -> None:
         waiting.append(Parked())
         return waiting[-1]
 
-    api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None)
+    api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None, waits=True)
     server = RequestServer(world, "P", ApiTable().add_handler(api, park, None))
     connection, stream = open_connection(server)
     fetch = frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12))
@@ -211,7 +214,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.work: list[Working] = []
-        api = Api(ApiKey.FETCH, FetchRequest, refusal)
+        api = Api(ApiKey.FETCH, FetchRequest, refusal, waits=True)
         table = ApiTable().add_handler(api, self.handle, None)
         self.world = World()
         self.server = RequestServer(self.world, "P", table)
@@ -266,7 +269,9 @@ def test_work_that_fails_before_it_is_awaited_is_answered_all_the_same() -> None
         work.fail(KafkaError(ErrorCode.INVALID_REQUEST, "no"))
         return work
 
-    table = ApiTable().add_handler(Api(ApiKey.FETCH, FetchRequest, refusal), failed, None)
+    table = ApiTable().add_handler(
+        Api(ApiKey.FETCH, FetchRequest, refusal, waits=True), failed, None
+    )
     worker.server.table = table
     for served in (1, 2):
         worker.ask()
@@ -319,3 +324,40 @@ def test_noise_ends_the_connection() -> None:
     assert {event for _, event, _ in cluster.world.lines} <= {
         "connection.malformed", "connection.unknown_api", "connection.unknown_version",
     }  # fmt: skip
+
+
+def test_a_connection_makes_only_moves_of_its_tables() -> None:
+    connection, _ = open_connection(Worker().server)
+    assert (connection.stage, connection.intake) == (Stage.IDENTIFIED, Intake.READING)
+    with pytest.raises(AssertionError, match="may not become authenticated"):
+        connection.on_authenticated()
+    connection.end("connection.idle")
+    assert connection.stage.value == "ending"
+    feed(connection, frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12)))
+    connection.on_closed(None)
+    assert connection.stage.value == "ended"
+    connection.validate()
+
+
+def test_a_fetch_that_fails_lets_no_request_overtake_one_that_holds() -> None:
+    """The release of a request ends the wait for that request only."""
+    work: list[Working] = []
+
+    def handle(request: FetchRequest, ctx: RequestContext, role: None) -> Working:
+        work.append(Working(holds=len(work) > 0))
+        return work[-1]
+
+    api = Api(ApiKey.FETCH, FetchRequest, refusal)
+    server = RequestServer(World(), "P", ApiTable().add_handler(api, handle, None))
+    connection, _ = open_connection(server)
+    feed(connection, frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12)) * 3)
+    assert len(work) == 2
+    work[0].fail(KafkaError(ErrorCode.INVALID_REQUEST, "no"))
+    assert len(work) == 2
+    work[1].release()
+    assert len(work) == 3
+
+
+def test_states_of_a_connection_have_moves_and_a_reader() -> None:
+    assert set(READERS) == set(STAGE_MOVES) == set(Stage)
+    assert set(INTAKE_MOVES) == set(Intake)

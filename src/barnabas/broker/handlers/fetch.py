@@ -48,7 +48,7 @@ def error_response(request: FetchRequest, code: int, message: str) -> FetchRespo
     )  # fmt: skip
 
 
-API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
+API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read", waits=True)
 
 
 def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:

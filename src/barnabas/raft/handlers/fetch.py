@@ -23,7 +23,14 @@ from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
 
-API = Api(ApiKey.FETCH, FetchMessage, top_level_error(FetchResponse), "cluster", "cluster-action")
+API = Api(
+    ApiKey.FETCH,
+    FetchMessage,
+    top_level_error(FetchResponse),
+    "cluster",
+    "cluster-action",
+    waits=True,
+)
 
 
 def handle(request: FetchMessage, ctx: RequestContext, role: RaftNode) -> Message | Parked:

@@ -1,4 +1,5 @@
-"""Calls `validate` of each machine from time to time: quorum replica, controller, replicas, coordinators.
+"""Calls `validate` of each machine from time to time: quorum replica, controller, replicas, coordinators,
+listeners.
 
 Each machine asserts its own invariants beside its state; this checker only calls the assertions. It finds an
 impossible state before a client can see a consequence of it.
@@ -19,6 +20,8 @@ class MachinesAreValid(Checker):
         inside = node.node
         assert inside is not None
         inside.quorum.machine.validate()
+        for server in inside.listeners.servers.values():
+            server.validate()
         if inside.controller is not None:
             inside.controller.validate()
         if inside.broker is not None:
