@@ -64,7 +64,7 @@ commits: venv
 UNIT := BARNABAS_EFFORT=0.05 $(PYTEST) -q -m "not slow"
 unit: unit-first unit-second
 
-FIRST_HALF := $(addprefix tests/unit/,log raft security zookeeper)
+FIRST_HALF := $(addprefix tests/unit/,broker log raft security zookeeper)
 unit-first: venv
 	$(UNIT) $(FIRST_HALF)
 

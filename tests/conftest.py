@@ -19,11 +19,17 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 
+def pytest_configure() -> None:
+    """Collecting imports everything and leaves no garbage worth the search for it."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: the collector of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -29,6 +29,7 @@ def expected(count: int) -> Counter[bytes]:
     return Counter(b"v%d" % n for n in range(count))
 
 
+@pytest.mark.slow
 def test_a_task_sends_its_rows_in_portions_and_the_driver_none(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

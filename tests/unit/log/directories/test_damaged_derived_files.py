@@ -96,6 +96,7 @@ def _is_dir(world: DirectoriesWorld, path: str) -> bool:
     return any(name.startswith(path + "/") for name in world.disk.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 def test_a_damaged_derived_file_costs_no_record_and_ends_no_node(clean: bool) -> None:
     rng = random.Random(5)
