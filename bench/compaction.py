@@ -49,7 +49,7 @@ def written(directory: str, records: int, per_batch: int) -> PartitionLog:
         log.append_as_leader(build_batch(pairs, timestamp_ms=NOW), leader_epoch=1, wall_ms=NOW)
     log.roll()
     log.flush()
-    log.compactable_to = log.recovery_point
+    log.durability.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
     return log
 

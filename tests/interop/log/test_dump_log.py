@@ -99,7 +99,7 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     log.truncate_to(log.log_end_offset - 1)
     log.roll()
     log.flush()
-    log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
+    log.durability.checkpointed_recovery_point = log.durability.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
     plan = cleaning_pass.make_plan(log, 0, NOW + 10)
     keys = cleaning_pass.build_map(plan, 1000)
@@ -117,7 +117,7 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
         log.partition,
         log.config,
         clean=False,
-        recovery_point=log.checkpointed_recovery_point,
+        recovery_point=log.durability.checkpointed_recovery_point,
     ).log
     assert again.log_end_offset == log.log_end_offset
     again.close()

@@ -85,7 +85,7 @@ class LogModel:
         def lower() -> None:
             self.recovery_point = min(self.recovery_point, log.recovery_point)
 
-        log.on_recovery_point_lowered = lower
+        log.durability.watch_recovery_point(lower)
         return log
 
     def reopen(self, *, clean: bool = False) -> None:
@@ -93,7 +93,9 @@ class LogModel:
         self.log = self._open(clean=clean)
 
     def _synced(self) -> None:
-        self.recovery_point = self.log.checkpointed_recovery_point = self.log.recovery_point
+        self.recovery_point = self.log.durability.checkpointed_recovery_point = (
+            self.log.recovery_point
+        )
         self.earlier = []
 
     # -- operations ------------------------------------------------------------------------------
@@ -213,12 +215,12 @@ class LogModel:
 
     def sync(self, between: Callable[[], None] | None = None) -> None:
         job, on_synced = self.log.sync_job()
-        cuts = self.log.truncation_count
+        cuts = self.log.generations.truncation_count
         job()
         if between is not None:
             between()
         on_synced()
-        if self.log.truncation_count == cuts:
+        if self.log.generations.truncation_count == cuts:
             self._synced()
 
     def roll(self) -> None:

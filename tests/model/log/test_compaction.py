@@ -127,8 +127,10 @@ class Compacted:
 
     def sync(self) -> None:
         self.log.flush()
-        self.recovery_point = self.log.checkpointed_recovery_point = self.log.recovery_point
-        self.log.compactable_to = self.recovery_point
+        self.recovery_point = self.log.durability.checkpointed_recovery_point = (
+            self.log.recovery_point
+        )
+        self.log.durability.compactable_to = self.recovery_point
 
     def compact(self, keys_max: int, groups_max: int) -> None:
         self.now += self.rng.choice([0, 10, 2 * RETENTION_MS])

@@ -69,9 +69,9 @@ def test_every_n_messages() -> None:
     assert log is not None
     for at in range(4):
         cluster.produce([b"%d" % at], acks=1)
-        assert log.high_watermark == at + 1 and log.unsynced_messages == at + 1
+        assert log.high_watermark == at + 1 and log.durability.unsynced_messages == at + 1
     cluster.produce([b"4"], acks=1)
-    assert log.unsynced_messages == 0 and log.high_watermark == 5
+    assert log.durability.unsynced_messages == 0 and log.high_watermark == 5
 
 
 def test_flush_ms_syncs_what_is_older() -> None:

@@ -181,7 +181,7 @@ def test_a_log_that_is_compacted_meanwhile_is_searched_again(timestamp: int | No
     log = cluster.partition(1).log
     assert log is not None
     log.flush()
-    log.compactable_to = log.recovery_point
+    log.durability.compactable_to = log.recovery_point
     settled = list[object]()
     search = Search(cluster.partition(1), timestamp, settled.append)
     plan = cleaning_pass.make_plan(log, 0, START)

@@ -59,7 +59,7 @@ def written(path: Path) -> PartitionLog:
         log.append_as_leader(batch, leader_epoch=1, wall_ms=NOW)
     log.roll()
     log.flush()
-    log.compactable_to = log.recovery_point
+    log.durability.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
     return log
 
@@ -80,7 +80,7 @@ def test_it_leaves_the_same_files(tmp_path: Path) -> None:
     helper = HelperProcess()
     for name, compactor in (("here", LocalCompactor()), ("there", HelpedCompactor(helper))):
         log = open_at(tmp_path / name)
-        log.compactable_to = log.high_watermark = log.log_end_offset
+        log.durability.compactable_to = log.high_watermark = log.log_end_offset
         compact(log, compactor)
     helper.close()
     left = [

@@ -31,7 +31,7 @@ def test_a_due_round_writes_the_checkpoint_it_waits_for() -> None:
     world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "1000"})
     log = due(world)
     world.run_ms(5_000)
-    assert world.logs.cleaner.rounds == 1 and log.compactable_to == log.recovery_point
+    assert world.logs.cleaner.rounds == 1 and log.durability.compactable_to == log.recovery_point
     assert world.logs.directories[0].compacted()[T0] == log.active.base_offset
 
 
@@ -40,7 +40,7 @@ def test_rounds_that_are_not_due_write_no_checkpoint() -> None:
     log = due(world)
     log.config = replace(log.config, min_compaction_lag_ms=1 << 60)
     world.run_ms(5_000)
-    assert log.compactable_to == 0 < log.recovery_point
+    assert log.durability.compactable_to == 0 < log.recovery_point
 
 
 def test_a_disk_that_hangs_in_that_checkpoint_keeps_no_other_from_compaction() -> None:

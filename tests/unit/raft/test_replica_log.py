@@ -64,9 +64,9 @@ def test_the_short_way_into_the_log_leaves_the_same_files(seed: int) -> None:
             short.truncate_to(offset)
             long.truncate_to(offset)
         one, other = short.partition_log, long.partition_log
-        assert (one.log_end_offset, one.unsynced_messages) == (
+        assert (one.log_end_offset, one.durability.unsynced_messages) == (
             other.log_end_offset,
-            other.unsynced_messages,
+            other.durability.unsynced_messages,
         )
         assert one.producers.end_offset == other.producers.end_offset
     assert (

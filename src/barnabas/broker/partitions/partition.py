@@ -220,7 +220,7 @@ class Partition(Replica):
             self._host.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if not info.duplicate:
-            if log.flush_is_due or log.rolled_since_sync:
+            if log.flush_is_due or log.durability.rolled_since_sync:
                 self._host.after_append(log, before)
                 if self.log is not log:  # its directory failed in this moment
                     raise self.not_leader()

@@ -185,7 +185,7 @@ class Replica:
         except (OSError, CorruptLogError) as error:
             raise self._error_of(error) from error
         finally:
-            if (log.flush_is_due or log.rolled_since_sync) and self.log is log:
+            if (log.flush_is_due or log.durability.rolled_since_sync) and self.log is log:
                 self._disk.after_append(log, before)
 
     def truncate(self, offset: int) -> None:

@@ -266,11 +266,11 @@ class LogDirMoves:
             begin(source, copy)
             move.begun = True
         if (
-            source.truncation_count != move.truncation_count
+            source.generations.truncation_count != move.truncation_count
             or copy.log_end_offset < source.log_start_offset
         ):
             align(source, copy)
-            move.truncation_count = source.truncation_count
+            move.truncation_count = source.generations.truncation_count
         if copy.log_end_offset < source.log_end_offset:
             run = self._read(move)
             if run is None:

@@ -43,7 +43,7 @@ class Search:
         self.tries += 1
         self._log, self._state, self.log_dir = (
             log,
-            (log.truncation_count, log.replacement_count),
+            (log.generations.truncation_count, log.generations.replacement_count),
             log.log_dir,
         )
         return log.search_job(self.timestamp)
@@ -69,7 +69,8 @@ class Search:
         if isinstance(result, LogMoved):
             return False
         if log is not None and (
-            log is not self._log or (log.truncation_count, log.replacement_count) != self._state
+            log is not self._log
+            or (log.generations.truncation_count, log.generations.replacement_count) != self._state
         ):
             return False
         if isinstance(result, CorruptLogError):

@@ -119,7 +119,7 @@ def make_plan(
     """The plan of a round on `log`, from offset `first_dirty` of its checkpoint on. `durable_to`: as if the
     checkpoint of the recovery points vouched for what is below."""
     config = log.config
-    durable_to = log.compactable_to if durable_to is None else durable_to
+    durable_to = log.durability.compactable_to if durable_to is None else durable_to
     bound = min(log.last_stable_offset, log.active.base_offset, durable_to)
     sources, dirty, clean, oldest = [], 0, 0, -1
     first_dirty = max(first_dirty, log.bases[0])
@@ -145,7 +145,7 @@ def make_plan(
     }
     end = sources[-1].end_offset if sources else first_dirty
     return CleaningPlan(
-        log.disk, log.directory, config, log.truncation_count, tuple(sources), first_dirty, end,
+        log.disk, log.directory, config, log.generations.truncation_count, tuple(sources), first_dirty, end,
         dirty, clean, oldest, now_ms, live, _all_segments(log),
     )  # fmt: skip
 
@@ -452,7 +452,11 @@ def swap(log: PartitionLog, plan: CleaningPlan, cleaned: Cleaned) -> bool:
     meanwhile, and the round is void. The old files are added to `deleted_paths`."""
     bases = set(cleaned.sources)
     old = [segment for segment in log.segments if segment.base_offset in bases]
-    if log.truncation_count != plan.truncation_count or len(old) != len(bases) or log.active in old:
+    if (
+        log.generations.truncation_count != plan.truncation_count
+        or len(old) != len(bases)
+        or log.active in old
+    ):
         segment_swap.remove_leftovers(log.disk, log.directory, cleaned.base_offset, CLEANED)
         return False
     segment_swap.replace_segments(log, old, cleaned.size, CLEANED)

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.directories.log_directory import LogDirectory
-from barnabas.log.partition.flush_jobs import on_flushed, require_flush
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports
 from barnabas.types import TopicPartition
@@ -43,7 +42,7 @@ class FlushScheduler:
 
     def demand(self, log: PartitionLog, before: int) -> None:
         """Demand a sync of what was appended from offset `before` on."""
-        require_flush(log, before)
+        log.durability.require_flush(before)
         is_running = log in self._wanted
         self._wanted[log] = log.log_end_offset
         if not is_running:
@@ -54,7 +53,7 @@ class FlushScheduler:
         if directory is None or self._logs.logs.get(log.partition) is not log:
             self._give_up(log)
             return
-        end, cuts = log.log_end_offset, log.truncation_count
+        end, cuts = log.log_end_offset, log.generations.truncation_count
         try:
             job, on_synced = log.sync_log_job()
         except OSError as error:
@@ -70,7 +69,7 @@ class FlushScheduler:
                 self._logs.fail(directory, f"syncing {log.partition} failed: {result}")
             else:
                 on_synced()
-                self._on_synced(log, end, is_whole=log.truncation_count == cuts)
+                self._on_synced(log, end, is_whole=log.generations.truncation_count == cuts)
 
         directory.silence.run(self._ports.background, f"flush {directory.path}", job, finish)
 
@@ -78,9 +77,9 @@ class FlushScheduler:
         """Everything below `end` is durable, unless the log was cut meanwhile (not `is_whole`)."""
         if is_whole and self._wanted[log] <= end:
             del self._wanted[log]
-            on_flushed(log, FOREVER_MS)
+            log.durability.on_flushed(FOREVER_MS)
         elif is_whole:
-            on_flushed(log, end)
+            log.durability.on_flushed(end)
         if log in self._wanted:
             self._wanted[log] = min(self._wanted[log], log.log_end_offset)
             self._sync(log)

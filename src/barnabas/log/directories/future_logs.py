@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.directories.entry_names import deleted_partition_of, name_of_future
 from barnabas.log.directories.log_directory import LogDirectory
-from barnabas.log.partition.flush_jobs import watch_recovery_point
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.log_moves import inherit, relocate
 from barnabas.log.partition.partition_log import PartitionLog
@@ -117,7 +116,7 @@ class FutureLogs:
                 self.create(partition, target_dir, self._owner.logs[partition])
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
-        watch_recovery_point(log, directory.lower_recovery_points)
+        log.durability.watch_recovery_point(directory.lower_recovery_points)
         directory.futures[log.partition] = log
         self.logs[log.partition] = log
         self._target_dirs[log.partition] = directory

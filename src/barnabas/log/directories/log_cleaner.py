@@ -24,7 +24,6 @@ from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.partition.truncation import forget_cuts
 from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
 from barnabas.types import TopicPartition
 
@@ -212,7 +211,7 @@ class LogCleaner:
     # -- a round ---------------------------------------------------------------------------------
 
     def _next_group(self, work: Round) -> None:
-        if work.log.truncation_count != work.plan.truncation_count:
+        if work.log.generations.truncation_count != work.plan.truncation_count:
             # Cut while the round was throttled: its plan says nothing of what came since.
             self._give_up(work)
             return
@@ -250,7 +249,7 @@ class LogCleaner:
     def _finish(self, work: Round) -> None:
         partition = work.log.partition
         self.first_dirty[partition] = work.end
-        forget_cuts(work.log)
+        work.log.generations.forget_cuts()
         self.rounds += 1
         if isinstance(work.compactor, HelpedCompactor):
             self.helped_rounds += 1
@@ -324,7 +323,7 @@ class LogCleaner:
         partition = work.log.partition
         gone = (
             self._logs.logs.get(partition) is not work.log
-            or work.log.truncation_count != work.plan.truncation_count
+            or work.log.generations.truncation_count != work.plan.truncation_count
         )
         if gone or isinstance(error, FileNotFoundError):
             pass  # deleted, cut or retained away while it was read

@@ -26,17 +26,9 @@ from barnabas.log.directories.log_directory import LogDirectory, never_had_topic
 from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.flush_jobs import (
-    begin_sync,
-    end_sync,
-    sync_again_later,
-    watch_recovery_point,
-)
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import (
     PartitionLog,
-    give_topic_id,
-    set_never_had_topic_id,
 )
 from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.ports import Ports, Wakeup, call_all
@@ -197,7 +189,7 @@ class LogDirectories:
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
             if never_had_topic_id(directory, partition):
-                set_never_had_topic_id(log)
+                log.set_never_had_topic_id()
             directory.on_lost_topic_id(str(partition))
         fault = opened.fault or beginning
         if directory.was_clean:
@@ -218,7 +210,7 @@ class LogDirectories:
 
     def add_log(self, directory: LogDirectory, log: PartitionLog) -> None:
         """`log`, which is open and in `directory`, is its partition's log from now on."""
-        watch_recovery_point(log, directory.lower_recovery_points)
+        log.durability.watch_recovery_point(directory.lower_recovery_points)
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
         self._directory_by_log[log.partition] = directory
@@ -341,23 +333,24 @@ class LogDirectories:
         directory = self._directory_by_log.get(log.partition)
         if directory is None or self.logs[log.partition] is not log:
             return
-        if log.is_syncing:
-            sync_again_later(log)
+        if log.durability.is_syncing:
+            log.durability.sync_again_later()
             return
         try:
-            job, on_synced = begin_sync(log, self.ports.clock.now_ms())
+            job, on_synced = log.sync_job()
+            log.durability.begin_sync(self.ports.clock.now_ms())
         except OSError as error:
             self.fail(directory, f"{log.partition}: {error}")
             return
 
         def finish(result: object) -> None:
-            end_sync(log)
+            log.durability.end_sync()
             if isinstance(result, BaseException):
                 if self.logs.get(log.partition) is log:  # not deleted or moved meanwhile
                     self.fail(directory, f"syncing {log.partition} failed: {result}")
                 return
             on_synced()
-            if log.rolled_since_sync and not self._ends:
+            if log.durability.rolled_since_sync and not self._ends:
                 self.sync(log)
 
         directory.silence.run(self.ports.background, f"sync {directory.path}", job, finish)
@@ -367,7 +360,7 @@ class LogDirectories:
         offset `before`."""
         if log.flush_is_due:
             self.flushes.demand(log, before)
-        elif log.rolled_since_sync:
+        elif log.durability.rolled_since_sync:
             self.sync(log)
 
     def checkpoint(
@@ -441,8 +434,12 @@ class LogDirectories:
     def _flush_due(self) -> None:
         """``flush.ms``."""
         now = self.ports.clock.now_ms()
-        due = [log for log in self.logs.values() if now - log.last_sync_ms >= log.config.flush_ms]
-        call_all(partial(self.sync, log) for log in due if log.unsynced_messages)
+        due = [
+            log
+            for log in self.logs.values()
+            if now - log.durability.last_sync_ms >= log.config.flush_ms
+        ]
+        call_all(partial(self.sync, log) for log in due if log.durability.unsynced_messages)
 
     def _expire_producers(self) -> None:
         wall = self.ports.clock.wall_ms()
@@ -562,7 +559,7 @@ def adopt_log(logs: LogDirectories, log: PartitionLog, topic_id: Uuid) -> None:
     except OSError as error:
         logs.fail(directory, f"giving {log.partition} its topic id failed: {error}")
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    give_topic_id(log, topic_id)
+    log.give_topic_id(topic_id)
     logs.ports.log(
         "info", "log.topic_id_given", partition=str(log.partition), topic_id=uuid_text(topic_id)
     )
@@ -620,7 +617,7 @@ def _sync_full_segments(logs: LogDirectories, until_ms: float) -> None:
     """They become durable soon, so that recovery stays short. What this turn has no time for (many logs
     were recovered, or rolled at once) comes with the next tick."""
     for log in list(logs.logs.values()):
-        if log.rolled_since_sync:
+        if log.durability.rolled_since_sync:
             logs.sync(log)
             if logs.ports.clock.now_ms() >= until_ms:
                 break

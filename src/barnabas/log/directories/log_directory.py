@@ -28,11 +28,6 @@ from barnabas.log.directories.entry_names import (
     partition_of,
 )
 from barnabas.log.file_names import PARTITION_METADATA
-from barnabas.log.partition.flush_jobs import (
-    begin_checkpoint,
-    on_checkpointed,
-    on_lower_checkpoint,
-)
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import (
@@ -288,13 +283,14 @@ class LogDirectory:
             self._compacted_to = compacted
         self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
         for log in self.all_logs.values():
-            on_lower_checkpoint(log)
+            log.durability.on_only_checkpoint(log.recovery_point)
 
     def forget_old_checkpoints(self) -> None:
         """Remove from the files what they say of logs that are gone, or of more than recovery found: it
         must not be believed at the next start. Blocks where there is such a thing."""
         stale = any(
-            log.checkpointed_recovery_point > log.recovery_point for log in self.all_logs.values()
+            log.durability.checkpointed_recovery_point > log.recovery_point
+            for log in self.all_logs.values()
         )
         stale = stale or self.compacted() != self._compacted_to
         if stale or not self.in_checkpoints <= self.all_logs.keys():
@@ -346,14 +342,14 @@ class LogDirectory:
 def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
     entries, logs = directory.recovery_point_entries(), dict(directory.all_logs)
     for partition, offset in entries.items():
-        begin_checkpoint(logs[partition], offset)
+        logs[partition].durability.begin_checkpoint(offset)
     job, place = directory.job_of(checkpoints.RECOVERY_POINT, entries)
 
     def finish() -> bool:
         if not place():
             return False
         for partition, offset in entries.items():
-            on_checkpointed(logs[partition], offset)
+            logs[partition].durability.on_checkpointed(offset)
         return True
 
     return CheckpointJob(job, finish)
@@ -364,7 +360,7 @@ def _still_compacted(
 ) -> dict[TopicPartition, int]:
     """Not where a log was cut since, or ends: what is written there has no gaps."""
     return {
-        name: min(offset, logs[name].lowest_cut, logs[name].log_end_offset)
+        name: min(offset, logs[name].generations.lowest_cut, logs[name].log_end_offset)
         for name, offset in offsets.items()
         if name in logs
     }

@@ -56,11 +56,11 @@ def dirtiest(
             continue
         if partition in left_alone:
             continue
-        if as_checkpointed and log.recovery_point <= log.compactable_to:
+        if as_checkpointed and log.recovery_point <= log.durability.compactable_to:
             continue
         try:
-            first = max(min(first_dirty.get(partition, 0), log.lowest_cut), 0)
-            durable_to = log.recovery_point if as_checkpointed else log.compactable_to
+            first = max(min(first_dirty.get(partition, 0), log.generations.lowest_cut), 0)
+            durable_to = log.recovery_point if as_checkpointed else log.durability.compactable_to
             plan = cleaning_pass.make_plan(log, first, wall, durable_to)
         except OSError as error:
             among.fail(directory, f"{partition}: {error}")

@@ -81,7 +81,8 @@ def open_log(
     closed cleanly its segments had `known_bases` (none: unknown). Blocks on the disk. Raises
     ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
-    log.checkpointed_recovery_point = log.compactable_to = recovery_point
+    durability = log.durability
+    durability.on_only_checkpoint(recovery_point)
     if not disk.exists(directory):
         disk.make_dirs(directory)
         truncation.start_empty(log, log_start_offset)
@@ -107,21 +108,14 @@ def open_log(
     # After a crash only what lies below the recovery point is known to be durable, and a clean end
     # leaves an empty log as it is (`flush_jobs.is_dirty`).
     is_empty = log.active.base_offset == 0 and not log.active.size
-    for changes in (log.names, log.dir_name, log.epochs.changes):
+    for changes in (durability.names, durability.dir_name, log.epochs.changes):
         changes.reset(pending=not clean or is_empty)
     seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
     if later_cut is not None:
         cut, seen = later_cut, None
-    log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    log.unsynced_messages = log.log_end_offset - log.recovery_point  # at most
-    if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
-        # The indexes of the segment before were completed, now or by a roll, and have to be synced.
-        log.recovery_point -= 1
-    if log.recovery_point < log.active.base_offset:
-        # As after a roll, full segments become durable soon: compaction waits for that.
-        log.rolled_since_sync = True
+    _fit_durability(log, clean, recovery_point)
     unknown_from = log.log_end_offset if clean else recovery_point
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.move_high_watermark(log.log_start_offset)
@@ -236,6 +230,18 @@ def _bound_of(segment: Segment, closed_at: int) -> int | None:
     return closed_at if leaps else None
 
 
+def _fit_durability(log: PartitionLog, clean: bool, recovery_point: int) -> None:
+    """Everything is on the device after a clean end, else what is below `recovery_point`."""
+    durability, end = log.durability, log.log_end_offset
+    durability.on_opened(end if clean else min(recovery_point, end), end)
+    if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
+        # The indexes of the segment before were completed, now or by a roll, and have to be synced.
+        durability.require_sync_from(log.recovery_point - 1)
+    if log.recovery_point < log.active.base_offset:
+        # As after a roll, full segments become durable soon: compaction waits for that.
+        durability.sync_again_later()
+
+
 def _fit_epochs(log: PartitionLog, from_offset: int, seen: LogScan | None) -> None:
     """Take leader epochs from `from_offset` on from the batches. Keep also the newest epoch of the file if it
     begins at the log's end: its leader wrote no record, but may have committed the records before."""
@@ -297,7 +303,7 @@ def _fit_producers(
 def _drop_stray_snapshots(log: PartitionLog, names: list[str]) -> None:
     """Those of producers at offsets where no segment begins any more, by compaction, or where the log once
     ended. One is needed for each segment, and the one that was read just now."""
-    needed = {*log.bases, log.snapshot_offset}
+    needed = {*log.bases, log.snapshots.newest}
     for name in names:
         offset = offset_of(name) if name.endswith(SNAPSHOT) else None
         if offset is not None and offset < log.bases[-1] and offset not in needed:

@@ -11,13 +11,13 @@ from barnabas.log.segments import segment as segment_files
 
 
 def relocate(log: PartitionLog, directory: str) -> None:
-    """Its files are in `directory` now. A sync under way says nothing of them there."""
-    log.truncation_count += 1
+    """Its files are in `directory` now."""
+    log.generations.on_moved()
     log.directory = directory
     log.epochs.path = f"{directory}/{LEADER_EPOCH}"
     for segment in log.segments:
         segment_files.relocate(segment, directory)
-    log.dir_name.happened()
+    log.durability.dir_name.happened()
 
 
 def inherit(future: PartitionLog, current: PartitionLog) -> None:
@@ -30,5 +30,5 @@ def inherit(future: PartitionLog, current: PartitionLog) -> None:
     # It may begin behind the current one.
     future.epochs.truncate_from_start(future.log_start_offset)
     future.move_high_watermark(current.high_watermark)
-    future.lowest_cut = min(future.lowest_cut, current.lowest_cut)
+    future.generations.note_cut(current.generations.lowest_cut)
     future.write_producer_snapshot(future.log_end_offset)

@@ -19,14 +19,16 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.config import FOREVER_MS, LogConfig
-from barnabas.log.durability import DirtyCounter
+from barnabas.log.config import LogConfig
+from barnabas.log.durability import Durability
 from barnabas.log.errors import UnexpectedGap
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import flush_jobs, retention, truncation
 from barnabas.log.partition.segmented_log import EMPTY, EPOCH_MAX, ReadResult, SegmentedLog
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import RELATIVE_MAX, Segment
+from barnabas.log.state.generations import Generations
+from barnabas.log.state.producer_snapshots import ProducerSnapshots
 from barnabas.log.state.producer_state import (
     TRUSTED,
     ProducerStates,
@@ -87,42 +89,9 @@ class PartitionLog(SegmentedLog):
         self.never_had_topic_id = False
         """Whether its directory was written by brokers of before topic ids (KIP-516)."""
         self.producers = ProducerStates()
-        self.recovery_point = 0
-        """Everything below is on the device."""
-        self.checkpointed_recovery_point = 0
-        """Upper bound of the recovery point that a start after a crash may find in the checkpoint."""
-        self.compactable_to = 0
-        """Lower bound, from the checkpoint that is in place: compaction may leave gaps below."""
-        self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Called before bytes below `checkpointed_recovery_point` are rewritten; it has to make a lower
-        one durable."""
-        self.unsynced_messages = 0
-        self.flush_limit = FOREVER_MS
-        """Nothing from here on counts as written before the sync that ``flush.messages`` asked for
-        (:mod:`barnabas.log.directories.flush_scheduler`)."""
-        self.last_sync_ms = 0.0
-        self.rolled_since_sync = False
-        self.is_syncing = False
-        """Whether one of its directory's syncs of it is under way."""
-        self.rolls = 0
-        self.names = DirtyCounter()
-        """Files made, whose names the device may not have."""
-        self.names.happened()
-        self.dir_name = DirtyCounter()
-        """The log's own directory likewise."""
-        self.dir_name.happened()
-        self.truncation_count = 0
-        """How often the log was cut: a sync that began before says nothing of what came after."""
-        self.replacement_count = 0
-        """How often a segment came in the place of others: a job that reads files may have read of both."""
-        self.lowest_cut = FOREVER_MS
-        """The lowest offset at which the log was cut since its last compaction."""
-        self.snapshot_offset = -1
-        """The offset of the newest producer snapshot that was written or read."""
-        self.new_snapshots: list[int] = []
-        """Offsets of those that the device may not have."""
-        self.suspect_segments: set[int] = set()
-        """Bases of segments of which `producers` says less than stood in them: a batch had rotted."""
+        self.durability = Durability()
+        self.generations = Generations()
+        self.snapshots = ProducerSnapshots()
         self.deleted_paths: list[str] = []
         """Files renamed to ``.deleted``; the owner removes them after ``file.delete.delay.ms``."""
         self.high_watermark = 0
@@ -131,6 +100,11 @@ class PartitionLog(SegmentedLog):
         self.roll_ms = config.roll_ms
 
     # -- what is there ---------------------------------------------------------------------------
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on the device."""
+        return self.durability.recovery_point
 
     @property
     def last_epoch(self) -> int:
@@ -163,13 +137,13 @@ class PartitionLog(SegmentedLog):
     @property
     def flushed_end_offset(self) -> int:
         """The offset up to which ``flush.messages`` allows the broker to report records as written."""
-        end, limit = self.log_end_offset, self.flush_limit
+        end, limit = self.log_end_offset, self.durability.flush_limit
         return end if end < limit else limit
 
     @property
     def flush_is_due(self) -> bool:
         """Whether ``flush.messages`` asks for a sync."""
-        return self.unsynced_messages >= self.config.flush_messages
+        return self.durability.unsynced_messages >= self.config.flush_messages
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch ≤ `epoch`; (-1, -1) where unknown."""
@@ -181,6 +155,15 @@ class PartitionLog(SegmentedLog):
         self.roll_ms = config.roll_ms
         if self.segments:
             self.active.size_with_room = 0
+
+    def give_topic_id(self, topic_id: Uuid) -> None:
+        """The log is `topic_id`'s from now on. ``partition.metadata``, which says so, is synced with it."""
+        self.topic_id, self.never_had_topic_id = topic_id, False
+        self.durability.dir_name.happened()
+
+    def set_never_had_topic_id(self) -> None:
+        """The log is the topic's that has its name, whatever the topic's id is."""
+        self.never_had_topic_id = True
 
     def validate(self) -> None:
         """Invariants 6, 9 and 10 in one log. Raises AssertionError."""
@@ -313,7 +296,7 @@ class PartitionLog(SegmentedLog):
         if not headers:
             return
         self.segments[-1].append_run(data, headers)
-        position, epochs = 0, self.epochs
+        position, epochs, durability = 0, self.epochs, self.durability
         latest = epochs.latest
         for header in headers:
             size = header.length + LENGTH_PREFIX
@@ -325,7 +308,7 @@ class PartitionLog(SegmentedLog):
                 if header.attributes & CONTROL:
                     marker = transaction_index.marker_of(header, data[position : position + size])
                 self._note_producer(header, marker)
-            self.unsynced_messages += header.last_offset_delta + 1
+            durability.unsynced_messages += header.last_offset_delta + 1
             position += size
         self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = self.log_end_offset
@@ -339,7 +322,7 @@ class PartitionLog(SegmentedLog):
     ) -> None:
         self.segments[-1].append(parts, size, header)
         self.log_end_offset = header.next_offset
-        self.unsynced_messages += header.last_offset_delta + 1
+        self.durability.unsynced_messages += header.last_offset_delta + 1
         if header.producer_id >= 0:
             self._note_producer(header, marker)
         else:
@@ -350,7 +333,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable = self.producers.stable_behind(done)
             transaction_index.append_aborted(self.files, self.active, done, stable)
-            self.names.happened()  # perhaps the first of its segment
+            self.durability.names.happened()  # perhaps the first of its segment
 
     def _is_full(
         self, header: BatchHeader, size: int, pending: int, wall_ms: int, batches: int = 0
@@ -367,7 +350,7 @@ class PartitionLog(SegmentedLog):
                 filled + size > segment.size_with_room
                 and not self._has_room(segment, filled + size, pending, batches)
             )
-            or self._is_old(segment, header.max_timestamp, wall_ms)
+            or _is_old(self, segment, header.max_timestamp, wall_ms)
         )
 
     def _has_room(self, segment: Segment, size: int, pending: int, batches: int) -> bool:
@@ -389,22 +372,6 @@ class PartitionLog(SegmentedLog):
         far = header.last_offset - self.log_end_offset > RELATIVE_MAX
         self.roll(header.base_offset if far else None)
 
-    def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:
-        """``segment.ms`` (see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
-        only the last one has none."""
-        first = segment.first_timestamp
-        if first is None or first < 0:
-            return False
-        age = (timestamp if timestamp >= 0 else wall_ms) - first
-        if age <= self.roll_ms - self.config.segment_jitter_ms:
-            return False
-        return age > self.roll_ms - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """So that the logs of a topic do not all roll at once; the same for a segment after a restart."""
-        jitter = min(self.config.segment_jitter_ms, self.roll_ms)
-        return crc32c(segment.path.encode()) % jitter if jitter > 0 else 0
-
     def roll(self, base_offset: int | None = None) -> Segment:
         """Begin a new segment at `base_offset` (the log's end where not given); an empty one stays."""
         base = self.log_end_offset if base_offset is None else base_offset
@@ -412,20 +379,17 @@ class PartitionLog(SegmentedLog):
             return self.active
         self.active.finish()
         self.write_producer_snapshot(base)
-        self.rolled_since_sync = True
-        self.rolls += 1
-        # The indexes that were completed just now have to be synced along with what follows.
-        self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
+        self.durability.on_rolled(self.log_end_offset)
+        self.generations.on_rolled()
         return self.add_segment(base)
 
     def write_producer_snapshot(self, offset: int) -> None:
         """Write what is known of producers before `offset` as a file; it makes opening cheap."""
-        if offset > self.snapshot_offset:
+        if offset > self.snapshots.newest:
             self.producers.end_offset = offset
             write_snapshot(self.disk, self.directory, self.producers, durable=False)
-            self.snapshot_offset = offset
-            self.new_snapshots.append(offset)
-            self.names.happened()
+            self.snapshots.on_written(offset)
+            self.durability.names.happened()
 
     def add_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -434,7 +398,7 @@ class PartitionLog(SegmentedLog):
         segment.make(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
         self.index_segments()
-        self.names.happened()
+        self.durability.names.happened()
         return segment
 
     # -- cutting ---------------------------------------------------------------------------------
@@ -505,6 +469,23 @@ def _duplicate_of(earlier: WrittenBatch) -> AppendInfo:
     return AppendInfo(earlier.first_offset, earlier.last_offset, earlier.timestamp, True)
 
 
+def _is_old(log: PartitionLog, segment: Segment, timestamp: int, wall_ms: int) -> bool:
+    """``segment.ms`` (see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
+    only the last one has none."""
+    first = segment.first_timestamp
+    if first is None or first < 0:
+        return False
+    age = (timestamp if timestamp >= 0 else wall_ms) - first
+    if age <= log.roll_ms - log.config.segment_jitter_ms:
+        return False
+    return age > log.roll_ms - _jitter_ms(segment, min(log.config.segment_jitter_ms, log.roll_ms))
+
+
+def _jitter_ms(segment: Segment, jitter_ms_max: int) -> int:
+    """So that the logs of a topic do not all roll at once; the same for a segment after a restart."""
+    return crc32c(segment.path.encode()) % jitter_ms_max if jitter_ms_max > 0 else 0
+
+
 def _rules(config: LogConfig) -> ValidationRules:
     return ValidationRules(
         max_message_bytes=min(config.max_message_bytes, config.segment_bytes),
@@ -529,14 +510,3 @@ __all__ = [
     "PartitionLog",
     "ReadResult",
 ]
-
-
-def set_never_had_topic_id(log: PartitionLog) -> None:
-    """The log is the topic's that has its name, whatever the topic's id is."""
-    log.never_had_topic_id = True
-
-
-def give_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
-    """The log is `topic_id`'s from now on. ``partition.metadata``, which says so, is synced with it."""
-    log.topic_id, log.never_had_topic_id = topic_id, False
-    log.dir_name.happened()

@@ -26,14 +26,14 @@ OnAborted = Callable[[Segment, CompletedTransaction], None]
 def remove_snapshots(log: PartitionLog, from_offset: int) -> None:
     """Remove the producer snapshots at `from_offset` and later. With 0 the directory is listed even if the
     log knows of no snapshot: a process that was killed while it removed all of them left some."""
-    if log.snapshot_offset < from_offset != 0:
+    if log.snapshots.newest < from_offset != 0:
         return
-    log.snapshot_offset = -1
+    log.snapshots.on_none_left()
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset >= from_offset:
             log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
         else:
-            log.snapshot_offset = offset
+            log.snapshots.on_found(offset)
 
 
 def rebuild_producers(
@@ -55,7 +55,7 @@ def rebuild_producers(
 def on_repaired(log: PartitionLog, base: int) -> None:
     """The segment at `base` was repaired: rebuild producer state that was made without its corrupt batches.
     In that state, and in later snapshots, a transaction that ended there is still open. Blocks."""
-    if base in log.suspect_segments:
+    if base in log.snapshots.suspect_segments:
         remove_snapshots(log, base + 1)
         rebuild_producers(log)
 
@@ -72,7 +72,7 @@ def _replay_segment(
     for batch in _readable_batches(log, segment, max(from_offset, segment.base_offset)):
         header = batch.header
         if header.next_offset > end:  # its offset is corrupt: no CRC covers that
-            log.suspect_segments.add(segment.base_offset)
+            log.snapshots.suspect(segment.base_offset)
             continue
         if none_from is not None and header.next_offset > none_from:
             break
@@ -93,7 +93,7 @@ def _readable_batches(log: PartitionLog, segment: Segment, offset: int) -> Itera
     """The batches from the one that holds `offset` on. After a corrupt batch, which is reported when a client
     reads it, continue with the next batch in the offset index."""
     damaged = -1
-    log.suspect_segments.discard(segment.base_offset)
+    log.snapshots.trust(segment.base_offset)
     while True:
         try:
             if damaged < 0:
@@ -107,7 +107,7 @@ def _readable_batches(log: PartitionLog, segment: Segment, offset: int) -> Itera
             return
         except CorruptLogError as error:
             damaged = max(damaged, error.position)
-            log.suspect_segments.add(segment.base_offset)
+            log.snapshots.suspect(segment.base_offset)
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:
@@ -125,9 +125,9 @@ def load_producer_snapshot(log: PartitionLog) -> int:
             except ValueError as error:  # an earlier snapshot, or the batches, give the same state
                 log.files.on_rebuilt(path, str(error))
             else:
-                log.snapshot_offset = offset
+                log.snapshots.on_found(offset)
                 return offset
         log.disk.remove(path)
-    log.snapshot_offset = -1
+    log.snapshots.on_none_left()
     log.producers.clear(first)
     return first

@@ -30,7 +30,7 @@ def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Seg
     log.index_segments()
     log.advance_log_start(log.segments[0].base_offset)
     for segment in old:
-        log.deleted_paths += mark_deleted(log.disk, segment)
+        log.deleted_paths.extend(mark_deleted(log.disk, segment))
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset < log.segments[0].base_offset:
             log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
@@ -39,7 +39,8 @@ def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Seg
 
 def take_deleted_paths(log: PartitionLog) -> list[str]:
     """Files that are named ``.deleted``; the caller removes them."""
-    paths, log.deleted_paths = log.deleted_paths, []
+    paths = log.deleted_paths.copy()
+    log.deleted_paths.clear()
     return paths
 
 

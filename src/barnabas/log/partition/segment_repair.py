@@ -83,7 +83,7 @@ def location_of(log: PartitionLog, path: str) -> SegmentLocation | None:
     segment, end = log.segments[at], log.end_of_segment(at)
     return SegmentLocation(
         log.disk, log.directory, segment.base_offset, segment.size, end, log.epoch_from(end),
-        log.config.index_interval_bytes, log.truncation_count, log.config.compact,
+        log.config.index_interval_bytes, log.generations.truncation_count, log.config.compact,
     )  # fmt: skip
 
 
@@ -341,7 +341,7 @@ def swap_in(log: PartitionLog, place: SegmentLocation, size: int) -> bool:
     at = next((at for at, s in enumerate(log.segments) if s.base_offset == base), None)
     if (
         at is None
-        or log.truncation_count != place.truncation_count
+        or log.generations.truncation_count != place.truncation_count
         or log.segments[at].size != place.size
         or log.segments[at] is log.active
     ):

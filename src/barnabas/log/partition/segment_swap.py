@@ -75,7 +75,7 @@ def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffi
         if log.disk.exists(path + suffix):
             log.disk.rename(path + suffix, path + SWAP)
     for segment in old:
-        log.deleted_paths += mark_deleted(log.disk, segment)
+        log.deleted_paths.extend(mark_deleted(log.disk, segment))
     for segment in old[1:]:
         snapshot = f"{log.directory}/{file_name(segment.base_offset, SNAPSHOT)}"
         if log.disk.exists(snapshot):
@@ -87,8 +87,8 @@ def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffi
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()
-    log.replacement_count += 1
-    log.names.happened()
+    log.generations.on_replaced()
+    log.durability.names.happened()
 
 
 def finish(disk: Disk, directory: str, base: int) -> None:

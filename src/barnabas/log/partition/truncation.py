@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.config import FOREVER_MS
 from barnabas.log.partition.producer_state_recovery import rebuild_producers, remove_snapshots
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import remove
@@ -40,7 +39,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         return True
     # One offset below the end, so that the truncated file is synced and recovered. Without a truncated file
     # the end itself is right: the segment before may end earlier, by compaction.
-    _lower_recovery_point(log, end if end == segment.base_offset else end - 1)
+    _before_cut(log, end if end == segment.base_offset else end - 1)
     before = len(log.segments)
     while log.segments and log.segments[-1].base_offset >= end:
         remove(log.disk, log.segments.pop())
@@ -67,7 +66,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
-    _lower_recovery_point(log, min(offset, log.log_start_offset))
+    _before_cut(log, min(offset, log.log_start_offset))
     remove_snapshots(log, 0)
     while log.segments:
         remove(log.disk, log.segments.pop())
@@ -81,7 +80,8 @@ def start_empty(log: PartitionLog, offset: int) -> None:
     """Start the log with one empty segment at `offset`."""
     log.index_segments()
     log.producers.clear(offset)
-    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.log_start_offset = log.log_end_offset = offset
+    log.durability.on_begun(offset)
     log.move_high_watermark(offset)
     log.add_segment(offset)
 
@@ -97,17 +97,6 @@ def begin_inside(log: PartitionLog, records: memoryview) -> None:
         truncate_fully_and_start_at(log, header.base_offset)
 
 
-def forget_cuts(log: PartitionLog) -> None:
-    """The whole log was compacted: the next compaction need not go back to earlier truncations."""
-    log.lowest_cut = FOREVER_MS
-
-
-def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
-    log.truncation_count += 1
-    log.lowest_cut = min(log.lowest_cut, offset)
-    log.recovery_point = min(log.recovery_point, offset)
-    log.compactable_to = min(log.compactable_to, offset)
-    if offset < log.checkpointed_recovery_point:
-        log.checkpointed_recovery_point = offset
-        if log.on_recovery_point_lowered is not None:
-            log.on_recovery_point_lowered()
+def _before_cut(log: PartitionLog, offset: int) -> None:
+    log.generations.on_truncated(offset)
+    log.durability.on_truncated(offset)

@@ -32,7 +32,7 @@ def append_trusted(log: PartitionLog, batch: bytes) -> bool:
         return False
     segment.append((batch,), size, header)
     log.log_end_offset = log.producers.end_offset = header.base_offset + count
-    log.unsynced_messages += count
+    log.durability.on_appended(count)
     return True
 
 

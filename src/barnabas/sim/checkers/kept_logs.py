@@ -33,8 +33,8 @@ class KilledReplicasKeepTheirLogs(Rule):
             if former is None or log is None or log.topic_id != topic_id:
                 continue
             end = replica.end
-            if former.truncation_count != replica.cuts:
-                end = min(end, former.lowest_cut)  # it died within a cut
+            if former.generations.truncation_count != replica.cuts:
+                end = min(end, former.generations.lowest_cut)  # it died within a cut
             if log.log_end_offset < end:
                 raise Violation(
                     f"{replica.where}: had everything up to {end} and comes back with an end of"

@@ -122,9 +122,13 @@ class QuorumLogs(Checker):
     def _moved(self, member: QuorumMember, quorum: RaftNode, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)
         restarted = quorum is not member.quorum
-        if restarted and member.log is not None and member.log.truncation_count != member.cuts:
+        if (
+            restarted
+            and member.log is not None
+            and member.log.generations.truncation_count != member.cuts
+        ):
             # It died within a cut: files of what went may be gone, and the last look was before that.
-            member.cut_at = member.log.lowest_cut
+            member.cut_at = member.log.generations.lowest_cut
         member.log = log
         if restarted:
             member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
@@ -140,7 +144,7 @@ class QuorumLogs(Checker):
         if rots == member.rots or not restarted:
             self._check_dropped(member, dropped, restarted)
         member.rots = rots
-        member.cuts, member.cut_at = log.truncation_count, FOREVER_MS
+        member.cuts, member.cut_at = log.generations.truncation_count, FOREVER_MS
         member.end, member.synced = log.log_end_offset, machine.log.synced_offset
         member.durable = min(member.synced, member.held.end)
         if leads and machine.epoch != member.led_epoch:

@@ -201,7 +201,7 @@ class ReplicaLogs(Checker):
             for link in added:
                 for on_appended in self._on_appended:
                     on_appended(watched, link, new=link in new)
-            watched.end, watched.cuts = watched.held.end, log.truncation_count
+            watched.end, watched.cuts = watched.held.end, log.generations.truncation_count
         self._report_role(watched, partition, restarted)
 
     def _report_role(self, watched: Watched, partition: Partition, restarted: bool) -> None:

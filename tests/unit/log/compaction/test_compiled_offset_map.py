@@ -129,7 +129,7 @@ def files_of(
     log.append_as_follower(run)
     log.roll()
     log.flush()
-    log.compactable_to = log.high_watermark = log.log_end_offset
+    log.durability.compactable_to = log.high_watermark = log.log_end_offset
     for number in range(rounds):
         plan = cleaning_pass.make_plan(log, 0, NOW + number * 1000)
         known = cleaning_pass.build_map(plan, full, make)

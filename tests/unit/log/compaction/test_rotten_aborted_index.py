@@ -61,7 +61,7 @@ def compacted(device: SimDisk) -> list[bytes]:
     """The values that are left after a round."""
     log = opened(device, clean=True)
     log.move_high_watermark(log.log_end_offset)
-    log.compactable_to = log.log_end_offset
+    log.durability.compactable_to = log.log_end_offset
     plan = cleaning_pass.make_plan(log, 0, NOW_MS)
     keys, trail = cleaning_pass.build_map(plan, 1000), cleaning_pass.trail_of(plan)
     for group in cleaning_pass.groups_of(plan, keys.end):

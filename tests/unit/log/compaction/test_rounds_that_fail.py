@@ -33,7 +33,7 @@ def dirty(world: DirectoriesWorld, partition: TopicPartition = T0) -> PartitionL
     log = world.logs.create(partition, TOPIC_ID, world.logs.directories[0].directory_id)
     fill(log, 40, b"k")
     log.flush()
-    log.compactable_to, log.high_watermark = log.recovery_point, log.log_end_offset
+    log.durability.compactable_to, log.high_watermark = log.recovery_point, log.log_end_offset
     return log
 
 

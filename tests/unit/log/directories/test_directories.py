@@ -327,7 +327,7 @@ def test_a_round_says_nothing_of_what_came_after_a_cut(monkeypatch: pytest.Monke
     for action in waiting:
         action()
     world.run_ms(50)
-    assert T0 not in world.logs.cleaner.first_dirty and log.lowest_cut <= 5
+    assert T0 not in world.logs.cleaner.first_dirty and log.generations.lowest_cut <= 5
 
 
 def test_a_log_rolled_before_a_crash_is_compacted_without_new_records() -> None:

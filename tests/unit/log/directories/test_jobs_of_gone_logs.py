@@ -33,7 +33,7 @@ def begun(
     log = create(world, TOPIC_ID)
     fill(log, 60, b"k")
     log.flush()
-    log.compactable_to, log.high_watermark = log.recovery_point, log.log_end_offset
+    log.durability.compactable_to, log.high_watermark = log.recovery_point, log.log_end_offset
     plan = cleaning_pass.make_plan(log, 0, 0)
     compactor = LocalCompactor()
     compactor.begin(plan, 1000)

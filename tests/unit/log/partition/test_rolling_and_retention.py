@@ -103,7 +103,7 @@ def test_segments_are_joined_as_far_as_either_index_has_room() -> None:
         if at % 3 == 2:
             log.roll()
     log.flush()
-    log.compactable_to = log.recovery_point
+    log.durability.compactable_to = log.recovery_point
     plan = cleaning_pass.make_plan(log, 0, NOW)
     groups = cleaning_pass.groups_of(plan, plan.bound)
     times = {segment.base_offset: segment.time_index.size() for segment in log.segments}
@@ -184,7 +184,7 @@ def test_the_oldest_dirty_record_need_not_come_first(first: int) -> None:
         append(log, timestamp)
         log.roll()
     log.flush()
-    log.compactable_to = log.recovery_point
+    log.durability.compactable_to = log.recovery_point
     assert not cleaning_pass.make_plan(log, 0, NOW).is_due
     assert cleaning_pass.make_plan(log, 0, NOW + 1).is_due
     assert not cleaning_pass.make_plan(log, 2, NOW + 1).is_due
@@ -276,7 +276,7 @@ def test_an_empty_compacted_segment_keeps_no_old_segment_behind_it() -> None:
         append(log, NOW)
     log.roll()
     log.flush()
-    log.compactable_to = log.log_end_offset
+    log.durability.compactable_to = log.log_end_offset
     plan, compactor = cleaning_pass.make_plan(log, 0, NOW), LocalCompactor()
     compactor.begin(plan, 100)
     for group in cleaning_pass.groups_of(plan, plan.bound):

@@ -215,7 +215,7 @@ def test_a_producer_is_not_known_by_an_offset_that_rotted() -> None:
     log = opened(disk)
     assert log.log_end_offset == 6
     assert all(batch.last_offset < 6 for batch in log.producers.entries[7].batches)
-    assert segment.base_offset in log.suspect_segments
+    assert segment.base_offset in log.snapshots.suspect_segments
 
 
 # -- a cut that meets rot ----------------------------------------------------------------------------
